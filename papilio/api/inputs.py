@@ -177,7 +177,7 @@ class GraphInput:
         }
 
     def describe_reading(self) -> dict[str, Any]:
-        """Return where the graph comes from, how it was read and what was left out."""
+        """Return where the graph comes from, how it was read and which lines were dropped."""
         if self._memory is not None:
             origin = self._memory.origin
             return {

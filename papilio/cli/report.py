@@ -245,7 +245,7 @@ def report_store(store: GraphStore, as_json: bool) -> None:
 
 
 def say_reading(reading: Reading) -> None:
-    """Say how a file of edges was read: in a line, and the notes, of a conversion used again those of doubt."""
+    """Write how a file of edges was read: one line, then notes; only doubts if an earlier conversion is used."""
     say(reading.line)
     provenance, doubts = reading.store.manifest.provenance, reading.doubts
     for note in doubts if reading.reused else provenance.get("notes", ()):

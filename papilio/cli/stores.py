@@ -105,7 +105,7 @@ def cache(context: click.Context, as_json: bool) -> None:
 @cache.command()
 @click.argument("pattern", required=False)
 @click.option("--all", "everything", is_flag=True, help="Remove every conversion.")
-@click.option("--stale", is_flag=True, help="Remove those that no call would use.")
+@click.option("--stale", is_flag=True, help="Remove all conversions that are not valid.")
 @JSON_FLAG
 def clear(pattern: str | None, everything: bool, stale: bool, as_json: bool) -> None:
     """Remove conversions, of the sources whose path or name matches PATTERN; stores and sources are left alone.

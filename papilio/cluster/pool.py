@@ -190,7 +190,9 @@ class DaskPool(Executor):
             if problem is not None and not isinstance(problem, OSError):
                 where = "it must lie where every worker can read it"
                 if is_cached(job.source):
-                    where += ": set PAPILIO_CACHE, where files are converted to, to such a directory"
+                    where += (
+                        ": set PAPILIO_CACHE, the directory of converted files, to one that all workers share"
+                    )
                 raise ClusterError(
                     f"worker {address} on {hosts[address]} cannot use the store: {problem} ({where})"
                 )

@@ -90,7 +90,7 @@ _OF_ONE_SET = frozenset(
 
 
 def are_of_one_set(names: Sequence[str]) -> bool:
-    """Tell whether the names of both endpoints are those of SNAP, whose files hold one set of vertices."""
+    """Tell whether both endpoints are named as in SNAP files, which hold one set of vertices."""
     return [plain_name(name) for name in names[:2]] == ["fromnodeid", "tonodeid"]
 
 

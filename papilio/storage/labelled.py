@@ -223,7 +223,7 @@ def assemble_columns(
 ) -> LabelledGraph:
     """Assemble a graph from two columns of labels or ids of an object, shape (k,) each, and perhaps one of sign values.
 
-    ``names`` are those of the columns, where they have some.
+    ``names`` are the names of the columns, if any.
 
     InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
     signs that cannot be read.

@@ -82,7 +82,7 @@ def _require_names(names: list[Any]) -> None:
 
 
 def _sides_by(kind: GraphKind, attribute: str, sides: Sequence[Any] | None, ends: NDArray[np.int64]) -> Sides:
-    """Return the evidence that an attribute of the vertices, read as one set, tells two layers apart."""
+    """Return evidence of two layers in an attribute of vertices that are read as one set."""
     if kind == "bipartite" or not len(ends) or sides is None:
         return Sides()
     given = list(sides)
@@ -90,7 +90,11 @@ def _sides_by(kind: GraphKind, attribute: str, sides: Sequence[Any] | None, ends
         return Sides()
     in_v = np.array(given, dtype=bool)
     is_proper = bool((in_v[ends[:, 0]] != in_v[ends[:, 1]]).all())
-    return Sides(said=f"the attribute {attribute} of its vertices says two layers") if is_proper else Sides()
+    return (
+        Sides(said=f"the attribute {attribute} of its vertices tells two layers apart")
+        if is_proper
+        else Sides()
+    )
 
 
 def _layer_u(graph: networkx.Graph[Any], u_nodes: Collection[Hashable] | None) -> set[Any]:

@@ -134,7 +134,7 @@ class Reading(NamedTuple):
 
     @property
     def line(self) -> str:
-        """One line on the format, the columns, the first line and what was left out."""
+        """One line on the format, the columns, the first line and the dropped edges."""
         manifest = self.store.manifest
         described = describe_reading(manifest)
         columns = ", ".join(f"{_ROLES.get(role, role)} is {at}" for role, at in described["columns"].items())
@@ -144,7 +144,7 @@ class Reading(NamedTuple):
 
     @property
     def doubts(self) -> list[str]:
-        """Notes on what may be another reading than was meant."""
+        """Notes that question the reading."""
         notes = self.store.manifest.provenance.get("notes", ())
         return [note for note in notes if not note.startswith(("not used: ", LOOKS_BIPARTITE))]
 
@@ -162,7 +162,7 @@ def first_line(manifest: Manifest) -> str:
 
 
 def show_dropped(manifest: Manifest) -> str:
-    """Return in words what ingest left out."""
+    """Return the dropped lines and edges in words."""
     return (
         ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
         or "nothing"
@@ -370,7 +370,7 @@ def _discard(entry: Path) -> None:
 
 
 def _remove_former(cache: Path, record: dict[str, Any]) -> None:
-    """Remove conversions of what the source was before, but those that may still be read."""
+    """Remove conversions of earlier states of a source, unless they were used within a day."""
     same = ("source", "kind", "options")
     for entry in _entries(cache):
         former = _read_record(entry)
@@ -455,7 +455,7 @@ def clear_conversions(pattern: str | None = None, *, stale: bool = False) -> tup
     pattern : str, optional
         Path or name of the sources, in which ``*`` and ``?`` stand for anything; by default all.
     stale : bool
-        Only remove those that no call would use, and what a process that was killed has left.
+        Only remove conversions that are not ``valid``, and leftovers of killed processes.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
 from papilio.storage.columns import numbers_of
 
 LOOKS_BIPARTITE = "the input looks bipartite"
-"""Beginning of a note, of no use to who said that the input is unipartite; a question that implies it is refused."""
+"""Beginning of a note. It is not repeated: a graph that looks bipartite is only read as unipartite on request."""
 
 _SAMPLE_EDGES = 1 << 17
 _SLICE_EDGES = 1 << 20
@@ -36,7 +36,7 @@ class Sides:
     names : sequence
         Names of the two columns, where they have names.
     said : str
-        Why the input says itself that it is of the other kind.
+        Why the input declares itself to be of the other kind.
     """
 
     def __init__(self, names: Sequence[Any] = (), said: str = "") -> None:
@@ -90,8 +90,8 @@ class Sides:
             if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
                 u, v = u.astype(np.int64), v.astype(np.int64)
         if _are_integers(u, v):
-            ids_u, ids_v = np.unique(u), np.unique(v)
-            both, smaller = np.intersect1d(ids_u, ids_v, True).size, min(ids_u.size, ids_v.size)
+            few, many = sorted((_distinct(u), _distinct(v)), key=len)
+            both, smaller = _count_common(few, many), few.size
         where = " and ".join(self.names[:2])
         if kind == "unipartite":
             if are_of_two_sets(self.names):
@@ -149,7 +149,15 @@ def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
     return u.dtype == np.int64 and v.dtype == np.int64
 
 
+def _distinct(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the distinct labels, sorted; for these sizes sorting is faster than NumPy's hash tables."""
+    ordered = np.sort(labels)
+    kept: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return kept
+
+
 def _count_common(labels: NDArray[np.int64], ordered: NDArray[np.int64]) -> int:
+    """Return how many of ``labels``, shape (k,), are among sorted ones."""
     at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
     return int(np.count_nonzero(ordered[at] == labels))
 
@@ -160,24 +168,25 @@ def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str
     Two dense ranges, of users and of items, overlap anyway. Labels of one set have the same gaps, so that far more are
     common than of one side and the other side moved a little.
     """
-    left, right = np.unique(u), np.unique(v)
+    left, right = _distinct(u), _distinct(v)
     probes = left[:: -(-left.size // _PROBES)]
     common = _count_common(probes, right)
     shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
     chance = max(_count_common(probes + step, right) for step in shifts)
     if common > 1.5 * chance and common - chance > 4 * chance**0.5:
         return "labels with the same gaps are in both columns"
-    ids, at = np.unique(np.concatenate((u, v)), return_inverse=True)
-    a, b = at[: u.size], at[u.size :]
-    proper = a != b
-    a, b = a[proper], b[proper]
-    if a.size < _ENOUGH_EDGES:
+    proper = u != v
+    n_proper = int(np.count_nonzero(proper))
+    if n_proper < _ENOUGH_EDGES:
         return ""
-    is_sparse = 2 * weight * a.size < left.size * right.size
-    if is_sparse and np.isin(b * ids.size + a, a * ids.size + b).mean() >= _TURNED:
-        return "nearly every edge is there in both directions"
-    if a.size == u.size and (bool((a < b).all()) or bool((a > b).all())):
-        mixed = a < np.random.default_rng(0).permutation(b)
+    if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are to be expected
+        ids = _distinct(np.concatenate((left, right)))
+        a, b = np.searchsorted(ids, u[proper]), np.searchsorted(ids, v[proper])
+        turned = _count_common(b * ids.size + a, np.sort(a * ids.size + b))
+        if turned >= _TURNED * n_proper:
+            return "nearly every edge is there in both directions"
+    if bool((u < v).all()) or bool((u > v).all()):
+        mixed = u < np.random.default_rng(0).permutation(v)
         if 0.1 < mixed.mean() < 0.9:
             return "every edge has the smaller label on the same side"
     return ""

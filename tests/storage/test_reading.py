@@ -663,7 +663,9 @@ def test_networks_that_name_layers_have_no_cliques_unless_asked_for() -> None:
     import networkx as nx
 
     women = nx.davis_southern_women_graph()
-    with pytest.raises(UnsupportedError, match="the attribute bipartite of its vertices says two layers"):
+    with pytest.raises(
+        UnsupportedError, match="the attribute bipartite of its vertices tells two layers apart"
+    ):
         papilio.count(women, papilio.Clique(3))
     assert papilio.count(from_networkx(women, kind="unipartite"), papilio.Clique(3)).count == 0
     assert papilio.count(nx.karate_club_graph(), papilio.Clique(3)).count == 45
