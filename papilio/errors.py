@@ -20,6 +20,8 @@
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
         └── ClusterError            the cluster cannot be reached or started, or lost what the run needs
 
+How a file of edges was read is an :class:`InputWarning`, which is no error.
+
 Messages hold the name, the actual value, the limit with its unit and what to change. What an error says of the
 lease that raised it is in :data:`FAULTS`.
 """
@@ -35,6 +37,10 @@ class PapilioError(Exception):
 
 class InputError(PapilioError):
     """An input file, option or object is not what it should be."""
+
+
+class InputWarning(UserWarning):
+    """How a file of edges was read, or a graph that looks like another kind than it is read as."""
 
 
 class MalformedLineError(InputError):

@@ -60,6 +60,7 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 
 _COMMANDS = {
     "convert": ("stores:convert", "Convert an edge list into a graph store."),
+    "cache": ("stores:cache", "List or clear the conversions of files that were counted in."),
     "info": ("stores:info", "Describe a graph: sizes, degrees, signs, provenance."),
     "generate": ("stores:generate", "Generate a synthetic graph into a new store."),
     "partition": ("partition:partition", "Cut a graph into parts that fit a worker's memory."),

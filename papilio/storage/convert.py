@@ -33,6 +33,7 @@ from papilio.storage.location import check_replaceable, local_path
 from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.places import InputPath, Place, find_places
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
+from papilio.storage.sides import Sides
 from papilio.storage.signs import sign_rule
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
@@ -136,6 +137,7 @@ class _RawEdges:
         self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.rows = 0
         self.self_loops = 0
+        self.sides = Sides()
         n_trackers = 2 if job.options.bipartite else 1
         max_labels = job.memory_bytes // (4 * n_trackers * BYTES_PER_LABEL)
         self._trackers = [LabelTracker(max_labels) for _ in range(n_trackers)]
@@ -152,6 +154,7 @@ class _RawEdges:
         ) as writer:
             for batch in self._source.batches():
                 self.rows += batch.num_rows
+                self.sides.add(batch.column("u"), batch.column("v"))
                 kept = batch if self.job.options.bipartite else self._without_loops(batch)
                 for at, name in enumerate(("u", "v")):
                     if name in integers:
@@ -290,6 +293,7 @@ def _write(
                 f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
                 f"({provenance['options']['sign']}); positive_from or sign_values set another"
             )
+        raw.sides.note(writer.provenance, writer.kind)
         writer.dropped.update(
             self_loops=raw.self_loops,
             malformed=raw.info.lines.malformed,

@@ -141,7 +141,8 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
     notes = []
     if kind in ("sym", "asym") and options.bipartite:
         notes.append(
-            f"the header says unipartite (% {kind}); read as bipartite: column 1 is U, column 2 is V"
+            f"the header says unipartite (% {kind}); read as bipartite: column 1 is U, column 2 is V; --unipartite "
+            "(in Python kind='unipartite') for one set of vertices"
         )
     declared = None
     sizes = headers[1] if len(headers) > 1 and all(map(bytes.isdigit, headers[1])) else []
@@ -262,7 +263,10 @@ def _dimacs(head: Head, options: ReadOptions) -> TextLayout:
     if len(sizes) == 2:
         declared = check_declared(head.name, Declared(sizes[0], sizes[0], sizes[1], (1,), binding=False))
         if options.bipartite:
-            notes = (f"DIMACS files hold one set of vertices (p {header[1].decode()}); read as bipartite",)
+            notes = (
+                f"DIMACS files hold one set of vertices (p {header[1].decode()}); read as bipartite; --unipartite "
+                "(in Python kind='unipartite') for one set of vertices",
+            )
     if options.labels == "text":
         raise InputError(f"{head.name}: labels in DIMACS files are numbers: leave out labels text")
     layout = TextLayout("dimacs", comments=comments, n_comments=-1, declared=declared, notes=notes)

@@ -77,7 +77,9 @@ class CountResult(frames.Tabular):
     seconds: dict[str, float]
     work: int
     work_unit: str  # what they are, in the plural
-    graph: dict[str, Any]  # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``
+    # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``provenance``; the last holds
+    # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``dropped`` and ``notes``
+    graph: dict[str, Any]
     peak_memory_bytes: int  # largest host memory of a worker process
     decisions: tuple[Decision, ...]
     output: str | None = None  # the file written

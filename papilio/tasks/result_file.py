@@ -58,6 +58,7 @@ class _GraphRow:
     n_v: int
     n_edges: int
     signed: bool
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

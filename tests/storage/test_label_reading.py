@@ -146,7 +146,7 @@ def test_what_is_no_label_is_refused(tmp_path: Path, text: str, error: type[Exce
 
 
 def test_missing_labels_of_tables_in_memory_are_refused() -> None:
-    with pytest.raises(GraphError, match="labels are missing values"):
+    with pytest.raises(GraphError, match="column 'u' has a missing value in row 1"):
         from_numpy(np.array([["a", "b"], [float("nan"), "b"]], dtype=object))
     with pytest.raises(GraphError, match="floats of 2\\^53 or more"):
         from_numpy(np.array([[float(BIG), 1.0], [2.0, 1.0]]), relabel=True)
