@@ -353,7 +353,7 @@ def test_a_tab_at_the_end_of_a_line_of_colons_is_no_part_of_it(tmp_path: Path) -
     for at, skip in enumerate((False, True)):
         store = convert(write_input(tmp_path, text), tmp_path / f"g{at}", skip_malformed=skip)
         assert labelled_edges(store) == [(1, 2), (1, 3), (1, 4)]
-    with pytest.raises(MalformedLineError, match="line 2: .*3 fields; expected 4"):
+    with pytest.raises(MalformedLineError, match=r"line 2: .*3 fields; expected 4"):
         convert(write_input(tmp_path, "1::2::5::9\n1\t2::5::9\n" + "1::2::5::9\n" * 9), tmp_path / "h")
 
 
