@@ -191,7 +191,7 @@ def test_rows_that_were_changed_are_found(many: Path, tmp_path: Path) -> None:
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
-    with pytest.raises(StoreError, match=f"{shard.name} has checksum"):
+    with pytest.raises(StoreError, match=f"{shard.name} has digest"):
         papilio.verify_job(job)
 
 
@@ -345,7 +345,7 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     ):
         with pytest.raises(ExecutionError, match=message):
             fold.add(LeaseResult(0, 0, 1, total, 1, "w0", "cpu", {}, 0, listed=listed, capped=capped))
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(StoreError, match="is missing"):
         fold.add(LeaseResult(0, 0, 1, 3, 1, "w0", "cpu", {}, 0, listed=lost))
     fold.add(LeaseResult(0, 0, 1, 0, 1, "w0", "cpu", {}, 0))
     assert not fold.is_full

@@ -16,6 +16,7 @@ from papilio.partitioning.block_ids import read_vector_ids
 from papilio.partitioning.manifest import FORMAT_VERSION, PartitionManifest
 from papilio.partitioning.store import open_partition
 from tests.partitioning.helpers import write_wedges
+from tests.tools.tampering import replace_sealed, reseal
 
 ENTRIES = "blocks/s0/entries.parquet"
 
@@ -28,22 +29,22 @@ def path(tmp_path: Path) -> Path:
 
 
 def change(path: Path, **values: Any) -> None:
-    """Change, or with ``...`` remove, keys of the manifest."""
-    data = json.loads((path / "partition.json").read_text())
-    data.update(values)
-    (path / "partition.json").write_text(json.dumps({k: v for k, v in data.items() if v is not ...}))
+    """Change, or with ``...`` remove, keys of the manifest, with the digest of what it says then."""
+    reseal(path / "partition.json", **values)
 
 
-def replace_file(path: Path, name: str, table: pa.Table) -> None:
-    """Replace a file of the block s0, and record its new size so that only the content is wrong."""
-    pq.write_table(table, path / "blocks/s0" / name)
-    size = (path / "blocks/s0" / name).stat().st_size
+def replace_file(path: Path, name: str, table: pa.Table, block: str = "s0") -> None:
+    """Replace a file of a block, and record its new size and digest so that only the content is wrong."""
+    file = path / "blocks" / block / name
+    digest, size = replace_sealed(file, table), file.stat().st_size
     manifest = PartitionManifest.from_json((path / "partition.json").read_text(), "partition.json")
     blocks = [
-        replace(block, files=[replace(f, n_bytes=size) if f.name == name else f for f in block.files])
-        if block.name == "s0"
-        else block
-        for block in manifest.blocks
+        replace(
+            each, files=[replace(f, n_bytes=size, digest=digest) if f.name == name else f for f in each.files]
+        )
+        if each.name == block
+        else each
+        for each in manifest.blocks
     ]
     (path / "partition.json").write_text(replace(manifest, blocks=tuple(blocks)).to_json())
 
@@ -129,7 +130,7 @@ def test_manifest_changed_after_it_was_written(path: Path) -> None:
 def test_missing_and_truncated_files(path: Path) -> None:
     data = (path / ENTRIES).read_bytes()
     (path / ENTRIES).unlink()
-    with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is corrupt"):
+    with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is incomplete"):
         open_partition(path)
     (path / ENTRIES).write_bytes(data[:-10])
     with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes and the manifest says {len(data)}"):
@@ -139,7 +140,7 @@ def test_missing_and_truncated_files(path: Path) -> None:
 def test_files_that_vanish_later(path: Path) -> None:
     partition = open_partition(path)
     (path / ENTRIES).unlink()
-    with pytest.raises(StoreError, match=r"entries.parquet: cannot be read"):
+    with pytest.raises(StoreError, match=r"entries.parquet is missing"):
         partition.read_block("s0")
 
 
@@ -150,7 +151,7 @@ def test_a_flipped_bit(path: Path) -> None:
     at = bytes(data).index(values)
     data[at + 5] ^= 4
     (path / ENTRIES).write_bytes(data)
-    with pytest.raises(StoreError, match=r"entries.parquet: has checksum \d+; expected \d+"):
+    with pytest.raises(StoreError, match=r"entries.parquet, row group 0 has digest .* it was changed"):
         open_partition(path).read_block("s0")
 
 
@@ -163,14 +164,14 @@ def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
     ids = partition.read_block("s0").ids.tobytes()
     data[bytes(data).index(ids)] ^= 1
     name.write_bytes(data)
-    with pytest.raises(StoreError, match=r"starts.parquet: has checksum \d+; expected \d+"):
+    with pytest.raises(StoreError, match=r"starts.parquet, row group 0 has digest .* it was changed"):
         read_vector_ids(partition, 0, "vertex")
 
 
 def test_not_parquet(path: Path) -> None:
     size = (path / ENTRIES).stat().st_size
     (path / ENTRIES).write_bytes(b"x" * size)
-    with pytest.raises(StoreError, match=r"entries.parquet: cannot be read .*make it again"):
+    with pytest.raises(StoreError, match=r"entries.parquet has digest .*make it again"):
         open_partition(path).read_block("s0")
 
 

@@ -16,6 +16,7 @@ from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
 from papilio.storage.manifest import FORMAT_VERSION, Manifest
 from papilio.storage.store import open_store, write_store
+from tests.tools.tampering import replace_sealed, reseal
 
 EDGES = "edges/part-00000.parquet"
 
@@ -30,19 +31,16 @@ def store_path(tmp_path: Path) -> Path:
 
 
 def change(path: Path, **values: Any) -> None:
-    """Change, or with ``...`` remove, keys of the manifest."""
-    data = json.loads((path / "graph.json").read_text())
-    data.update(values)
-    kept = {key: value for key, value in data.items() if value is not ...}
-    (path / "graph.json").write_text(json.dumps(kept))
+    """Change, or with ``...`` remove, keys of the manifest, with the digest of what it says then."""
+    reseal(path / "graph.json", **values)
 
 
 def replace_edges(path: Path, table: pa.Table, **options: Any) -> None:
-    """Replace the edge file, and record its new size so that only the content is wrong."""
-    pq.write_table(table, path / EDGES, **options)
+    """Replace the edge file, and record its new size and digest so that only the content is wrong."""
+    digest = replace_sealed(path / EDGES, table, **options)
     size = (path / EDGES).stat().st_size
     n_edges = json.loads((path / "graph.json").read_text())["n_edges"]
-    change(path, edge_files=[{"name": EDGES, "n_edges": n_edges, "n_bytes": size}])
+    change(path, edge_files=[{"name": EDGES, "n_edges": n_edges, "n_bytes": size, "digest": digest}])
 
 
 def edge_table(path: Path) -> pa.Table:
@@ -112,12 +110,13 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "signed": ({"signed": "yes"}, "signed is 'yes'"),
     "hash": ({"hash": "abc"}, "hash is 'abc'"),
     "edges": ({"n_edges": 7}, "n_edges is 7 and edge_files disagree"),
-    "files": ({"edge_files": [{"name": EDGES}]}, r"edge_files\[0\] lacks n_bytes, n_edges"),
+    "files": ({"edge_files": [{"name": EDGES}]}, r"edge_files\[0\] lacks digest, n_bytes, n_edges"),
     "outside": (
-        {"edge_files": [{"name": "../x.parquet", "n_edges": 200, "n_bytes": 1}]},
-        r"edge_files has '../x.parquet', which is outside the store",
+        {"edge_files": [{"name": "edges/../../x", "n_edges": 200, "n_bytes": 1, "digest": "0" * 32}]},
+        r"edge_files has 'edges/../../x', which is no file of the directory edges",
     ),
-    "labels": ({"labels": ["w"]}, r"labels\[0\] is 'w'; expected one of u, v"),
+    "labels": ({"labels": {"w": "0" * 32}}, "labels has w; expected some of u, v"),
+    "digest": ({"labels": {"u": "0"}}, "labels.u is '0'; expected 32 hexadecimal digits"),
     "dropped": ({"dropped": []}, "dropped is"),
 }
 
@@ -157,7 +156,7 @@ def test_damaged_edge_file(store_path: Path, damage: str) -> None:
     data[where] = b"\xa5" * (where.stop - where.start)
     (store_path / EDGES).write_bytes(bytes(data))
     store = open_store(store_path)
-    with pytest.raises(StoreError, match="read"):
+    with pytest.raises(StoreError, match=r"part-00000.parquet.* has digest .* it was changed, convert"):
         store.verify()
 
 
@@ -188,7 +187,7 @@ def test_unsorted_edges(store_path: Path) -> None:
 
 def test_row_groups_out_of_order(store_path: Path) -> None:
     table = edge_table(store_path)
-    replace_edges(store_path, pa.concat_tables([table.slice(100), table.slice(0, 100)]), row_group_size=100)
+    replace_edges(store_path, pa.concat_tables([table.slice(100), table.slice(0, 100)]), rows=100)
     with pytest.raises(StoreError, match=r"row group 1: edge \(0, 0\) comes after \(39, 4\)"):
         open_store(store_path).read()
 
@@ -212,11 +211,13 @@ def test_hash_mismatch(store_path: Path) -> None:
 
 
 def test_labels_missing_or_short(store_path: Path) -> None:
-    pq.write_table(pq.read_table(store_path / "labels_u.parquet").slice(1), store_path / "labels_u.parquet")
+    labels = store_path / "labels_u.parquet"
+    digest = replace_sealed(labels, pq.read_table(labels).slice(1))
+    change(store_path, labels={"u": digest})
     with pytest.raises(StoreError, match="39 rows; expected id, label and 40 rows"):
         open_store(store_path).verify()
-    (store_path / "labels_u.parquet").write_bytes(b"PAR1")
-    with pytest.raises(StoreError, match=r"labels_u.parquet is not readable"):
+    labels.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match=r"labels_u.parquet has digest"):
         open_store(store_path).labels("u")
     (store_path / "labels_u.parquet").unlink()
     with pytest.raises(StoreError, match=r"labels_u.parquet is missing"):
