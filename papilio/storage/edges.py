@@ -189,7 +189,7 @@ class EdgeFilesWriter:
         self._end_file()
 
     def abort(self) -> None:
-        """Close the open file without finishing the list."""
+        """Close the open file, if there is one, without finishing the list."""
         if self._writer is not None:
             self._writer.give_up()
             self._writer = None

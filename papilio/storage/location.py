@@ -132,13 +132,13 @@ def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME
 
     That is a directory of its kind, which holds a file ``marker``. StoreError when something else is there.
     """
-    if not os.path.lexists(target):
-        return
-    if target.is_dir() and not any(target.iterdir()):
-        return
+    with os_errors_named(target):
+        if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
+            return
+        is_marked = (target / marker).is_file()
     if not overwrite:
         raise StoreError(_occupied(target))
-    if not (target / marker).is_file():
+    if not is_marked:
         kind = "a graph store" if marker == MANIFEST_NAME else "of the same kind"
         raise StoreError(f"{target} is not {kind} (no {marker}): not overwritten; remove it")
 

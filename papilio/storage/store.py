@@ -288,6 +288,7 @@ class StoreWriter:
             self.directory: Path = stack.enter_context(atomic_directory(self.path, self._overwrite))
             """The temporary directory that becomes the store."""
             self._edges = EdgeFilesWriter(self.directory, self.signed)
+            stack.callback(self._edges.abort)
             for layer, given in self._given.items():
                 labels = np.asarray(given)
                 path = self.directory / f"{layer}.labels"
@@ -330,15 +331,12 @@ class StoreWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None:
-                manifest = self._finish()
-            else:
-                self._edges.abort()
+            manifest = self._finish() if error is None else None
         except BaseException:
             self._stack.__exit__(*sys.exc_info())
             raise
         self._stack.__exit__(kind, error, trace)
-        if error is None:
+        if manifest is not None:
             self._store = GraphStore(self.path, manifest)
 
     def _finish(self) -> Manifest:
