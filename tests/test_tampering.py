@@ -12,20 +12,29 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import papilio
 from papilio.cli import main
 from papilio.cli.app import EXIT_CODES
+from papilio.errors import PapilioError, StoreError
+from papilio.partitioning.store import open_partition
 from papilio.reports.experiment import ExperimentDirectory
+from papilio.reports.jobs import read_run
+from papilio.storage.listings import check_listing, check_listing_shards, read_listing
+from papilio.storage.results import read_partial_shard
 from tests.conftest import ROOT
 from tests.tools.tampering import MUTATIONS, mutate, reseal
 
@@ -233,6 +242,133 @@ def check(seed: str, kind: str, written: Path, scratch: Path, answers: Answers) 
 def test_a_few_damaged_files(written: Path, tmp_path: Path, answers: Answers) -> None:
     for i in range(2 * len(MUTATIONS)):
         check(f"{SEED}-{i}", MUTATIONS[i % len(MUTATIONS)], written, tmp_path / "x", answers)
+
+
+Content = tuple[Any, list[Any]]
+"""What a directory holds, and which leases or runs its ledgers say are done: a torn ledger may lack the last ones."""
+
+
+def read_store(path: Path) -> Content:
+    """Read the edges, at once and by ranges, and the labels."""
+    store = papilio.open_graph(path)
+    graph, half = store.read(), store.n_u // 2
+    parts = [store.read(0, half), store.read(half, store.n_u)]
+    assert np.array_equal(np.concatenate([part.u for part in parts]), graph.u)
+    columns = [store.label_column("u"), store.label_column("v")]
+    labels = [None if column is None else column.to_pylist() for column in columns]
+    return (store.manifest, graph.u.tolist(), graph.v.tolist(), labels), []
+
+
+def read_parts(path: Path) -> Content:
+    partition = open_partition(path)
+    found = [partition.read_part(part.index) for part in partition.manifest.parts]
+    return (partition.manifest, pickle.dumps(found)), []
+
+
+def read_job(path: Path) -> Content:
+    """Read plan, ledger, shards, answer and control files; the graph of the job is elsewhere."""
+    job = papilio.open_job(path)
+    control, leases = job.control, []
+    for lease in job.history().leases:
+        shard = lease.shard
+        vectors = {} if shard is None else read_partial_shard(shard.path, shard.digest)
+        check_listing_shards(lease.listed)
+        held = {name: vector.tolist() for name, vector in vectors.items()}
+        leases.append((replace(lease, shard=None, listed=()), held))
+    files = control.submission, control.coordinator, control.request
+    fixed = job.job, job.plan(), job.settings, files
+    if not job.finished:
+        return fixed, leases
+    answer = job.result()
+    vectors = {name: vector.tolist() for name, vector in answer.vectors.items()}
+    return (fixed, vectors, {**answer.to_json(), "job": None}), leases
+
+
+def read_listed(path: Path) -> Content:
+    listing = read_listing(path)
+    if listing is None:
+        raise StoreError("it is gone")
+    check_listing(path, listing)
+    return (listing, [pq.read_table(path / each["name"]).to_pylist() for each in listing["files"]]), []
+
+
+def read_experiment(path: Path) -> Content:
+    directory = ExperimentDirectory(path)
+    runs = directory.finished_runs()
+    return (directory.experiment, directory.failed_runs()), [(run, read_run(directory, run)) for run in runs]
+
+
+READERS: dict[str, Callable[[Path], Content]] = {
+    **dict.fromkeys(("store", "named", "friends", "large"), read_store),
+    **dict.fromkeys(("parts", "roots", "cliques", "large-parts"), read_parts),
+    **dict.fromkeys(("counted", "vertex", "table", "listing", "unfinished", "parted", "rooted"), read_job),
+    "listed": read_listed,
+    "scale": read_experiment,
+}
+
+DAMAGES = (
+    "flip",
+    "ranges",
+    "truncate",
+    "swap",
+    "flip",
+    "ranges",
+    "twice",
+    "zeros",
+    "drop",
+    "exchange",
+    "nudge",
+)
+
+
+def check_reading(seed: str, kind: str, written: Path, scratch: Path, right: dict[str, Content]) -> bool:
+    """Damage one file of a directory, and read all of it; return whether that was an error."""
+    rng = random.Random(seed)
+    name = rng.choice(list(READERS))
+    shutil.copytree(written / name, scratch)
+    try:
+        files = sorted(path for path in scratch.rglob("*") if path.is_file())
+        path = rng.choice(files)
+        others = [each for each in sorted(written.rglob(f"*{path.suffix}")) if each.is_file()]
+        if not mutate(rng, kind, path, rng.choice(others)):
+            return False
+        what = f"seed {seed}: {kind} of {name}/{path.relative_to(scratch)}"
+        try:
+            found, done = READERS[name](scratch)
+        except PapilioError:
+            return True
+        except BaseException as error:
+            raise AssertionError(f"{what}: {error!r}") from error
+        expected, known = right[name]
+        assert found == expected, what
+        assert done == known or (path.suffix == ".jsonl" and all(each in known for each in done)), what
+        return False
+    finally:
+        shutil.rmtree(scratch)
+
+
+def check_readings(cases: int, prefix: str, written: Path, scratch: Path) -> None:
+    right: dict[str, Content] = {}
+    for name, read in READERS.items():
+        shutil.copytree(written / name, scratch)
+        right[name] = read(scratch)
+        shutil.rmtree(scratch)
+    kinds = [DAMAGES[i % len(DAMAGES)] for i in range(cases)]
+    refused = sum(
+        check_reading(f"{prefix}-{SEED}-{i}", kind, written, scratch, right) for i, kind in enumerate(kinds)
+    )
+    assert refused > cases // 2, "most damage is of bytes that are read"
+
+
+def test_every_kind_of_file_is_read_as_it_was_written_or_not_at_all(written: Path, tmp_path: Path) -> None:
+    check_readings(400, "read", written, tmp_path / "x")
+
+
+@pytest.mark.slow
+def test_thousands_of_damaged_files_are_read_as_they_were_written_or_not_at_all(
+    written: Path, tmp_path: Path
+) -> None:
+    check_readings(CASES, "long-read", written, tmp_path / "x")
 
 
 @pytest.mark.slow
