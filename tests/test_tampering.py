@@ -229,7 +229,9 @@ def check(seed: str, kind: str, written: Path, scratch: Path, answers: Answers) 
         except BaseException as error:
             raise AssertionError(f"{what}: {error!r}") from error
         if code == 0:
-            facts, right = facts_of(answer), answers[words]
+            facts, right = facts_of(answer), dict(answers[words])
+            if words[0] == "report" and path.suffix == ".jsonl":  # a torn ledger may lack the last runs
+                assert set(facts.pop("runs", [])) <= set(right.pop("runs")), f"{what}: {facts}"
             assert facts.items() <= right.items(), f"{what}: {facts}"
             assert words[0] == "status" or facts.keys() == right.keys(), f"{what}: {facts}"
         else:
