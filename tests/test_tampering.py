@@ -278,7 +278,7 @@ def read_job(path: Path) -> Content:
         held = {name: vector.tolist() for name, vector in vectors.items()}
         leases.append((replace(lease, shard=None, listed=()), held))
     files = control.submission, control.coordinator, control.request
-    fixed = job.job, job.plan(), job.settings, files
+    fixed = job.job, job.plan(), files
     if not job.finished:
         return fixed, leases
     answer = job.result()

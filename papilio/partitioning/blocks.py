@@ -10,15 +10,16 @@ A block is a directory of a few files, one for each kind of row that it has:
 
 ``stop`` is where the entries of a row end in ``entries.parquet``; they begin where those of the row before end.
 The columns are plain and not compressed, so that reading is copying: several threads read row groups straight into
-the arrays of the block. Files are sealed (:mod:`papilio.storage.sealed`), so that whatever was changed is found before
-it is used. Kernels index memory with these numbers without looking: places and offsets are therefore checked against
-the sizes of the block, too, which costs a pass over what is in the cache.
+the arrays of the block. Files are sealed (:mod:`papilio.storage.sealed`), so that every change is found before its
+bytes are used. Kernels index memory with these numbers unchecked: places and offsets are therefore compared with the
+sizes of the block while a row group is in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import signature
 from operator import attrgetter
@@ -81,8 +82,8 @@ _PLACES_IN: dict[tuple[str, str], str] = {
     ("edges", "u"): "u",
     ("edges", "v"): "v",
 }
-"""Columns of places in the rows of another file; ``n`` instead of layers in a block of cliques, and that of the roots
-for ``root`` and ``row``."""
+"""The file in whose rows a column has places; in a block of cliques ``n`` stands for both layers. ``root`` and ``row``
+have places in the file of the layer of the roots."""
 
 _LONG = ("work", "stop", "edge")
 """Columns of int64; all others are int32."""
@@ -217,13 +218,10 @@ class BlockReader:
 
     def _limit(self, name: str, column: str) -> int | None:
         """Return the number of rows that a column has places in; None for a column of ranks, ids or costs."""
-        if column in ("root", "row"):
-            other = self._info.layer
-        elif (name, column) in _PLACES_IN:
-            other = _PLACES_IN[name, column]
-        else:
+        places = self._info.layer if column in ("root", "row") else _PLACES_IN.get((name, column))
+        if places is None:
             return None
-        return self._entry("n" if self._info.kind == "cliques" else other).n_rows
+        return self._entry("n" if self._info.kind == "cliques" else places).n_rows
 
     def read(self, name: str, only: str | None = None) -> dict[str, NDArray[Any]]:
         """Return the columns of a file, or one of them.
@@ -241,32 +239,35 @@ class BlockReader:
         if "stop" in arrays:
             arrays["stop"][0] = 0
         outputs = [arrays[key][int(key == "stop") :] if key in arrays else None for key in types]
+        limits = [self._limit(name, key) for key in types]
         with self._open(entry) as file:
-            metadata, schema = file.metadata, file.schema
-        expected = [pa.from_numpy_dtype(dtype) for dtype in types.values()]
-        if schema.names != list(types) or schema.types != expected or metadata.num_rows != entry.n_rows:
-            found = ", ".join(f"{field.name} {field.type}" for field in schema)
-            raise self.problem(entry.name, f"holds {metadata.num_rows} rows of {found}")
-        self._read_groups(entry, metadata, outputs, [self._limit(name, key) for key in types])
-        for key, values in arrays.items():
-            falls = values[1:] < values[:-1] if key == "stop" else values[1:] <= values[:-1]
-            if key in ("stop", "rank") and bool(falls.any()):
+            expected = [pa.from_numpy_dtype(dtype) for dtype in types.values()]
+            n_rows, schema = file.metadata.num_rows, file.schema
+            if schema.names != list(types) or schema.types != expected or n_rows != entry.n_rows:
+                found = ", ".join(f"{field.name} {field.type}" for field in schema)
+                raise self.problem(entry.name, f"holds {n_rows} rows of {found}")
+            self._read_groups(file, entry, outputs, limits)
+        for key in arrays.keys() & {"stop", "rank"}:
+            before, after = arrays[key][:-1], arrays[key][1:]
+            falls = after < before if key == "stop" else after <= before
+            if bool(falls.any()):
                 raise self.problem(entry.name, f"the column {key} does not rise at row {int(falls.argmax())}")
         return arrays
 
     def _read_groups(
         self,
+        first: SealedReader,
         entry: BlockFile,
-        metadata: pq.FileMetaData,
         outputs: list[NDArray[Any] | None],
         limits: list[int | None],
     ) -> None:
-        n_groups = metadata.num_row_groups
-        starts = np.cumsum([0, *(metadata.row_group(index).num_rows for index in range(n_groups))])
+        """Read the row groups of a file, which is open, in several threads that open it for themselves."""
+        n_groups = first.metadata.num_row_groups
+        starts = np.cumsum([0, *(first.metadata.row_group(index).num_rows for index in range(n_groups))])
         n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups // _FEW_GROUPS))
 
         def read_some(thread: int) -> None:
-            with self._open(entry) as file:
+            with nullcontext(first) if thread == 0 else self._open(entry) as file:
                 for index in range(thread, n_groups, n_threads):
                     table = file.read(index, use_threads=False)
                     for column, output, limit in zip(table.columns, outputs, limits, strict=True):

@@ -1,12 +1,12 @@
 """Digests of stored bytes: nothing that Papilio wrote is used before it was compared with one.
 
-A digest is 32 hexadecimal digits of XXH3 (128 bits): it reveals damage and exchanged files, and takes 1 s for 26 GB. It
-is no signature: whoever can write a file can write its digest, too.
+A digest is 32 hexadecimal digits of XXH3 (128 bits): it reveals damage and exchanged files, at 26 GB/s. It is no
+signature: someone who can write a file can write its digest as well.
 
 | file | its digest is in |
 |---|---|
 | edges and labels of a store, blocks of a partition | its manifest, see :mod:`papilio.storage.sealed` |
-| vectors and rows of a lease | the ledger; those of the answer: ``result.json``, ``_listing.json`` |
+| vectors and rows of a lease | the ledger; for the answer, ``result.json`` or ``_listing.json`` |
 | JSON files | the file itself, see :func:`papilio.storage.records.seal_json` |
 | ledgers | each line, chained to the line before, see :mod:`papilio.storage.ledger` |
 """
@@ -37,6 +37,6 @@ def digest_file(path: Path) -> str:
 
 
 def require_digest(found: str, expected: str, name: str, advice: str) -> None:
-    """Check a digest; StoreError names the file and says what to do when it was changed."""
+    """Check the digest of a file called ``name``; StoreError with the advice when it was changed."""
     if found != expected:
         raise StoreError(f"{name} has digest {found}; expected {expected}: it was changed, {advice}")

@@ -141,7 +141,7 @@ def _digest_of_json(data: Mapping[str, Any]) -> str:
 
 
 def seal_json(data: Mapping[str, Any], *, indent: int | None = None, sort_keys: bool = False) -> str:
-    """Return the text of a JSON file with these keys and their digest; the options are those of ``json.dumps``."""
+    """Return the text of a JSON file with these keys and their digest; ``json.dumps`` has the options."""
     plain = json.loads(json.dumps(data))
     sealed = plain | {DIGEST_KEY: _digest_of_json(plain)}
     return json.dumps(sealed, indent=indent, sort_keys=sort_keys) + "\n"
@@ -167,7 +167,7 @@ def read_sealed(path: Path, advice: str) -> dict[str, Any]:
 
 
 def require_format(data: Any, name: str, form: str, version: int, what: str, advice: str) -> dict[str, Any]:
-    """Return the keys of a sealed file, once ``format`` and ``format_version`` are what they should be.
+    """Return the keys of a sealed file, once its format, version and digest were checked.
 
     ``form`` is the value of ``format``, ``version`` the one that this code reads and writes, ``what`` such a file
     describes, ``advice`` what to do when it is damaged or of an earlier version. StoreError when it is something else,

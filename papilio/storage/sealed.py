@@ -1,7 +1,7 @@
 """Parquet files whose every byte is checked before it is used.
 
-The digest of a sealed file is that of its footer, and the footer holds the byte range and the digest of every row
-group. So a part of a file can be read alone, and what is decoded are the very bytes that were checked.
+A sealed file has the digest of its footer, and the footer holds the byte range and the digest of every row group. So a
+part of a file can be read alone, and exactly the bytes that were checked are decoded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TAIL_BYTES = 8
 
 @contextmanager
 def unreadable_named(name: str, advice: str) -> Iterator[None]:
-    """Turn what pyarrow raises about a Parquet file into a StoreError that names it and says what to do."""
+    """Turn what pyarrow raises about a Parquet file into a StoreError with its name and advice."""
     try:
         yield
     except FileNotFoundError as error:
@@ -45,7 +45,7 @@ def unreadable_named(name: str, advice: str) -> Iterator[None]:
 
 
 class _Sink:
-    """A new file, and the digest of what was written to it since the last call of :meth:`cut`."""
+    """A new file, and the digest of the bytes written since the last call of :meth:`cut`."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -82,8 +82,8 @@ class _Sink:
 class SealedWriter:
     """Writes a sealed Parquet file, a row group for each table; a context manager.
 
-    ``options`` are those of ``pyarrow.parquet.ParquetWriter``. :attr:`digest` is known once the file is closed. On an
-    exception in the block the file stays as it is, without a footer.
+    ``options`` go to ``pyarrow.parquet.ParquetWriter``. :attr:`digest` is known once the file is closed. After an
+    exception in the block the file has no footer.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
@@ -132,7 +132,7 @@ class SealedWriter:
 
 
 def _read_footer(source: pa.NativeFile, size: int) -> bytes:
-    """Return the footer with the last bytes of the file, which say how long it is."""
+    """Return the footer and the last bytes of the file, which hold its length."""
     tail: bytes = source.read_at(min(_TAIL_BYTES, size), max(0, size - _TAIL_BYTES))
     length = min(int.from_bytes(tail[:4], "little") + _TAIL_BYTES, size)
     footer: bytes = source.read_at(length, size - length)
@@ -154,8 +154,8 @@ class _Window:
         self._size, self._begin, self._data = size, 0, memoryview(b"")
         self._at = 0  # Arrow locks the file while it seeks and reads
 
-    def show(self, begin: int, data: bytes) -> None:
-        self._begin, self._data = begin, memoryview(data)
+    def show(self, begin: int, data: memoryview) -> None:
+        self._begin, self._data = begin, data
 
     def seek(self, offset: int, whence: int = 0) -> int:
         self._at = offset + (0, self._at, self._size)[whence]
@@ -179,11 +179,12 @@ class SealedReader:
     """Reads the row groups of a sealed Parquet file; a context manager. One thread at a time.
 
     ``digest`` is what :class:`SealedWriter` returned, and ``advice`` what to do when the file is missing or changed.
-    Opening checks the footer, and :meth:`read` the row group: StoreError names the file and what is wrong with it.
+    Opening checks the footer, and :meth:`read` the row group: StoreError names the file and the damage.
     """
 
     def __init__(self, filesystem: arrow_fs.FileSystem, path: str, digest: str, advice: str) -> None:
         self.name, self.advice = path, advice
+        self._buffer = bytearray()  # used again for each row group: Arrow copies what it decodes
         with unreadable_named(path, advice):
             if isinstance(filesystem, arrow_fs.LocalFileSystem) and not os.path.isfile(path):
                 raise FileNotFoundError(path)
@@ -209,8 +210,12 @@ class SealedReader:
         """Return a row group."""
         begin, end, digest = self._groups[index]
         name = f"{self.name}, row group {index}"
+        if len(self._buffer) < end - begin:
+            self._buffer = bytearray(end - begin)
         with unreadable_named(name, self.advice):
-            data = self._source.read_at(end - begin, begin)
+            self._source.seek(begin)
+            data = memoryview(self._buffer)[: end - begin]
+            data = data[: self._source.readinto(data)]
         require_digest(digest_of(data), digest, name, self.advice)
         self._window.show(begin, data)
         with unreadable_named(name, self.advice):
