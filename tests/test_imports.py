@@ -202,7 +202,7 @@ print(gc.get_threshold()[0])
 
 _HELP = {"click"}
 _DESCRIBED = _HELP | {"numpy"}
-_READ = _DESCRIBED | {"cloudpickle", "cython_runtime", "psutil", "pyarrow"}
+_READ = _DESCRIBED | {"cloudpickle", "cython_runtime", "psutil", "pyarrow", "xxhash"}
 _COUNTED = _READ | {"llvmlite", "numba", "yaml"}
 
 

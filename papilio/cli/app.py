@@ -191,6 +191,12 @@ def run(args: list[str] | None = None) -> NoReturn:
         check()
         click.echo(f"papilio: {error}", err=True)
         sys.exit(exit_code_of(error))
+    except OSError as error:
+        check()
+        click.echo(
+            f"papilio: the system refuses it ({error}); see that there is room and permission", err=True
+        )
+        sys.exit(exit_code_of(StoreError()))
     except Exception:
         check()  # libraries turn what a signal raises into errors of theirs
         raise

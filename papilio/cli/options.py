@@ -95,7 +95,8 @@ SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gp
 
 TRUST_FLAG = click.option(
     "--trust", is_flag=True,
-    help="Connect to the scheduler that DIRECTORY names although others can write there: they may run code as you.",
+    help="Connect to the scheduler that DIRECTORY names, and replace the output, although others can write there: "
+    "they may run code as you.",
 )  # fmt: skip
 
 PER_FLAG = click.option(

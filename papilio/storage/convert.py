@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from papilio.arguments import Bytes, checked, read_bytes
-from papilio.errors import CapacityError, DuplicateEdgeError, InputError
+from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.columns import numbers_of
 from papilio.storage.compression import known_encoding
 from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
-from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.location import check_replaceable, local_path, os_errors_named
 from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.places import InputPath, Place, find_places
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
@@ -412,17 +412,19 @@ def _read_memory(given: Bytes | None) -> int:
 
 @contextmanager
 def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Path]:
-    """Give a directory for scratch files until the block ends; CapacityError when its disk is full."""
+    """Give a directory for scratch files until the block ends.
+
+    CapacityError when its disk is full; StoreError for whatever else the system refuses in the block.
+    """
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
         with (
+            os_errors_named(parent, "scratch files must fit there; use another temp_dir"),
             tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
             removed_at_end(scratch),
         ):
             yield Path(scratch)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise CapacityError(
-                f"the disk of {parent} is full; free some space or use another temp_dir"
-            ) from error
+    except StoreError as error:
+        if getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise CapacityError(f"{error}; the disk is full, or a quota is used up") from error
         raise

@@ -14,6 +14,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError, StoreError
 from papilio.interrupts import held, removed_at_end
+from papilio.storage.records import require_size
 
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
@@ -70,9 +71,14 @@ def _unreachable(url: str, error: Exception) -> StoreError:
 
 
 def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
-    """Return the content of a small file, never waiting for what a pipe or a device has to say; OSError without one."""
-    if filesystem.get_file_info(path).type == arrow_fs.FileType.Unknown:
+    """Return the content of a JSON file without waiting for a pipe or a device; OSError when there is none.
+
+    StoreError when it is larger than any that Papilio writes.
+    """
+    info = filesystem.get_file_info(path)
+    if info.type == arrow_fs.FileType.Unknown:
         raise OSError("it is no regular file")
+    require_size(info.size or 0, path, "give another directory")
     with filesystem.open_input_stream(path) as stream:
         content: bytes = stream.read()
     return content
@@ -93,7 +99,7 @@ def require_files(
     files = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in sizes])
     for (inner, n_bytes), found in zip(sizes, files, strict=True):
         if found.type != arrow_fs.FileType.File:
-            raise StoreError(f"{name}/{inner} is missing; the {what} is corrupt, {remedy}")
+            raise StoreError(f"{name}/{inner} is missing; the {what} is incomplete, {remedy}")
         if found.size != n_bytes:
             raise StoreError(
                 f"{name}/{inner} has {found.size} bytes and the manifest says {n_bytes}; "
@@ -126,13 +132,13 @@ def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME
 
     That is a directory of its kind, which holds a file ``marker``. StoreError when something else is there.
     """
-    if not os.path.lexists(target):
-        return
-    if target.is_dir() and not any(target.iterdir()):
-        return
+    with os_errors_named(target):
+        if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
+            return
+        is_marked = (target / marker).is_file()
     if not overwrite:
         raise StoreError(_occupied(target))
-    if not (target / marker).is_file():
+    if not is_marked:
         kind = "a graph store" if marker == MANIFEST_NAME else "of the same kind"
         raise StoreError(f"{target} is not {kind} (no {marker}): not overwritten; remove it")
 

@@ -123,7 +123,7 @@ class JobAnswer:
 
     result: _WrittenResult  # the answer, as it was written
     ledger: LedgerEnd  # the state of the ledger that it was made from
-    vectors_checksum: str | None  # of ``vectors.parquet``; None for an answer without vectors
+    vectors_digest: str | None  # of ``vectors.parquet``; None for an answer without vectors
 
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
         """Return the result, with the vectors that the file leaves out; ``name`` is the file, for messages.

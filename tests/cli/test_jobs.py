@@ -24,6 +24,7 @@ from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.leases import lengths
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
+from tests.tools.tampering import reseal
 
 SIDE = 1000
 BUTTERFLIES = comb(SIDE, 2) ** 2
@@ -257,6 +258,8 @@ def test_a_tampered_answer_is_found(finished: Path, tmp_path: Path) -> None:
     answer = json.loads((job / "result.json").read_text())
     answer["result"]["count"] += 1
     (job / "result.json").write_text(json.dumps(answer))
+    assert "result.json has digest" in call("verify", job, code=3)[1]
+    reseal(job / "result.json", **answer)
     assert (
         f"the leases sum to count {BUTTERFLIES}; the answer says {BUTTERFLIES + 1}"
         in call("verify", job, code=1)[1]
@@ -267,9 +270,7 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     job = copy_of(finished, tmp_path)
     reference = lease_records(job)[0]["shard"]
     shard = job / reference["path"]
-    vectors = {
-        name: vector.copy() for name, vector in read_partial_shard(shard, reference["checksum"]).items()
-    }
+    vectors = {name: vector.copy() for name, vector in read_partial_shard(shard, reference["digest"]).items()}
     vectors["u"][3] += np.uint64(1)
     write_partial_shard(shard, vectors)
     assert str(shard) in call("verify", job, code=3)[1]
@@ -279,7 +280,7 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     os.truncate(shard, shard.stat().st_size - 1)
     assert f"{shard} has {reference['n_bytes'] - 1} bytes; the ledger says" in call("verify", job, code=3)[1]
     shard.unlink()
-    assert f"{shard} does not exist" in call("verify", job, code=3)[1]
+    assert f"{shard} is missing" in call("verify", job, code=3)[1]
 
 
 def test_a_wrong_engine_is_found_by_the_sample(finished: Path, tmp_path: Path) -> None:
@@ -295,11 +296,11 @@ def test_a_wrong_engine_is_found_by_the_sample(finished: Path, tmp_path: Path) -
         tip = ledger.tip
     answer = json.loads((job / "result.json").read_text())
     answer["ledger"]["tip"] = tip
-    (job / "result.json").write_text(json.dumps(answer))
+    reseal(job / "result.json", **answer)
     assert call("verify", job)[0] == f"{BUTTERFLIES}\n"
     error = call("verify", job, "--sample", len(lines), "--engine", "cpu", code=1)[1]
     assert "the ledger holds total" in error
-    assert read_partial_shard(job / first["shard"]["path"], first["shard"]["checksum"]).keys() == {"u", "v"}
+    assert read_partial_shard(job / first["shard"]["path"], first["shard"]["digest"]).keys() == {"u", "v"}
 
 
 def test_damaged_and_unplanned_directories_are_listed(tmp_path: Path) -> None:

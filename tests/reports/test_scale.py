@@ -31,6 +31,7 @@ from papilio.storage.tables import read_rows
 from papilio.tasks.leases import lengths
 from tests.conftest import ROOT
 from tests.reports.conftest import SENATE, call, call_json, repetitions
+from tests.tools.tampering import reseal
 
 
 def fails(*args: object) -> str:
@@ -280,7 +281,7 @@ def test_counts_that_differ_end_the_experiment(votes: GraphStore, tmp_path: Path
             ledger.append(record)
         answer["ledger"]["tip"] = ledger.tip
     answer["result"]["count"] += 1
-    (job / "result.json").write_text(json.dumps(answer))
+    reseal(job / "result.json", **answer)
     with pytest.raises(ExecutionError, match=f"differ: {SENATE} in jobs/w1-r1, {SENATE + 1} in jobs/w2-r1"):
         write_report(copy, figures=False)
     directory = ExperimentDirectory(copy)
@@ -312,7 +313,7 @@ def test_a_directory_that_is_no_experiment(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="neither a job directory nor a scaling experiment"):
         write_report(tmp_path, figures=False)
     (tmp_path / "scale.json").write_text('{"format": "papilio-scaling", "format_version": 9}')
-    with pytest.raises(StoreError, match="version 9; this version of Papilio reads up to 1"):
+    with pytest.raises(StoreError, match="version 9; this version of Papilio reads up to 2"):
         ExperimentDirectory(tmp_path)
 
 
