@@ -57,6 +57,12 @@ def retain_context() -> None:
         driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 
 
+def begin_context() -> None:
+    """Start the driver; make a context where exactly one device is visible. Runs in a thread, and imports nothing."""
+    if len(list_gpus()) == 1:
+        retain_context()
+
+
 def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
     device = ctypes.c_int(0)
     name = ctypes.create_string_buffer(_NAME_BYTES)
