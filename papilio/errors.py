@@ -10,7 +10,8 @@
     ├── UnsupportedError        the motif, engine or graph kind do not go together
     ├── CapacityError           a size passes a limit (ids, counts, memory); says which and what to do
     │   └── LeaseTooLargeError      a lease does not fit the memory of its worker; a part of it may
-    ├── EngineUnavailableError  the engine asked for cannot run here (no GPU, CuPy not installed)
+    ├── EngineUnavailableError  the engine asked for cannot run here (no GPU)
+    │   └── MissingPackageError     an optional package is not installed; names the extra that installs it
     ├── JobUnfinishedError      a job did not end within the time that was waited for it
     └── ExecutionError          a run did not end with an exact answer
         ├── TilingError             finished intervals do not tile the work items exactly
@@ -73,6 +74,10 @@ class EngineUnavailableError(PapilioError):
     """The engine asked for cannot run on this machine."""
 
 
+class MissingPackageError(EngineUnavailableError, ImportError):
+    """An optional package is not installed; the message names the extra that installs it."""
+
+
 class JobUnfinishedError(PapilioError):
     """A job did not end within the time that was waited for it."""
 
@@ -122,6 +127,7 @@ FAULTS: dict[type[BaseException], Fault] = {
     CapacityError: "run",
     LeaseTooLargeError: "size",
     EngineUnavailableError: "worker",
+    MissingPackageError: "worker",
     JobUnfinishedError: "run",
     ExecutionError: "lease",
     TilingError: "run",

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.util import find_spec
 from uuid import UUID
 
+from papilio.extras import how_to_install
+
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
 _UUID_BYTES = 16
@@ -164,5 +166,5 @@ def missing_for_gpu() -> str | None:
     if not list_gpus():
         return "no CUDA device is visible"
     if find_spec("cupy") is None:
-        return "CuPy is not installed (install papilio[cuda13] or papilio[cuda12])"
+        return f"CuPy is not installed: {how_to_install('cupy')}"
     return None
