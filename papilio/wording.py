@@ -8,6 +8,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def show_mebibytes(n_bytes: int) -> str:
+    """Return a number of bytes in whole MiB, rounded up, as flags of sizes take it: ``402MiB``."""
+    return f"{-(-n_bytes // 2**20)}MiB"
+
+
 def show_bytes(n_bytes: int) -> str:
     """Return a number of bytes in the largest unit of which there is one, as ``8.00 GiB``."""
     power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
