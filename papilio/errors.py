@@ -1,7 +1,7 @@
 """The exception tree. Every error that a user can cause descends from :class:`PapilioError`.
 
     PapilioError
-    ├── InputError              an input file, option or object is not what it should be
+    ├── InputError              a wrong input file, option or object; a ValueError, too
     │   ├── MalformedLineError      one line of a text file cannot be read
     │   ├── DuplicateEdgeError      duplicates met under the policy "error"
     │   └── GraphError              an in-memory graph breaks an invariant
@@ -21,8 +21,8 @@
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
         └── ClusterError            the cluster cannot be reached or started, or lost what the run needs
 
-Messages hold the name, the actual value, the limit with its unit and what to change. What an error says of the
-lease that raised it is in :data:`FAULTS`.
+Messages hold the name, the actual value, the limit with its unit and what to change. A missing or unknown argument of a
+function is a TypeError, as everywhere in Python. What an error says of the lease that raised it is in :data:`FAULTS`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PapilioError(Exception):
     """Root of every error that Papilio raises on purpose."""
 
 
-class InputError(PapilioError):
-    """An input file, option or object is not what it should be."""
+class InputError(PapilioError, ValueError):
+    """A wrong input file, option or object; a ValueError, too."""
 
 
 class MalformedLineError(InputError):

@@ -157,7 +157,7 @@ def with_least_budget(
 
 
 def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> str:
-    """Say how much memory of a kind works: as a budget where a worker has so much."""
+    """Say how much memory of a kind works, as a budget where a worker has it."""
     of_process = f"{show_mebibytes(taken)} of it for the {'process' if kind == 'host' else 'context of CUDA'}"
     amount = f"{'at least ' if is_exact else ''}{show_mebibytes(least)}"
     of_process += "" if is_exact else " (less may do)"

@@ -99,7 +99,7 @@ def wait_job(
         if deadline is not None and now >= deadline:
             raise JobUnfinishedError(
                 f"the job of {directory.root} is {status.state} after {timeout_s:g} s "
-                f"({show_share(status.share)} of the predicted work is done); it goes on"
+                f"({show_share(status.share)} of the predicted work is done); the job is still running"
             )
         pause = max(POLL_S, (now - looked_at) / POLL_SHARE)
         time.sleep(pause if deadline is None else min(pause, max(deadline - now, 0.0)))

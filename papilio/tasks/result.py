@@ -275,7 +275,7 @@ class ListingResult(CountResult):
 
 
 def rate_of(work: int, run_s: float) -> float | None:
-    """Return work units per second: those of one session over the seconds of its phase ``run``; None without any."""
+    """Return work units per second of one session, over its phase ``run`` of ``run_s`` seconds; None without work."""
     return work / run_s if work > 0 and run_s > 0 else None
 
 

@@ -80,5 +80,5 @@ def decompose_on_gpu(
 
 
 def _load_forest(build: Callable[..., Forest]) -> None:
-    """Load or compile the loops of forests, by building that of one pair."""
+    """Load or compile the loops of forests, by building the forest of one pair."""
     build(np.ones(2, np.uint64), np.arange(3), np.array([1, 0], np.int32))
