@@ -317,6 +317,7 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         peak_memory_bytes=outcome.peaks.host_bytes,
         decisions=plan.decisions,
         leases_before=outcome.n_leases_before,
+        work_before=outcome.work_before,
         strategy=plan.strategy,
         replication=plan.replication,
         moved=outcome.peaks.moved,

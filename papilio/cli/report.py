@@ -131,7 +131,10 @@ def _say_run(result: CountResult, done: str) -> None:
         f"engine {result.engine}, {plural(len(result.workers), 'worker')} ({result.cluster}), "
         f"{plural(result.items, 'work item')} in {plural(result.leases, 'lease')}, each {done} once"
     )
-    say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
+    rate, now = result.work_per_second, result.work - result.work_before
+    counted = "" if rate is None or not result.work_before else f", {now:,} of them now"
+    per_second = "" if rate is None else f": {rate:,.0f} per second of the phase run"
+    say(f"{result.work:,} {result.work_unit}{counted}{per_second}")
     say_seconds(result.seconds)
 
 

@@ -21,6 +21,7 @@ import psutil
 from packaging.requirements import Requirement
 
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
+from papilio.extras import how_to_install
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.cubins import count_cubins
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
@@ -213,7 +214,7 @@ def check_dask_cuda(n_gpus: int, load: Callable[[], str | None] | None = None) -
         )
     if version is None:
         if n_gpus:
-            advice = 'for --cluster cuda: pip install "papilio[cuda13]" or "papilio[cuda12]"'
+            advice = f"for --cluster cuda: {how_to_install('dask_cuda')}"
             return Check("dask-cuda", "warn", "not installed, and there is a GPU", advice)
         return Check("dask-cuda", "skip", "not installed; needed only for GPUs")
     return Check("dask-cuda", "ok", version)
@@ -263,13 +264,25 @@ def check_temporary(path: Path | None = None, free_bytes: int | None = None) -> 
 
 
 def check_optional(version_of: Callable[[str], str | None] = installed_version) -> list[Check]:
-    """Report the packages that some clusters need and most do not."""
-    wanted = (("dask-jobqueue", "Slurm clusters", "slurm"), ("bokeh", "Dask's dashboard", "dashboard"))
+    """Report the optional packages."""
+    wanted = (
+        ("dask-jobqueue", "Slurm clusters"),
+        ("bokeh", "Dask's dashboard"),
+        ("matplotlib", "figures of reports"),
+        ("pandas", "data frames of pandas"),
+        ("polars", "data frames of polars"),
+        ("networkx", "graphs of NetworkX"),
+        ("scipy", "sparse arrays"),
+        ("aiohttp", "edge lists at https addresses"),
+        ("pymetis", "the strategy metis of partitions"),
+    )
     return [
         Check(name, "ok", version)
         if (version := version_of(name)) is not None
-        else Check(name, "skip", f"not installed; for {use}", f'if wanted: pip install "papilio[{extra}]"')
-        for name, use, extra in wanted
+        else Check(
+            name, "skip", f"not installed; for {use}", f"if wanted: {how_to_install(name.replace('-', '_'))}"
+        )
+        for name, use in wanted
     ]
 
 

@@ -88,7 +88,7 @@ def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int
     if vertices + scan > host_bytes:
         raise CapacityError(
             f"{store.path}: {store.n_u + store.n_v} vertices need {vertices} bytes of host memory and a row group "
-            f"of {largest_batch(store)} edges {scan}; at most {host_bytes} bytes are allowed: allow more"
+            f"of {largest_batch(store)} edges {scan}; at most {host_bytes} bytes are allowed"
         )
     return host_bytes - vertices
 
@@ -127,7 +127,7 @@ def write_disk_rows(
         raise CapacityError(
             f"{store.path}: sorting the {longest} neighbours of its largest vertex needs "
             f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
-            f"left of {host_bytes}; allow more"
+            f"left of {host_bytes}"
         )
     if store.kind == "unipartite":
         u, v = rank_by_degree(store, keep_u, degree_u, count_threads)

@@ -7,12 +7,11 @@ a part whose closure passes the limit is split further.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 
-from papilio.errors import EngineUnavailableError
+from papilio.extras import import_extra
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
 from papilio.partitioning.arrays import Ids, Ints
@@ -62,12 +61,7 @@ def metis_groups(rows: PricedRows, limit_bytes: int, max_pairs: int = MAX_PAIRS)
 
 
 def _load_metis() -> Any:
-    try:
-        return importlib.import_module("pymetis")
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"groups by METIS need pymetis ({error}); install papilio[partition], or use the strategy bcpar"
-        ) from error
+    return import_extra("pymetis", "the strategy metis needs", "use the strategy bcpar")
 
 
 def _join_roots(indptr: Ints, columns: Ids, n_columns: int, max_pairs: int) -> tuple[Ints, Ints, Ints]:

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.tasks.worker import WorkerInfo
-from papilio.wording import plural, show_bytes
+from papilio.wording import plural, show_bytes, show_share
 
 _MAX_ROWS = 64
 """Workers listed one by one."""
@@ -68,6 +68,7 @@ def _environment() -> Environment:
         "number": "{:,}".format,
         "percent": lambda share: f"{100 * share:.1f} %",
         "plural": plural,
+        "share": show_share,
         "seconds": lambda value: f"{value:,.3f} s" if value < 10 else f"{value:,.1f} s",
     }
     return environment

@@ -38,6 +38,7 @@ from papilio.storage.signs import sign_rule
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
+from papilio.wording import show_bytes, show_mebibytes
 
 Duplicates = Literal["first", "last", "error"]
 """Which of several equal edges is kept: by time where there is a time column, else by place in the input."""
@@ -405,7 +406,8 @@ def _read_memory(given: Bytes | None) -> int:
     memory = read_bytes("memory_bytes", given) or int(psutil.virtual_memory().total // 4)
     if memory < MIN_MEMORY_BYTES:
         raise CapacityError(
-            f"memory is {memory} bytes; converting needs at least {MIN_MEMORY_BYTES} (512 MiB)"
+            f"converting may use {show_bytes(memory)}; raise memory_bytes (--memory) to at least "
+            f"{show_mebibytes(MIN_MEMORY_BYTES)}, about 200MiB of it for the process"
         )
     return memory
 

@@ -13,6 +13,7 @@ from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError, StoreError
+from papilio.extras import missing_package
 from papilio.interrupts import held, removed_at_end
 from papilio.storage.records import require_size
 
@@ -42,7 +43,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
     """Return the filesystem of ``path`` and the path within it: pyarrow's, else that of fsspec (https and many more).
 
-    StoreError for a URL that cannot be reached.
+    StoreError for a URL that cannot be reached, MissingPackageError for one of https where its extra is not installed.
     """
     text = os.fspath(path)
     if not is_url(text):
@@ -61,7 +62,11 @@ def _fsspec_of(url: str) -> tuple[arrow_fs.FileSystem, str]:
 
     try:
         filesystem, inner = url_to_fs(url)
-    except (ValueError, ImportError, OSError) as error:
+    except ImportError as error:
+        if url.startswith(("http://", "https://")):
+            raise missing_package(f"reading {url} needs", "aiohttp", "use a local path") from error
+        raise _unreachable(url, error) from error
+    except (ValueError, OSError) as error:
         raise _unreachable(url, error) from error
     return arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(filesystem)), inner
 

@@ -65,6 +65,7 @@ class _GraphRow:
 class _JobRow:
     path: str | None = None
     leases_before: int = 0
+    work_before: int = 0
     reused: bool = False
 
 
@@ -146,6 +147,7 @@ class JobAnswer:
             "table": data.table or {},
             "job_directory": job.path,
             "leases_before": job.leases_before,
+            "work_before": job.work_before,
             "reused": job.reused,
         }
         same = {each.name for each in fields(kind)} & {each.name for each in fields(data)} - found.keys()

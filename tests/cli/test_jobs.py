@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import papilio
 from papilio.storage.ledger import read_ledger
 from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.leases import lengths
+from papilio.wording import show_share
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
 from tests.tools.tampering import reseal
@@ -133,7 +135,15 @@ def test_a_killed_client_resumes_to_the_exact_count(
     leases = lease_records(job)
     assert result["count"] == BUTTERFLIES
     assert leases[: len(kept)] == kept, "what was finished before the kill was counted again"
-    assert result["job"] == {"path": str(job), "leases_before": len(kept), "reused": False}
+    work_before = sum(lease["work"] for lease in kept)
+    assert result["job"] == {
+        "path": str(job),
+        "leases_before": len(kept),
+        "work_before": work_before,
+        "reused": False,
+    }
+    rate = (result["work"]["wedges"] - work_before) / result["seconds"]["run"]
+    assert result["work"]["wedges_per_second"] == pytest.approx(rate, rel=1e-3)
     assert sum(worker["leases"] for worker in result["worker_details"]) == len(leases) - len(kept)
     assert sum(int(lease["total"]) for lease in leases) == BUTTERFLIES
     assert sum(lease["stop"] - lease["start"] for lease in leases) == result["items"]
@@ -144,6 +154,38 @@ def test_a_killed_client_resumes_to_the_exact_count(
     checked = call_json("verify", job, "--sample", 2, "--engine", "cpu")
     assert (checked["count"], checked["recount"]["leases"]) == (BUTTERFLIES, 2)
     assert checked["shards"] == (0 if per == "total" else len(leases))
+
+
+def test_one_rate_and_one_share_everywhere(store: Path, tmp_path: Path) -> None:
+    """The rate is work units over the seconds of the phase run; a finished job that is asked again has none."""
+    job = tmp_path / "job"
+    asked = ("count", "butterfly", store, "--cluster", "inline", "--engine", "cpu", "--job", job)
+    said = call(*asked)[1]
+    result = papilio.open_job(job).result()
+    assert result.work_per_second == pytest.approx(result.work / result.seconds["run"])
+    rate = f"{result.work_per_second:,.0f}"
+    told = re.search(rf"^{result.work:,} wedges: ([\d,]+) per second of the phase run$", said, re.MULTILINE)
+    assert told is not None
+    assert int(told[1].replace(",", "")) == pytest.approx(result.work_per_second, rel=1e-4)
+    again = call(*asked)[1]
+    assert f"{result.work:,} wedges\n" in again
+    assert "per second" not in again
+    assert call_json(*asked)["work"] == {"wedges": result.work}
+    call("report", job, "--no-figures")
+    page = (job / "report" / "report.html").read_text("utf-8").replace("<wbr />", "")
+    assert rate in page
+    assert "wedges per second of the phase run" in page
+    lines = call("status", job)[0].splitlines()
+    assert next(line for line in lines if line.startswith("progress")).split(";")[0] == (
+        "progress    100.0% of the predicted work"
+    )
+    assert sum(line.count("%") for line in lines) == 1
+
+
+def test_only_a_whole_is_a_hundred_percent() -> None:
+    shares = (0, 0.0004, 0.29, 0.5, 0.57, 0.9989, 0.99999, 1.0)
+    shown = ["0.0%", "0.0%", "29.0%", "50.0%", "57.0%", "99.8%", "99.9%", "100.0%"]
+    assert [show_share(each) for each in shares] == shown
 
 
 def test_a_running_job_shows_its_progress_and_refuses_a_second_client(store: Path, tmp_path: Path) -> None:

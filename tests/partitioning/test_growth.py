@@ -298,5 +298,5 @@ def test_metis_leaves_out_hubs_where_the_pairs_are_too_many() -> None:
 def test_metis_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
     indptr, columns = pack([[0], [0]])
-    with pytest.raises(EngineUnavailableError, match=r"install papilio\[partition\]"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install .papilio\[partition\]"):
         metis_groups(PricedRows(indptr, columns, np.ones(1, np.int64), np.ones(2, np.int64)), 10)

@@ -205,7 +205,7 @@ from papilio.cli import main
 main(["scale", "count", "butterfly", {votes.path!r}, "--cluster", "inline", "--workers", "1", "--output",
       {str(tmp_path / "x")!r}])
 """
-    with pytest.raises(AssertionError, match=r"need matplotlib, .* install papilio\[report\]"):
+    with pytest.raises(AssertionError, match=r"need matplotlib: pip install .papilio\[report\]"):
         run_blocked(code, "matplotlib")
     assert not (tmp_path / "x").exists()
     code = code.replace('"--output"', '"--no-figures", "--repeat", "1", "--output"')

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from papilio.errors import EngineUnavailableError
+from papilio.extras import missing_package
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.components import Forest
@@ -49,9 +49,7 @@ def decompose_graph(
         from papilio.kernels.device.cuda import shared_device
         from papilio.kernels.peel.gpu import decompose_on_gpu
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
-        ) from error
+        raise missing_package("the gpu engine needs", "cupy", f"use --engine cpu ({error})") from error
     return decompose_on_gpu(shared_device(), graph, kind, layer, with_forest, report)
 
 
