@@ -33,8 +33,6 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.wedge.graph import order_falling
 from papilio.partitioning.disk_rows import write_disk_rows
 from papilio.partitioning.peak_memory import PeakMemory
-from papilio.storage.edges import read_row_groups
-from papilio.storage.location import filesystem_of
 from papilio.storage.store import GraphStore, open_store, write_store
 
 __all__ = ["DUCKDB_SHARE", "sort_by_duckdb"]
@@ -57,7 +55,7 @@ def skewed_graph(n_edges: int) -> BipartiteGraph:
 
 
 def _read_edges(store: GraphStore) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    for u, v, _ in read_row_groups(*filesystem_of(store.path), store.row_groups):
+    for u, v, _ in store.read_groups(store.row_groups):
         yield u, v
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from papilio.partitioning.store import Partition, open_partition
     from papilio.storage.convert import convert
     from papilio.storage.generate import generate
-    from papilio.storage.reading import read
+    from papilio.storage.reading import clear_conversions, list_conversions, read
     from papilio.storage.store import GraphStore
     from papilio.tasks.directory import JobDirectory
     from papilio.tasks.plan import CountPlan
@@ -104,6 +104,7 @@ __all__ = [
     "census",
     "census_pairs",
     "census_vertices",
+    "clear_conversions",
     "cohesion_profile",
     "convert",
     "count",
@@ -111,6 +112,7 @@ __all__ = [
     "enumerate_motifs",
     "generate",
     "latapy_clustering",
+    "list_conversions",
     "list_jobs",
     "local_clustering",
     "maximum_clique",
@@ -151,7 +153,7 @@ _NAMES = {
     "papilio.partitioning.store": "Partition open_partition",
     "papilio.storage.convert": "convert",
     "papilio.storage.generate": "generate",
-    "papilio.storage.reading": "read",
+    "papilio.storage.reading": "clear_conversions list_conversions read",
     "papilio.storage.store": "GraphStore",
     "papilio.tasks.directory": "JobDirectory",
     "papilio.tasks.plan": "CountPlan",

@@ -13,7 +13,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache, wraps
@@ -73,7 +73,8 @@ Bytes = int | str
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with its arguments checked, and converted where that loses nothing.
 
-    InputError by the function returned: for an argument that its annotation does not take, that is missing or unknown.
+    The function returned raises InputError for a value that the annotation of its argument excludes, and TypeError for
+    an argument that is missing or unknown.
     """
     signature = inspect.signature(function)
 
@@ -82,14 +83,14 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise InputError(
-                f"{function.__name__}: {error}; it takes {', '.join(signature.parameters)}"
+            raise TypeError(
+                f"{function.__name__}: {error}; its arguments are {', '.join(_names_of(function, signature))}"
             ) from None
         hints = _hints_of(function)
         for name, value in bound.arguments.items():
             hint = hints.get(name, Any)
             if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                bound.arguments[name] = _read_options(function.__name__, value, hint)
+                bound.arguments[name] = _read_options(function, signature, value, hint)
             else:
                 bound.arguments[name] = read_argument(name, value, hint)
         return function(*bound.args, **bound.kwargs)
@@ -176,12 +177,26 @@ def _hints_of(owner: Any) -> dict[str, Any]:
     return hints
 
 
-def _read_options(function: str, given: dict[str, Any], hint: Any) -> dict[str, Any]:
-    """Return keyword arguments that a TypedDict describes."""
+def _names_of(function: Any, signature: inspect.Signature) -> Iterator[str]:
+    """Yield the arguments of a function, and the keys of a TypedDict."""
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            yield from _hints_of(typing.get_args(_hints_of(function)[name])[0])
+        else:
+            yield name
+
+
+def _read_options(
+    function: Any, signature: inspect.Signature, given: dict[str, Any], hint: Any
+) -> dict[str, Any]:
+    """Return keyword arguments that a TypedDict describes; TypeError for one that it does not."""
     hints = _hints_of(typing.get_args(hint)[0])
     for name in given:
         if name not in hints:
-            raise InputError(f"{function}: unknown argument {name!r}; it takes {', '.join(hints)}")
+            raise TypeError(
+                f"{function.__name__}: got an unexpected keyword argument {name!r}; its arguments are "
+                f"{', '.join(_names_of(function, signature))}"
+            )
     return {name: read_argument(name, value, hints[name]) for name, value in given.items()}
 
 

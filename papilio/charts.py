@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.census_motif import CensusClass
-from papilio.errors import EngineUnavailableError
+from papilio.extras import import_extra
 from papilio.motifs import Cell
 
 BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
@@ -23,13 +23,8 @@ _MAX_WRITTEN = 12
 
 
 def require_matplotlib() -> None:
-    """Refuse to go on where figures cannot be drawn; the EngineUnavailableError names the extra to install."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise EngineUnavailableError(
-            "figures need matplotlib, which is not installed; install papilio[report], or leave the figures out"
-        ) from error
+    """Raise MissingPackageError where figures cannot be drawn."""
+    import_extra("matplotlib", "figures need", "leave the figures out")
 
 
 def axes_or_new(axes: Any) -> Any:

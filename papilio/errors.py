@@ -1,7 +1,7 @@
 """The exception tree. Every error that a user can cause descends from :class:`PapilioError`.
 
     PapilioError
-    ├── InputError              an input file, option or object is not what it should be
+    ├── InputError              a wrong input file, option or object; a ValueError, too
     │   ├── MalformedLineError      one line of a text file cannot be read
     │   ├── DuplicateEdgeError      duplicates met under the policy "error"
     │   └── GraphError              an in-memory graph breaks an invariant
@@ -10,7 +10,8 @@
     ├── UnsupportedError        the motif, engine or graph kind do not go together
     ├── CapacityError           a size passes a limit (ids, counts, memory); says which and what to do
     │   └── LeaseTooLargeError      a lease does not fit the memory of its worker; a part of it may
-    ├── EngineUnavailableError  the engine asked for cannot run here (no GPU, CuPy not installed)
+    ├── EngineUnavailableError  the engine asked for cannot run here (no GPU)
+    │   └── MissingPackageError     an optional package is not installed; names the extra that installs it
     ├── JobUnfinishedError      a job did not end within the time that was waited for it
     └── ExecutionError          a run did not end with an exact answer
         ├── TilingError             finished intervals do not tile the work items exactly
@@ -20,8 +21,10 @@
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
         └── ClusterError            the cluster cannot be reached or started, or lost what the run needs
 
-Messages hold the name, the actual value, the limit with its unit and what to change. What an error says of the
-lease that raised it is in :data:`FAULTS`.
+How a file of edges was read is an :class:`InputWarning`, which is no error.
+
+Messages hold the name, the actual value, the limit with its unit and what to change. A missing or unknown argument of a
+function is a TypeError, as everywhere in Python. What an error says of the lease that raised it is in :data:`FAULTS`.
 """
 
 from __future__ import annotations
@@ -33,8 +36,12 @@ class PapilioError(Exception):
     """Root of every error that Papilio raises on purpose."""
 
 
-class InputError(PapilioError):
-    """An input file, option or object is not what it should be."""
+class InputError(PapilioError, ValueError):
+    """A wrong input file, option or object; a ValueError, too."""
+
+
+class InputWarning(UserWarning):
+    """How a file of edges was read, or a graph that looks like another kind than it is read as."""
 
 
 class MalformedLineError(InputError):
@@ -71,6 +78,10 @@ class LeaseTooLargeError(CapacityError):
 
 class EngineUnavailableError(PapilioError):
     """The engine asked for cannot run on this machine."""
+
+
+class MissingPackageError(EngineUnavailableError, ImportError):
+    """An optional package is not installed; the message names the extra that installs it."""
 
 
 class JobUnfinishedError(PapilioError):
@@ -122,6 +133,7 @@ FAULTS: dict[type[BaseException], Fault] = {
     CapacityError: "run",
     LeaseTooLargeError: "size",
     EngineUnavailableError: "worker",
+    MissingPackageError: "worker",
     JobUnfinishedError: "run",
     ExecutionError: "lease",
     TilingError: "run",

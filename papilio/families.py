@@ -13,7 +13,8 @@ from math import comb
 from typing import Any, Literal
 
 from papilio.census_motif import CENSUS_CLASSES, Census, CensusClass
-from papilio.errors import EngineUnavailableError, UnsupportedError
+from papilio.errors import UnsupportedError
+from papilio.extras import missing_package
 from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.motifs import (
@@ -230,9 +231,7 @@ def _make(
 
         gpu_class = resolve(imported)
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
-        ) from error
+        raise missing_package("the gpu engine needs", "cupy", f"use --engine cpu ({error})") from error
     gpu_engine: Engine = gpu_class(shared_device(memory_bytes), **options)
     return gpu_engine
 

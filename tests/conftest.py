@@ -154,6 +154,14 @@ def collected() -> Iterator[None]:
         gc.collect()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def conversions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep conversions of files in a cache of this run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PAPILIO_CACHE", str(tmp_path_factory.mktemp("conversions")))
+        yield
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command in this process."""

@@ -8,7 +8,7 @@ from contextlib import chdir
 from fractions import Fraction
 from pathlib import Path
 from types import FunctionType
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -45,6 +45,7 @@ BASE: dict[str, dict[str, Any]] = {
     "census": {"graph": "graph", "pair_side": "u", **HERE},
     "census_pairs": {"graph": "graph", "pair_side": "u", "by": "coherent", "threads": 1, **HERE},
     "census_vertices": {"graph": "graph", "pair_side": "u", "threads": 1, **HERE},
+    "clear_conversions": {},
     "cohesion_profile": {"graph": "graph", **HERE},
     "convert": {"input": "edges.txt", "output": "nothing"},
     "count": {"graph": "graph", "motif": "butterfly", **HERE},
@@ -54,6 +55,7 @@ BASE: dict[str, dict[str, Any]] = {
     },
     "generate": {"model": Complete(2, 2), "path": "nothing"},
     "latapy_clustering": {"graph": "graph", "threads": 1},
+    "list_conversions": {},
     "list_jobs": {"root": "."},
     "local_clustering": {"graph": "graph", **HERE},
     "maximum_clique": {"graph": papilio.UnipartiteGraph.from_edges([0], [1]), "threads": 1},
@@ -123,17 +125,74 @@ def test_whatever_is_given_is_taken_or_refused_in_words(name: str, parameter: st
 @pytest.mark.parametrize("name", sorted(BASE))
 def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
     function: Any = public_functions()[name]
-    with pytest.raises(InputError, match=r"nonsense.*it takes "):
+    with pytest.raises(TypeError, match=r"nonsense.*its arguments are ") as caught:
         function(**BASE[name], nonsense=1)
+    assert set(parameters_of(function)) == set(str(caught.value).split("arguments are ")[1].split(", "))
     for needed in (p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty):
         if needed != "options":
-            with pytest.raises(InputError, match=f"{name}: missing .*{needed}"):
+            with pytest.raises(TypeError, match=f"{name}: missing .*{needed}"):
                 function(**{key: value for key, value in BASE[name].items() if key != needed})
+
+
+def choices_of(hint: Any) -> tuple[str, ...]:
+    """The texts of a closed set of values, of which an argument takes one."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(each for inner in get_args(hint) for each in choices_of(inner))
+
+
+def closed_arguments() -> Iterator[tuple[str, str]]:
+    """Every public function with each of its arguments that takes one of a few texts."""
+    for name in papilio.__all__:
+        owner = getattr(papilio, name)
+        if name in BASE:
+            signature = inspect.signature(owner, eval_str=True)
+            for argument, parameter in signature.parameters.items():
+                hint = parameter.annotation
+                if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                    inner = get_type_hints(get_args(hint)[0], include_extras=True)
+                    yield from ((name, each) for each, kind in inner.items() if choices_of(kind))
+                elif choices_of(hint):
+                    yield name, argument
+
+
+CLOSED = [*closed_arguments()]
+
+
+def test_closed_sets_are_found() -> None:
+    assert {("count", "per"), ("count", "engine"), ("decompose", "kind"), ("top_bicliques", "by")} <= set(
+        CLOSED
+    )
+    assert {("partition", "strategy"), ("convert", "duplicates"), ("cohesion_profile", "engine")} <= set(
+        CLOSED
+    )
+
+
+@pytest.mark.parametrize(("name", "argument"), CLOSED)
+def test_a_value_outside_of_a_closed_set_is_a_value_error_that_names_the_set(
+    name: str, argument: str, place: Path
+) -> None:
+    with pytest.raises(ValueError, match=f"{argument} is 'sideways'; expected ") as caught:
+        public_functions()[name](**{**BASE[name], argument: "sideways"})
+    assert isinstance(caught.value, InputError)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in papilio.__all__ if isinstance(getattr(papilio, name), type)]
+)
+def test_classes_take_no_unknown_keyword(name: str) -> None:
+    with pytest.raises(TypeError):
+        getattr(papilio, name)(nonsense=1)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: papilio.count(GRAPH, "butterfly", options={"anchor": "u"}), "butterfly has no option 'anchor'"),
+        (
+            lambda: papilio.count(GRAPH, papilio.Biclique(2, 2), options={"anchor": "w"}),
+            "anchor is 'w'; expected one of auto, u, v",
+        ),
         (lambda: papilio.count(GRAPH, papilio.Butterfly), "that is the class; give one of it, such as Butterfly"),
         (lambda: papilio.count(GRAPH, "biclique"), r"are not said; give papilio.Biclique\(p, q, max_p"),
         (lambda: papilio.count(GRAPH, "btterfly"), "motif is 'btterfly'; known: .*butterfly"),
@@ -155,6 +214,7 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
         (lambda: papilio.Biclique(2, 10**20), "at most 2147483647 .*a layer has no more"),
         (lambda: papilio.BalancedButterfly(True), "k of a balanced butterfly is True; expected an integer"),
         (lambda: papilio.BalancedButterfly(10**10), "at most 2147483647"),
+        (lambda: papilio.BalancedButterfly(pair_side="w"), "pair_side of a balanced butterfly is 'w'; expected u or v"),
         (lambda: papilio.Census("w"), "pair_side of a census is 'w'; expected u or v"),
         (lambda: Listing(0), "limit is 0; at least 1"),
         (lambda: Rmat(4, 4, "9"), "edges is '9'; expected an integer"),

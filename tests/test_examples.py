@@ -15,6 +15,7 @@ from pathlib import Path
 import networkx
 import pytest
 
+from papilio.errors import InputWarning
 from tests.tools.commands import Run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -140,7 +141,10 @@ def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     names: dict[str, object] = {}
-    with contextlib.redirect_stdout(io.StringIO()) as out:
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        pytest.warns(InputWarning, match="ratings.csv: read as csv, U is user"),
+    ):
         exec(compile("\n".join(blocks), "README.md", "exec"), names)
     assert "36 " in out.getvalue()
     assert "341 cpu" in out.getvalue() or "341 gpu" in out.getvalue()

@@ -17,7 +17,17 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "interrupts", "arguments", "census_motif", "motifs", "questions", "version", "wording"),
+    (
+        "errors",
+        "interrupts",
+        "arguments",
+        "census_motif",
+        "motifs",
+        "questions",
+        "version",
+        "wording",
+        "extras",
+    ),
     ("graph", "parts", "charts"),
     ("storage",),
     ("kernels",),
@@ -48,6 +58,7 @@ HOMES = {
     "duckdb": ("papilio/storage", "papilio/partitioning"),
     "networkx": ("papilio/storage", "papilio/networkx_backend.py"),
     "pandas": ("papilio/storage",),
+    "polars": ("papilio/storage",),
     "scipy": ("papilio/storage",),
     "matplotlib": ("papilio/reports/figures.py", "papilio/charts.py"),
     "packaging": ("papilio/cluster/doctor.py",),
@@ -74,6 +85,8 @@ def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
             found.append((node.module, node.lineno))
             if node.module == "papilio":
                 found += [(f"papilio.{name.name}", node.lineno) for name in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_extra":
+            found.append((ast.literal_eval(node.args[0]), node.lineno))
     return tuple(found)
 
 
@@ -202,7 +215,7 @@ print(gc.get_threshold()[0])
 
 _HELP = {"click"}
 _DESCRIBED = _HELP | {"numpy"}
-_READ = _DESCRIBED | {"cloudpickle", "cython_runtime", "psutil", "pyarrow"}
+_READ = _DESCRIBED | {"cloudpickle", "cython_runtime", "psutil", "pyarrow", "xxhash"}
 _COUNTED = _READ | {"llvmlite", "numba", "yaml"}
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import resource
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.errors import PapilioError, StoreError
-from papilio.graph import BipartiteGraph
+from papilio.errors import CapacityError, PapilioError, StoreError
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks.leases import lengths as lease_policy
+from tests.tools.commands import call_command
 from tests.tools.faulty_os import FaultyOs, faulty_os
 
 Work = Callable[[GraphStore, Path], int]
@@ -159,3 +166,91 @@ def test_a_record_that_can_neither_be_written_nor_cut_off_is_an_error_of_the_sto
         assert os.ftruncate is cut
         ledger.append({"n": 2})
     assert [record["n"] for record in read_ledger(tmp_path / "ledger").records] == [0, 2]
+
+
+WRITERS: dict[str, tuple[str, ...]] = {
+    "convert": ("convert", "ids.csv", "out"),
+    "convert text": ("convert", "words.csv", "out"),
+    "convert parquet": ("convert", "edges.parquet", "out"),
+    "generate": ("generate", "complete", "out", "--n-u", "300", "--n-v", "300"),
+    "partition": ("partition", "graph", "out", "--motif", "butterfly", "--host-memory", "1GiB"),
+    "partition of cliques": ("partition", "friends", "out", "--motif", "clique", "-k", "3", "--host-memory", "1GiB"),
+    "count, parquet": ("count", "butterfly", "graph", "--per", "vertex", "--output", "out.parquet"),
+    "count, csv": ("count", "butterfly", "graph", "--per", "edge", "--output", "out.csv"),
+    "count, json": ("count", "butterfly", "graph", "--per", "edge", "--output", "out.json"),
+    "count, job": ("count", "butterfly", "graph", "--per", "edge", "--job", "out"),
+    "enumerate": ("enumerate", "biclique", "graph", "-p", "2", "-q", "2", "--no-limit", "--output", "out"),
+    "decompose": ("decompose", "wing", "graph", "--output", "out"),
+    "measure": ("measure", "latapy", "graph", "--output", "out.parquet"),
+}  # fmt: skip
+"""Commands that write, by what they write; ``out`` is theirs."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with graphs as text, Parquet and stores, each a few hundred kilobytes at most."""
+    root = tmp_path_factory.mktemp("inputs")
+    u, v = np.nonzero(np.random.default_rng(3).random((120, 90)) < 0.3)
+    (root / "ids.csv").write_text("".join(f"{a * 7},{b * 11}\n" for a, b in zip(u, v, strict=True)))
+    (root / "words.csv").write_text("".join(f"user {a},item {b}\n" for a, b in zip(u, v, strict=True)))
+    pq.write_table(pa.table({"user": u, "item": v}), root / "edges.parquet")
+    labels = [f"{i} {'x' * 50}" for i in range(120)]
+    write_store(root / "graph", BipartiteGraph.from_edges(u, v), provenance={}, labels_u=labels)
+    friends = UnipartiteGraph.from_edges(*np.nonzero(np.triu(np.ones((40, 40)), 1)))
+    write_store(root / "friends", friends, provenance={})
+    return root
+
+
+def run_limited(words: tuple[str, ...], inputs: Path, n_bytes: int, root: Path) -> tuple[int, str]:
+    """Run a command in a copy of the inputs, where no file may be larger; return its exit code and its messages."""
+    shutil.copytree(inputs, root)
+    places = {each.name for each in inputs.iterdir()}
+    named = [str(root / word) if word in places or word.startswith("out") else word for word in words]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        code, _, message = call_command(*named)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    return code, message
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_writer_that_finds_no_room_ends_in_one_error_and_leaves_nothing(
+    name: str, inputs: Path, tmp_path: Path
+) -> None:
+    """No file may pass a size, which the system refuses to Python, Arrow and DuckDB as it does on a full disk."""
+    before = {each.name for each in inputs.iterdir()}
+    refused = 0
+    for n_bytes in (0, 600, 5000, 40_000):
+        root = tmp_path / str(n_bytes)
+        code, message = run_limited(WRITERS[name], inputs, n_bytes, root)
+        if code == 0:
+            continue
+        refused += 1
+        lines = [line for line in message.splitlines() if line.startswith("papilio: ")]
+        assert code in (3, 5), message
+        assert len(lines) == 1, message
+        assert str(root) in lines[0], message
+        left = {each.name for each in root.iterdir()} - before
+        assert left <= ({"out"} if name == "count, job" else set()), left
+    assert refused > 0
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_scratch_directory_that_the_system_refuses_is_one_error(
+    code: int, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(code, os.strerror(code), str(tmp_path))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    kind = CapacityError if code in (errno.ENOSPC, errno.EDQUOT) else StoreError
+    with pytest.raises(kind, match=rf"{tmp_path}.*{os.strerror(code)}.*use another temp_dir"):
+        papilio.convert(inputs / "ids.csv", tmp_path / "out")
+    code, _, message = call_command(
+        "partition", inputs / "graph", tmp_path / "out", "--motif", "butterfly", "--host-memory", "1GiB"
+    )
+    assert code == 3
+    assert message.splitlines()[-1].startswith(f"papilio: {tmp_path}")
+    assert not list(tmp_path.iterdir())

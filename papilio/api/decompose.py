@@ -260,6 +260,7 @@ def _describe(source: GraphInput, graph: BipartiteGraph) -> dict[str, Any]:
         "n_u": graph.n_u,
         "n_v": graph.n_v,
         "n_edges": graph.n_edges,
+        "provenance": source.describe_reading(),
     }
 
 

@@ -15,14 +15,14 @@ from papilio.census_motif import rows_by_class
 from papilio.cluster.driver import JobOutcome, run_directory
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
-from papilio.errors import InputError
+from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type
 from papilio.storage.location import is_url, os_errors_named
-from papilio.storage.reading import read
+from papilio.storage.reading import describe_reading, read_as, warn_outside
 from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, write_store
 from papilio.storage.tables import check_table_file
@@ -48,12 +48,34 @@ class GraphInput:
     def __init__(self, graph: Any, kind: GraphKind = "bipartite") -> None:
         self.store: GraphStore | None = None
         self._memory: LabelledGraph | None = None
+        self._file: str | None = None  # the file of edges that was converted into the store
+        self._notes: list[str] = []
         if isinstance(graph, GraphStore):
             self.store = graph
         elif isinstance(graph, str | os.PathLike):
-            self.store = read(read_path("graph", graph), kind=kind)
+            path = os.fspath(read_path("graph", graph))
+            self.store = read_as(path, kind)
+            if os.path.isfile(path):
+                self._file = os.path.abspath(path)
+                if kind == "unipartite":
+                    _require_one_set(path, self.store.manifest.provenance.get("doubt", ""))
         else:
             self._memory = label_any(graph, kind=kind)
+            if not isinstance(graph, LabelledGraph | BipartiteGraph | UnipartiteGraph):
+                self._doubt_object(kind)
+
+    def _doubt_object(self, kind: GraphKind) -> None:
+        """Reject an object that looks bipartite for questions on one set of vertices; warn of the opposite."""
+        assert self._memory is not None
+        why = self._memory.sides.doubt(kind)
+        if kind == "unipartite":
+            _require_one_set("the graph in memory", why)
+        elif why:
+            self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
+            warn_outside(
+                f"{self._notes[0]}; if both columns name the same things, read it with kind='unipartite' "
+                "(papilio.storage.interop), else with kind='bipartite'"
+            )
 
     @property
     def kind(self) -> str:
@@ -151,7 +173,31 @@ class GraphInput:
             "n_v": job.n_v,
             "n_edges": job.n_edges,
             "signed": job.signed,
+            "provenance": self.describe_reading(),
         }
+
+    def describe_reading(self) -> dict[str, Any]:
+        """Return where the graph comes from, how it was read and which lines were dropped."""
+        if self._memory is not None:
+            origin = self._memory.origin
+            return {
+                "source": "memory" if origin is None else origin.name,
+                "dropped": dict(self._memory.dropped),
+                "notes": self._notes,
+            }
+        assert self.store is not None
+        described = describe_reading(self.store.manifest)
+        return described if self._file is None else described | {"source": self._file}
+
+
+def _require_one_set(name: str, why: str) -> None:
+    """Reject edges that look bipartite for ``why``, if only the question implies that they are unipartite."""
+    if why:
+        raise UnsupportedError(
+            f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name the "
+            "same things, say so: kind='unipartite' for papilio.read or the functions of papilio.storage.interop, "
+            "or papilio convert FILE STORE --unipartite"
+        )
 
 
 def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
@@ -271,6 +317,7 @@ def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) ->
         peak_memory_bytes=outcome.peaks.host_bytes,
         decisions=plan.decisions,
         leases_before=outcome.n_leases_before,
+        work_before=outcome.work_before,
         strategy=plan.strategy,
         replication=plan.replication,
         moved=outcome.peaks.moved,

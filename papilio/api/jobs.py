@@ -21,7 +21,7 @@ from papilio.arguments import Bytes, Number, Seed, Workers, checked
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.recount import Recount, recount_leases
 from papilio.cluster.selection import check_cluster
-from papilio.cluster.trust import require_trusted
+from papilio.cluster.trust import require_trusted, require_trusted_output
 from papilio.errors import InputError
 from papilio.families import EngineChoice, family_of
 from papilio.motifs import Granularity, Motif
@@ -137,13 +137,14 @@ def resume_job(
         Where the rest is counted, as for :func:`count`; by default as before. ``workers`` given before holds
         only for the cluster given before.
     trust : bool
-        Whether to connect to the scheduler that the directory names although others can write there.
+        Whether to connect to the scheduler, and to replace the output, that the directory names although others can
+        write there.
 
     Raises
     ------
     InputError
         When the graph was in memory: call :func:`count` with it again. When the directory, which another user owns or
-        can write to, names the scheduler, and neither ``cluster`` is given nor ``trust``.
+        can write to, names the scheduler, and neither ``cluster`` is given nor ``trust``; or an output that exists.
     PapilioError
         As for :func:`count`.
     """
@@ -153,8 +154,11 @@ def resume_job(
             f"the graph of {directory.root} was in memory; count it again with this job directory"
         )
     settings, job = directory.settings, directory.job
-    if cluster is None and not trust and not directory.finished:
-        require_trusted(settings["cluster"], directory.root / "job.json")
+    if not trust:
+        named_in = directory.root / "job.json"
+        require_trusted_output(settings["output"], named_in)
+        if cluster is None and not directory.finished:
+            require_trusted(settings["cluster"], named_in)
     where: dict[str, Any] = {
         "cluster": settings["cluster"] if cluster is None else cluster,
         "engine": settings["engine"] if engine is None else engine,

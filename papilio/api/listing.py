@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +24,16 @@ from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, family_of
 from papilio.motifs import Motif
 from papilio.questions import Listing, choose_options, read_motif
-from papilio.storage.listings import ListingShard, read_listing, write_listing
+from papilio.storage.listings import (
+    ListingShard,
+    check_listing,
+    check_listing_shards,
+    read_listing,
+    write_listing,
+)
 from papilio.storage.location import local_path
 from papilio.storage.names import find_held, hash_labels, read_names
-from papilio.tasks.directory import JobDirectory, find_answer
+from papilio.tasks.directory import JobDirectory, find_answer, require_plain
 from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.plan import CountPlan
@@ -268,12 +274,23 @@ class _ListingRun(JobRun[ListingResult]):
 
     def write_again(self, finished: JobDirectory, result: CountResult) -> ListingResult:
         assert isinstance(result, ListingResult)
-        if not self._is_written():
+        if not self._is_whole():
             self.require_room()
+            require_plain(finished.root)
             leases = sorted(finished.history().leases, key=lambda lease: (lease.partition, lease.start))
             shards = tuple(shard for lease in leases for shard in lease.listed)
+            check_listing_shards(shards)
             self._write_rows(shards, result.limit_reached, keep_shards=True)
         return result
+
+    def _is_whole(self) -> bool:
+        """Whether the target holds a listing of the same question whose files are as they were written."""
+        with suppress(StoreError):
+            found = read_listing(self._directory)
+            if found is not None and self._is_written():
+                check_listing(self._directory, found)
+                return True
+        return False
 
     def _write_rows(self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool) -> int:
         """Make the directory; return the number of its files."""

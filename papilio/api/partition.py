@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from papilio.api.inputs import GraphInput, scratch_parent
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
+from papilio.partitioning.cut_run import PLANNED_SHARE
 from papilio.partitioning.store import Partition, open_partition
 from papilio.questions import choose_options, read_motif
 from papilio.storage.array_file import release_memory
@@ -29,7 +30,7 @@ from papilio.tasks.forecast import PROCESS_BYTES
 from papilio.tasks.graphs import job_of_store, require_kind
 from papilio.tasks.job import JobSpec, PartitionRef
 from papilio.tasks.machine import free_memory_bytes
-from papilio.tasks.memory import choose_memory, part_limit
+from papilio.tasks.memory import choose_memory, part_limit, unlimit, with_least_budget
 from papilio.tasks.worker import WorkerInfo, describe_worker
 
 CUTTING_SHARE = 0.5
@@ -104,8 +105,24 @@ def partition(
         gpu_missing=None,
     )
     job = job_of_store(store, motif, per, choose_options(motif, options or {}))
-    request = _make_request(job, engine, (worker,), budget, worker.threads, strategy, temp_dir)
-    return _cut(store, local_path(output), job, request, progress)
+    how: Any = {"strategy": strategy, "temp_dir": temp_dir}
+    target = local_path(output)
+
+    def require(tried: Budget) -> None:
+        host_bytes = budget.host_bytes and tried.host_bytes
+        request = _make_request(job, engine, unlimit((worker,)), tried, worker.threads, host_bytes, **how)
+        _try_cut(store, target, job, request)
+
+    try:
+        request = _make_request(job, engine, (worker,), budget, worker.threads, budget.host_bytes, **how)
+        return _cut(store, target, job, request, progress)
+    except CapacityError as error:
+        (planned,) = unlimit((worker,))
+        if budget.host_bytes is None:
+            planned = replace(planned, memory_bytes=worker.memory_bytes)
+        raise with_least_budget(
+            error, require, budget, engine, (planned,), most_host_bytes=free_memory_bytes()
+        ) from None
 
 
 class Fitting(NamedTuple):
@@ -164,18 +181,34 @@ class Fitting(NamedTuple):
         if directory is not None and directory.exists():
             return _with_parts(job, open_partition(directory))
         name, _, workers = choose_engine(executor, job.settle_engine(engine)[0])
-        if choose_memory(job, name, workers, self.budget).strategy == "replicate":
-            return job
-        listener(PhaseStarted("cut"))
-        if directory is None:
-            directory = Path(stack.enter_context(run_directory(parent))) / "partition"
-        store = source.stored(stack, parent)
-        job = replace(job_of_store(store, job.motif, job.per, job.options), budget=self.budget)
-        request = _make_request(job, name, workers, self.budget, describe_worker("here").threads)
-        with _parent_of(directory):
-            found = _cut(store, directory, job, request, lambda share: listener(PhaseAdvanced(share)))
+        threads = describe_worker("here").threads
+
+        def require(tried: Budget) -> None:
+            if choose_memory(job, name, unlimit(workers), tried).strategy == "partition":
+                store = source.stored(stack, parent)
+                asked = replace(job_of_store(store, job.motif, job.per, job.options), budget=tried)
+                host_bytes = self.budget.host_bytes and tried.host_bytes
+                request = _make_request(asked, name, unlimit(workers), tried, threads, host_bytes)
+                place = Path(stack.enter_context(run_directory(parent))) / "partition"
+                _try_cut(store, place, asked, request)
+
+        try:
+            if choose_memory(job, name, workers, self.budget).strategy == "replicate":
+                return job
+            listener(PhaseStarted("cut"))
+            if directory is None:
+                directory = Path(stack.enter_context(run_directory(parent))) / "partition"
+            store = source.stored(stack, parent)
+            cut = replace(job_of_store(store, job.motif, job.per, job.options), budget=self.budget)
+            request = _make_request(cut, name, workers, self.budget, threads, self.budget.host_bytes)
+            with _parent_of(directory):
+                found = _cut(store, directory, cut, request, lambda share: listener(PhaseAdvanced(share)))
+        except CapacityError as error:
+            raise with_least_budget(
+                error, require, self.budget, name, workers, most_host_bytes=free_memory_bytes()
+            ) from None
         release_memory()
-        return _with_parts(job, found)
+        return _with_parts(cut, found)
 
 
 @contextmanager
@@ -204,14 +237,15 @@ def _make_request(
     workers: Sequence[WorkerInfo],
     budget: Budget,
     threads: int,
+    host_bytes: int | None,
     strategy: Strategy = "auto",
     temp_dir: str | os.PathLike[str] | None = None,
 ) -> CutRequest:
-    """Return what the cutters are asked: parts for these workers, cut within the memory of this process."""
+    """Return the request for parts for these workers; the process that cuts may have ``host_bytes``."""
     part_bytes, limit_bytes = part_limit(job, engine, workers, budget)
     free = int(free_memory_bytes() * CUTTING_SHARE)
-    if budget.host_bytes is not None:
-        free = budget.host_bytes - PROCESS_BYTES["cpu"]
+    if host_bytes is not None:
+        free = host_bytes - PROCESS_BYTES["cpu"]
     return CutRequest(
         per=job.per,
         part_bytes=part_bytes,
@@ -221,6 +255,21 @@ def _make_request(
         strategy=strategy,
         scratch=None if temp_dir is None else local_path(temp_dir),
     )
+
+
+class _Planned(Exception):
+    """The parts are planned; nothing of them is written yet."""
+
+
+def _try_cut(store: GraphStore, output: Path, job: JobSpec, request: CutRequest) -> None:
+    """Plan the parts of a graph and write none. CapacityError where that needs more memory."""
+
+    def stop_when_planned(share: float) -> None:
+        if share >= PLANNED_SHARE:
+            raise _Planned
+
+    with suppress(_Planned):
+        _cut(store, output, job, request, stop_when_planned)
 
 
 def _cut(

@@ -60,6 +60,7 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 
 _COMMANDS = {
     "convert": ("stores:convert", "Convert an edge list into a graph store."),
+    "cache": ("stores:cache", "List or clear the conversions of files that were counted in."),
     "info": ("stores:info", "Describe a graph: sizes, degrees, signs, provenance."),
     "generate": ("stores:generate", "Generate a synthetic graph into a new store."),
     "partition": ("partition:partition", "Cut a graph into parts that fit a worker's memory."),
@@ -190,6 +191,12 @@ def run(args: list[str] | None = None) -> NoReturn:
         check()
         click.echo(f"papilio: {error}", err=True)
         sys.exit(exit_code_of(error))
+    except OSError as error:
+        check()
+        click.echo(
+            f"papilio: the system refuses it ({error}); see that there is room and permission", err=True
+        )
+        sys.exit(exit_code_of(StoreError()))
     except Exception:
         check()  # libraries turn what a signal raises into errors of theirs
         raise

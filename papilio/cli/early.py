@@ -1,4 +1,4 @@
-"""What takes time and no processor, begun before a command is loaded: the driver of GPUs, and a context on one.
+"""Waits that need no processor, begun before a command is loaded: the start of the GPU driver and of a context.
 
 On an H200 they take 0.14 and 0.13 s, as long as importing the rest.
 """
@@ -6,6 +6,7 @@ On an H200 they take 0.14 and 0.13 s, as long as importing the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from threading import Thread
 
 _COUNTING = ("count", "enumerate", "decompose", "census", "measure")
@@ -23,13 +24,10 @@ def begin_driver(words: Sequence[str]) -> None:
     """
     if not words or words[0] not in _COUNTING or any(word.startswith(_ELSEWHERE) for word in words):
         return
-    if "cpu" not in words:
-        # The interpreter waits for it at its end: a driver that is left while it starts may crash.
-        Thread(target=_begin_driver, name="papilio-driver").start()
+    if "cpu" in words or find_spec("cupy") is None:
+        return
+    # Imported here, by the main thread: a thread that imports beside it may find its modules half imported.
+    from papilio.kernels.device.discovery import begin_context
 
-
-def _begin_driver() -> None:
-    from papilio.kernels.device.discovery import list_gpus, missing_for_gpu, retain_context
-
-    if len(list_gpus()) == 1 and missing_for_gpu() is None:
-        retain_context()
+    # The interpreter waits for it at its end: a driver that is left while it starts may crash.
+    Thread(target=begin_context, name="papilio-driver").start()

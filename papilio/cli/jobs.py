@@ -11,7 +11,7 @@ import click
 import papilio
 from papilio.cli.options import DIRECTORY, JSON_FLAG, SAME_ENGINE_FLAG, SEED, TRUST_FLAG, WORKERS
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
-from papilio.wording import plural
+from papilio.wording import plural, show_share
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
@@ -34,7 +34,7 @@ def jobs(root: str, as_json: bool) -> None:
         if isinstance(each, tuple):
             click.echo(f"damaged      {each[0]}: {each[1]}")
         else:
-            click.echo(f"{each.state:11}  {_share(each):>6}  {each.title}  {each.path}")
+            click.echo(f"{each.state:11}  {show_share(each.share):>6}  {each.title}  {each.path}")
 
 
 @click.command()
@@ -90,11 +90,6 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
         )
 
 
-def _share(found: JobStatus) -> str:
-    """Return the progress in percent; 100 only for a finished job."""
-    return f"{100.0 if found.state == 'finished' else min(found.share * 100, 99.9):.1f}%"
-
-
 def _at(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -113,7 +108,8 @@ def _status_lines(found: JobStatus) -> list[str]:
         f"question    {found.title} in {found.source or 'a graph in memory'}",
         f"graph       {found.graph_hash}",
         f"plan        {found.plan_key or 'not yet made'}",
-        f"progress    {_share(found)}: {found.leases:,} leases, {found.items_done:,} of {found.items:,} items",
+        f"progress    {show_share(found.share)} of the predicted work; {plural(found.leases, 'lease')} finished, with "
+        f"{found.items_done:,} of {plural(found.items, 'work item')}",
     ]
     if found.count is not None:
         lines.append(f"count       {found.count:,}")
@@ -142,7 +138,7 @@ def _session_line(session: SessionInfo) -> str:
     ended = "" if session.ended_at is None else f" to {_at(session.ended_at)}: {session.outcome}"
     workers = f"{plural(session.workers, 'worker')} ({session.cluster})"
     return (
-        f"session {session.number:<3} {session.leases:,} leases (about {session.planned:,} planned), "
+        f"session {session.number:<3} {plural(session.leases, 'lease')} (about {session.planned:,} planned), "
         f"engine {session.engine}, "
         f"{workers}, process {session.pid} on {session.host}, "
         f"{_at(session.began_at)}{ended}"

@@ -67,7 +67,18 @@ WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS
 
 SEED = click.IntRange(0, 2**63 - 1)
 
-STORE = click.argument("store", type=click.Path())
+
+def _report_reading(context: click.Context, parameter: click.Parameter, store: str) -> str:
+    """Have a file of edges that the command reads reported on standard error, in the place of a warning."""
+    from papilio.cli.report import say_reading
+    from papilio.storage.reading import readings_reported
+
+    context.with_resource(readings_reported(say_reading))
+    return store
+
+
+STORE = click.argument("store", type=click.Path(), callback=_report_reading)
+"""A graph store, or a file of edges."""
 
 DIRECTORY = click.argument("directory", type=click.Path())
 
@@ -84,7 +95,8 @@ SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gp
 
 TRUST_FLAG = click.option(
     "--trust", is_flag=True,
-    help="Connect to the scheduler that DIRECTORY names although others can write there: they may run code as you.",
+    help="Connect to the scheduler that DIRECTORY names, and replace the output, although others can write there: "
+    "they may run code as you.",
 )  # fmt: skip
 
 PER_FLAG = click.option(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from papilio.partitioning.manifest import PartitionManifest
+    from papilio.storage.reading import Conversion, Reading
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult, ListingResult
@@ -128,7 +131,10 @@ def _say_run(result: CountResult, done: str) -> None:
         f"engine {result.engine}, {plural(len(result.workers), 'worker')} ({result.cluster}), "
         f"{plural(result.items, 'work item')} in {plural(result.leases, 'lease')}, each {done} once"
     )
-    say(f"{result.work:,} {result.work_unit}, {result.work_per_second:,.0f} per second")
+    rate, now = result.work_per_second, result.work - result.work_before
+    counted = "" if rate is None or not result.work_before else f", {now:,} of them now"
+    per_second = "" if rate is None else f": {rate:,.0f} per second of the phase run"
+    say(f"{result.work:,} {result.work_unit}{counted}{per_second}")
     say_seconds(result.seconds)
 
 
@@ -213,6 +219,8 @@ def partition_lines(manifest: PartitionManifest) -> list[str]:
 
 def report_store(store: GraphStore, as_json: bool) -> None:
     """Write the path of a new store, then what was made and what was left out; or its manifest as JSON."""
+    from papilio.storage.reading import first_line, show_dropped
+
     manifest = store.manifest
     if as_json:
         print_json({"path": store.path, **json.loads(manifest.to_json())})
@@ -229,15 +237,50 @@ def report_store(store: GraphStore, as_json: bool) -> None:
     read = provenance.get("layout", {}).get("read", {})
     if read:
         roles = {"u": "U", "v": "V"}
-        say("columns: " + ", ".join(f"{roles.get(role, role)} is {column}" for role, column in read.items()))
+        columns = [f"{roles.get(role, role)} is {column}" for role, column in read.items()]
+        say("columns: " + ", ".join(filter(None, [*columns, first_line(manifest)])))
     for note in provenance.get("notes", ()):
         say(f"note: {note}")
     say(
         f"{manifest.kind} graph, {store.n_u:,} x {store.n_v:,} vertices, {plural(store.n_edges, 'edge')}, "
         f"hash {store.hash}"
     )
-    dropped = ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
-    say(f"dropped: {dropped or 'nothing'}")
+    if lines := _lines_of(provenance):
+        say(f"lines: {lines}")
+    say(f"dropped: {show_dropped(manifest)}")
+
+
+def say_reading(reading: Reading) -> None:
+    """Write how a file of edges was read: one line, then notes; only doubts if an earlier conversion is used."""
+    say(reading.line)
+    provenance, doubts = reading.store.manifest.provenance, reading.doubts
+    for note in doubts if reading.reused else provenance.get("notes", ()):
+        say(f"note: {note}")
+    if doubts:
+        say(f"to read it in another way: papilio convert {shlex.quote(reading.name)} STORE, with such flags")
+
+
+def conversion_lines(conversions: Sequence[Conversion], now_s: float) -> list[str]:
+    """Return a line for each conversion in the cache, under a head."""
+    rows = [["bytes", "last used", "state", "read as", "source"]]
+    for each in conversions:
+        options = [f"{name}={value}" for name, value in each.options.items()]
+        how = " ".join([each.kind or "unknown", *options])
+        age = f"{max(0.0, now_s - each.used_s) / 86_400:.1f} days ago"
+        rows.append([show_bytes(each.n_bytes), age, each.state, how, each.source or each.path])
+    widths = [max(len(row[at]) for row in rows) for at in range(4)]
+    return [
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]])
+        for row in rows
+    ]
+
+
+def _lines_of(provenance: Mapping[str, Any]) -> str:
+    """Return the lines of a text input by kind, ``2,001 = 2,000 records + 1 header``; empty for other inputs."""
+    kinds = dict(provenance.get("lines") or {})
+    physical = kinds.pop("physical", 0)
+    parts = [f"{number:,} {kind}" for kind, number in kinds.items() if number]
+    return f"{physical:,} = {' + '.join(parts)}" if physical else ""
 
 
 def info_lines(described: dict[str, Any]) -> list[str]:
@@ -260,6 +303,8 @@ def info_lines(described: dict[str, Any]) -> list[str]:
     if signs is not None:
         lines.append(f"signs       {signs['positive']:,} positive, {signs['negative']:,} negative")
     dropped = ", ".join(f"{number:,} {reason}" for reason, number in described["dropped"].items() if number)
+    if kinds := _lines_of(described["provenance"]):
+        lines.append(f"lines       {kinds}")
     lines += [
         f"labels      {', '.join(described['labels']) or 'none (the ids)'}",
         f"dropped     {dropped or 'nothing'}",

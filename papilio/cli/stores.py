@@ -1,8 +1,10 @@
-"""The commands that make and describe graph stores: convert, info, generate."""
+"""The commands that make, keep and describe graph stores: convert, cache, info, generate."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+import time
+from collections.abc import Sequence
+from dataclasses import MISSING, asdict, fields
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -10,10 +12,12 @@ import click
 import papilio
 from papilio.cli.motifs import attribute_help, field_option
 from papilio.cli.options import JSON_FLAG, SEED, STORE, column, size, with_options
-from papilio.cli.report import info_lines, print_json, report_store, say, show_progress
+from papilio.cli.report import conversion_lines, info_lines, print_json, report_store, say, show_progress
 from papilio.storage.formats import FORMATS
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.reading import Conversion, cache_directory
 from papilio.storage.statistics import describe
+from papilio.wording import plural, show_bytes
 
 
 @click.command()
@@ -56,6 +60,11 @@ from papilio.storage.statistics import describe
     help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
 )  # fmt: skip
 @click.option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default.")
+@click.option(
+    "--quotes/--no-quotes",
+    default=None,
+    help="Whether fields may be quoted, as RFC 4180 has it; by default in CSV alone.",
+)
 @click.option("--skip-malformed", is_flag=True, help="Leave out and count lines that cannot be read.")
 @click.option(
     "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."
@@ -83,6 +92,48 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
 
         store = papilio.convert(input[0] if len(input) == 1 else input, output, progress=show, **options)
     report_store(store, as_json)
+
+
+@click.group(invoke_without_command=True)
+@JSON_FLAG
+@click.pass_context
+def cache(context: click.Context, as_json: bool) -> None:
+    """List the conversions of files that were counted in: size, last use, state, kind and options, source.
+
+    The state is valid (the next call uses it), changed or gone (the source), outdated (of another version of Papilio)
+    or damaged. Standard error gets the directory: PAPILIO_CACHE, else papilio in XDG_CACHE_HOME or ~/.cache.
+    """
+    if context.invoked_subcommand is None:
+        _report_conversions(papilio.list_conversions(), as_json, "kept in")
+
+
+@cache.command()
+@click.argument("pattern", required=False)
+@click.option("--all", "everything", is_flag=True, help="Remove every conversion.")
+@click.option("--stale", is_flag=True, help="Remove all conversions that are not valid.")
+@JSON_FLAG
+def clear(pattern: str | None, everything: bool, stale: bool, as_json: bool) -> None:
+    """Remove conversions, of the sources whose path or name matches PATTERN; stores and sources are left alone.
+
+    \b
+    papilio cache clear 'ratings*.csv'
+    papilio cache clear --stale
+    """
+    if everything == (pattern is not None or stale):
+        raise click.UsageError("give a PATTERN, --stale or both, or --all")
+    _report_conversions(papilio.clear_conversions(pattern, stale=stale), as_json, "removed from")
+
+
+def _report_conversions(conversions: Sequence[Conversion], as_json: bool, what: str) -> None:
+    if as_json:
+        print_json(
+            {"directory": str(cache_directory()), "conversions": [asdict(each) for each in conversions]}
+        )
+        return
+    if conversions:
+        click.echo("\n".join(conversion_lines(conversions, time.time())))
+    n_bytes = sum(each.n_bytes for each in conversions)
+    say(f"{plural(len(conversions), 'conversion')} ({show_bytes(n_bytes)}) {what} {cache_directory()}")
 
 
 @click.command()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 
 from papilio.errors import ClusterError
+from papilio.extras import how_to_install
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.tasks.worker import WorkerInfo
 
@@ -41,5 +42,5 @@ def missing_for_cuda() -> str | None:
     """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""
     missing = missing_for_gpu()
     if missing is None and find_spec("dask_cuda") is None:
-        return "dask-cuda is not installed (install papilio[cuda13] or papilio[cuda12])"
+        return f"dask-cuda is not installed: {how_to_install('dask_cuda')}"
     return missing

@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 
 from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
+from papilio.extras import how_to_install
 from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.compile import Toolchain, count_cubins, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
@@ -50,6 +51,18 @@ MIN_CAPABILITY = (7, 5)
 """The oldest architecture that the CUDA sources are compiled for."""
 
 _TOO_OLD = f"too old: at least {MIN_CAPABILITY[0]}.{MIN_CAPABILITY[1]} is needed; use --engine cpu"
+
+OPTIONAL = {
+    "dask-jobqueue": "Slurm clusters",
+    "bokeh": "Dask's dashboard",
+    "matplotlib": "figures of reports",
+    "pandas": "data frames of pandas",
+    "polars": "data frames of polars",
+    "networkx": "graphs of NetworkX",
+    "scipy": "sparse arrays",
+    "aiohttp": "edge lists at https addresses",
+}
+"""Optional packages, and their use."""
 
 _SLURM_COMMANDS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
 _COMPARED = ("numpy", "numba", "dask", "distributed", "pyarrow")
@@ -102,8 +115,7 @@ def check_machine() -> list[Check]:
         ("numba cache", _probe_cache(numba_cache_directory(), "NUMBA_CACHE_DIR"), ""),
         ("kernel cache", kernel_cache, ""),
         ("temporary space", _probe_temporary(), "free some, or set TMPDIR to a larger file system"),
-        ("dask-jobqueue", _probe_optional("dask-jobqueue", "Slurm clusters", "slurm"), ""),
-        ("bokeh", _probe_optional("bokeh", "Dask's dashboard", "dashboard"), ""),
+        *((name, _probe_optional(name, use), "") for name, use in OPTIONAL.items()),
         ("slurm", _probe_slurm(), "load the Slurm module, or mend PATH"),
     ]  # fmt: skip
     checks = []
@@ -234,8 +246,7 @@ def _probe_dask_cuda(gpus: Sequence[GpuInfo]) -> Outcome:
         return "ok", version
     if not gpus:
         return "skip", "not installed; needed only for GPUs"
-    advice = 'for --cluster cuda: pip install "papilio[cuda13]" or "papilio[cuda12]"'
-    return "warn", "not installed, and there is a GPU", advice
+    return "warn", "not installed, and there is a GPU", f"for --cluster cuda: {how_to_install('dask_cuda')}"
 
 
 def _probe_cache(path: Path, variable: str) -> Outcome:
@@ -263,11 +274,11 @@ def _probe_temporary() -> Outcome:
     return "warn" if free < MIN_FREE_BYTES else "ok", f"{place}, {show_bytes(free)} free"
 
 
-def _probe_optional(name: str, use: str, extra: str) -> Outcome:
+def _probe_optional(name: str, use: str) -> Outcome:
     version = installed_version(name)
     if version is not None:
         return "ok", version
-    return "skip", f"not installed; for {use}", f'if wanted: pip install "papilio[{extra}]"'
+    return "skip", f"not installed; for {use}", f"if wanted: {how_to_install(name.replace('-', '_'))}"
 
 
 def _probe_slurm() -> Outcome:

@@ -71,6 +71,7 @@ class JobOutcome:
     # Leases that each worker answered now, and those that earlier sessions of the job had finished.
     n_leases_by_worker: dict[str, int]
     n_leases_before: int
+    work_before: int  # work units of the latter
     listed: tuple[ListingShard, ...]  # what the leases of a listing wrote, in the order of the items
 
 
@@ -215,7 +216,8 @@ def count_job(
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
     listed = fold.shards if isinstance(fold, ListingFold) else ()
-    return JobOutcome(plan, workers, partial, seconds, peaks, by_worker, len(before), listed)
+    work_before = 0 if session is None else sum(lease.work for lease in session.finished_leases)
+    return JobOutcome(plan, workers, partial, seconds, peaks, by_worker, len(before), work_before, listed)
 
 
 def _shard_directory(

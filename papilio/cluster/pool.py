@@ -15,6 +15,7 @@ from papilio.cluster.quiet import quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
 from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
+from papilio.storage.reading import is_cached
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo, read_worker
 
@@ -187,9 +188,13 @@ class DaskPool(Executor):
         hosts = {worker.name: worker.host for worker in workers}
         for address, problem in answers.items():
             if problem is not None and not isinstance(problem, OSError):
+                where = "it must lie where every worker can read it"
+                if is_cached(job.source):
+                    where += (
+                        ": set PAPILIO_CACHE, the directory of converted files, to one that all workers share"
+                    )
                 raise ClusterError(
-                    f"worker {address} on {hosts[address]} cannot use the store: {problem} "
-                    "(it must lie where every worker can read it)"
+                    f"worker {address} on {hosts[address]} cannot use the store: {problem} ({where})"
                 )
 
     def run(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade, RowsKnown
 from papilio.kernels.announce import on_compiling
+from papilio.wording import show_share
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -60,7 +61,7 @@ def _make_bar() -> Progress:
         def render(self, task: Task) -> Text:
             unit, known = task.fields["unit"], []
             if task.total:
-                known.append(f"{task.percentage:.0f}%")
+                known.append(show_share(task.completed / task.total))
             if unit and task.total:
                 done = _amount(task.completed, unit).removesuffix(f" {unit}")
                 known.append(f"({done} of {_amount(task.total, unit)})")

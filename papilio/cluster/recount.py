@@ -88,7 +88,7 @@ def _answers(lease: LeaseResult, again: LeaseResult, same_work: bool) -> Iterato
         yield f"cell {cell}", lease.cells.get(cell, 0), again.cells.get(cell, 0)
     if lease.shard is None or not again.vectors:
         return
-    vectors = read_partial_shard(lease.shard.path, lease.shard.checksum)
+    vectors = read_partial_shard(lease.shard.path, lease.shard.digest)
     for key, vector in again.vectors.items():
         if not np.array_equal(vectors[key], vector):
             entry = int(np.flatnonzero(vectors[key] != vector)[0])

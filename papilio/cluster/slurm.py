@@ -23,6 +23,7 @@ from papilio.cluster.own_cluster import NO_DASHBOARD, OwnCluster
 from papilio.cluster.pool import JOIN_S
 from papilio.cluster.sbatch import call_slurm, require_plain
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
+from papilio.extras import missing_package
 
 POLL_S = 0.5
 """Between looks at the cluster and at the queue."""
@@ -96,7 +97,7 @@ class SlurmExecutor(OwnCluster):
         super().__init__(1 if n_workers is None else n_workers, insecure=insecure)
         self._arguments = parse_slurm_options(options)
         if find_spec("dask_jobqueue") is None:
-            raise EngineUnavailableError("the slurm cluster needs dask-jobqueue (install papilio[slurm])")
+            raise missing_package("the slurm cluster needs", "dask_jobqueue", "use another cluster")
         if shutil.which("sbatch") is None:
             raise EngineUnavailableError(
                 "the slurm cluster needs sbatch, which is not on the PATH; run this on a login node of the "

@@ -50,6 +50,21 @@ def require_trusted(cluster: str | None, named_in: Path) -> None:
             )
 
 
+def require_trusted_output(output: str | None, named_in: Path) -> None:
+    """Refuse to replace a file, or a directory, that is named in a file which others can write.
+
+    The InputError names the file ``named_in`` and who can write it.
+    """
+    if output is None or not os.path.lexists(output):
+        return
+    stranger = find_stranger(named_in)
+    if stranger is not None:
+        raise InputError(
+            f"{named_in} says to write {output}, which exists, and {stranger}: move it away, or say that you trust "
+            "them (--trust)"
+        )
+
+
 def _name_of(uid: int) -> str:
     try:
         return f"user {pwd.getpwuid(uid).pw_name}"

@@ -1,8 +1,4 @@
-"""The ids of the vectors of a part, without the rest of its blocks: what folding needs of a partition.
-
-The other columns of a file with ids are read along, a row group at a time, for the checksum of the file: counts at
-wrong ids would have the right sum.
-"""
+"""The ids of the vectors of a part, without the rest of its blocks: what folding needs of a partition."""
 
 from __future__ import annotations
 

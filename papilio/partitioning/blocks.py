@@ -10,13 +10,16 @@ A block is a directory of a few files, one for each kind of row that it has:
 
 ``stop`` is where the entries of a row end in ``entries.parquet``; they begin where those of the row before end.
 The columns are plain and not compressed, so that reading is copying: several threads read row groups straight into
-the arrays of the block. Each file has a checksum, the sum of its 64-bit words, which costs little beside the copy.
+the arrays of the block. Files are sealed (:mod:`papilio.storage.sealed`), so that every change is found before its
+bytes are used. Kernels index memory with these numbers unchecked: places and offsets are therefore compared with the
+sizes of the block while a row group is in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import signature
 from operator import attrgetter
@@ -33,6 +36,9 @@ from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.parts import Block, CliquePart, EndBlock, Layer, MaximalPart, RootPart, StartBlock
 from papilio.storage.columns import numbers_of
+from papilio.storage.sealed import SealedReader, SealedWriter
+
+PARTITION_ADVICE = "the partition is damaged, make it again"
 
 BlockKind = Literal["starts", "ends", "roots", "maximal", "cliques"]
 
@@ -71,6 +77,14 @@ _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
 }
 """For each kind of block its files, and for each column of these the field of the block that it holds."""
 
+_PLACES_IN: dict[tuple[str, str], str] = {
+    ("entries", "end"): "ends",
+    ("edges", "u"): "u",
+    ("edges", "v"): "v",
+}
+"""The file in whose rows a column has places; in a block of cliques ``n`` stands for both layers. ``root`` and ``row``
+have places in the file of the layer of the roots."""
+
 _LONG = ("work", "stop", "edge")
 """Columns of int64; all others are int32."""
 
@@ -100,7 +114,7 @@ class BlockFile:
     name: str  # within the directory of the block, such as ``entries.parquet``
     n_rows: int
     n_bytes: int
-    checksum: int  # sum of the 64-bit words of its columns, modulo 2^64
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -112,14 +126,6 @@ class BlockInfo:
     layer: Layer
     edges: bool  # whether edge ids are kept
     files: tuple[BlockFile, ...]
-
-
-def sum_words(values: NDArray[Any]) -> int:
-    """Return the sum of the 64-bit words of a contiguous array, the last one filled up with zeros."""
-    raw = values.view(np.uint8)
-    whole = raw.size // 8 * 8
-    total = int(raw[:whole].view(np.uint64).sum(dtype=np.uint64))
-    return (total + int.from_bytes(raw[whole:].tobytes(), "little")) % 2**64
 
 
 def _dtype(column: str) -> type[np.signedinteger[Any]]:
@@ -149,8 +155,8 @@ def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]])
     sizes = {int(values.size) for values in columns.values()}
     if len(sizes) != 1:
         raise ValueError(f"the columns of {path} have different lengths: {sorted(sizes)}")
-    n_rows, checksum = sizes.pop(), 0
-    with pq.ParquetWriter(
+    n_rows = sizes.pop()
+    with SealedWriter(
         path,
         schema,
         compression="none",
@@ -162,10 +168,8 @@ def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]])
     ) as writer:
         for start in range(0, n_rows, _ROW_GROUP):
             pieces = [np.ascontiguousarray(values[start : start + _ROW_GROUP]) for values in columns.values()]
-            checksum = (checksum + sum(map(sum_words, pieces))) % 2**64
-            table = pa.Table.from_arrays([pa.array(piece) for piece in pieces], schema=schema)
-            writer.write_table(table, row_group_size=_ROW_GROUP)
-    return BlockFile(path.name, n_rows, path.stat().st_size, checksum)
+            writer.write(pa.Table.from_arrays([pa.array(piece) for piece in pieces], schema=schema))
+    return BlockFile(path.name, n_rows, path.stat().st_size, writer.digest)
 
 
 class BlockReader:
@@ -201,23 +205,31 @@ class BlockReader:
         return part_type(info.layer, graph, **fields)
 
     def problem(self, name: str, what: object) -> StoreError:
-        return StoreError(f"{self._root}/{name}: {what}; the partition is corrupt, make it again")
+        return StoreError(f"{self._root}/{name}: {what}; {PARTITION_ADVICE}")
 
-    def _open(self, name: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-        source = self._filesystem.open_input_file(f"{self._root}/{name}")
-        return pq.ParquetFile(source, metadata=metadata, pre_buffer=False)
+    def _open(self, entry: BlockFile) -> SealedReader:
+        return SealedReader(self._filesystem, f"{self._root}/{entry.name}", entry.digest, PARTITION_ADVICE)
 
-    def read(self, name: str, only: str | None = None) -> dict[str, NDArray[Any]]:
-        """Return the columns of a file, or one of them; the others are read along for the checksum of the file.
-
-        A column ``stop`` of n rows comes with a zero before it, as an ``indptr``. StoreError when the file is missing,
-        not readable, or not what the manifest says.
-        """
+    def _entry(self, name: str) -> BlockFile:
         try:
-            entry = next(file for file in self._info.files if file.name == f"{name}.parquet")
+            return next(file for file in self._info.files if file.name == f"{name}.parquet")
         except StopIteration as error:
             raise self.problem(f"{name}.parquet", "the manifest does not list this file") from error
-        columns = _LAYOUT[self._info.kind][name]
+
+    def _limit(self, name: str, column: str) -> int | None:
+        """Return the number of rows that a column has places in; None for a column of ranks, ids or costs."""
+        places = self._info.layer if column in ("root", "row") else _PLACES_IN.get((name, column))
+        if places is None:
+            return None
+        return self._entry("n" if self._info.kind == "cliques" else places).n_rows
+
+    def read(self, name: str, only: str | None = None) -> dict[str, NDArray[Any]]:
+        """Return the columns of a file, or one of them.
+
+        A column ``stop`` of n rows comes with a zero before it, as an ``indptr``. StoreError when the file is missing,
+        was changed, or has numbers that its block cannot have.
+        """
+        entry, columns = self._entry(name), _LAYOUT[self._info.kind][name]
         types = {key: _dtype(key) for key in columns if self._info.edges or key != "edge"}
         arrays = {
             key: np.empty(entry.n_rows + (key == "stop"), dtype)
@@ -227,38 +239,48 @@ class BlockReader:
         if "stop" in arrays:
             arrays["stop"][0] = 0
         outputs = [arrays[key][int(key == "stop") :] if key in arrays else None for key in types]
-        try:
-            with self._open(entry.name) as file:
-                metadata, schema = file.metadata, file.schema_arrow
+        limits = [self._limit(name, key) for key in types]
+        with self._open(entry) as file:
             expected = [pa.from_numpy_dtype(dtype) for dtype in types.values()]
-            if schema.names != list(types) or schema.types != expected or metadata.num_rows != entry.n_rows:
+            n_rows, schema = file.metadata.num_rows, file.schema
+            if schema.names != list(types) or schema.types != expected or n_rows != entry.n_rows:
                 found = ", ".join(f"{field.name} {field.type}" for field in schema)
-                raise self.problem(entry.name, f"holds {metadata.num_rows} rows of {found}")
-            found_sum = self._read_groups(entry.name, metadata, outputs)
-        except (pa.ArrowException, OSError) as error:
-            raise self.problem(entry.name, f"cannot be read ({error})") from error
-        if found_sum != entry.checksum:
-            raise self.problem(entry.name, f"has checksum {found_sum}; expected {entry.checksum}")
+                raise self.problem(entry.name, f"holds {n_rows} rows of {found}")
+            self._read_groups(file, entry, outputs, limits)
+        for key in arrays.keys() & {"stop", "rank"}:
+            before, after = arrays[key][:-1], arrays[key][1:]
+            falls = after < before if key == "stop" else after <= before
+            if bool(falls.any()):
+                raise self.problem(entry.name, f"the column {key} does not rise at row {int(falls.argmax())}")
         return arrays
 
-    def _read_groups(self, name: str, metadata: pq.FileMetaData, outputs: list[NDArray[Any] | None]) -> int:
-        n_groups = metadata.num_row_groups
-        starts = np.cumsum([0, *(metadata.row_group(index).num_rows for index in range(n_groups))])
+    def _read_groups(
+        self,
+        first: SealedReader,
+        entry: BlockFile,
+        outputs: list[NDArray[Any] | None],
+        limits: list[int | None],
+    ) -> None:
+        """Read the row groups of a file, which is open, in several threads that open it for themselves."""
+        n_groups = first.metadata.num_row_groups
+        starts = np.cumsum([0, *(first.metadata.row_group(index).num_rows for index in range(n_groups))])
         n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups // _FEW_GROUPS))
 
-        def read_some(thread: int) -> int:
-            checksum = 0
-            with self._open(name, metadata) as file:
+        def read_some(thread: int) -> None:
+            with nullcontext(first) if thread == 0 else self._open(entry) as file:
                 for index in range(thread, n_groups, n_threads):
-                    table = file.read_row_group(index, use_threads=False)
-                    for column, output in zip(table.columns, outputs, strict=True):
+                    table = file.read(index, use_threads=False)
+                    for column, output, limit in zip(table.columns, outputs, limits, strict=True):
                         values = numbers_of(column)
-                        checksum += sum_words(values)
+                        if limit is not None and values.size and int(values.view(np.uint32).max()) >= limit:
+                            raise self.problem(
+                                entry.name,
+                                f"holds {values.min()} to {values.max()}; expected 0 to {limit - 1}",
+                            )
                         if output is not None:
                             output[starts[index] : starts[index + 1]] = values
-            return checksum
 
         if n_threads == 1:
-            return read_some(0) % 2**64
+            return read_some(0)
         with ThreadPoolExecutor(n_threads, thread_name_prefix="papilio-read") as pool:
-            return sum(pool.map(read_some, range(n_threads))) % 2**64
+            list(pool.map(read_some, range(n_threads)))

@@ -36,6 +36,9 @@ Scratch = TypeVar("Scratch")
 ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
 """Shares of a cut, for progress: rows on disk, and how they are grouped; the rest is for the parts."""
 
+PLANNED_SHARE = ROWS_SHARE + PLAN_SHARE
+"""Share of a cut that is reported before the first part is written."""
+
 ROWS_PHASES = 5
 """Phases of :func:`papilio.partitioning.disk_rows.write_disk_rows`: degrees, and for each layer a spill and a sort."""
 
@@ -70,7 +73,7 @@ class CutRun:
         if held >= given:
             raise CapacityError(
                 f"cutting may take {given:,} bytes of host memory, and {held:,} are taken before a row of "
-                f"{self.store.path} is read; allow more"
+                f"{self.store.path} is read"
             )
         return given - held
 
@@ -89,7 +92,7 @@ class CutRun:
 
     def report_parts(self, share: float) -> None:
         """Tell which share of the parts is written; 0 once they are planned."""
-        self.report(ROWS_SHARE + PLAN_SHARE + (1 - ROWS_SHARE - PLAN_SHARE) * share)
+        self.report(PLANNED_SHARE + (1 - PLANNED_SHARE) * share)
 
     def write_groups(
         self,

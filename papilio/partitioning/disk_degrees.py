@@ -15,8 +15,8 @@ from papilio.kernels.threads import ChunkRunner, available_threads
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.row_loops import Words, add_words, count_batch, make_ranges
 from papilio.storage.array_file import empty_pages
-from papilio.storage.edges import RowGroup, edge_problem, read_row_groups
-from papilio.storage.location import filesystem_of
+from papilio.storage.edges import RowGroup, edge_problem
+from papilio.storage.manifest import STORE_ADVICE
 from papilio.storage.store import GraphStore
 
 PassProgress = Callable[[str, int, int], None]
@@ -57,7 +57,6 @@ def scan_edges(
 
     StoreError when files cannot be read, or a visit finds an edge that is wrong.
     """
-    filesystem, root = filesystem_of(store.path)
     groups = store.row_groups
     lock = threading.Lock()
     done = 0
@@ -65,12 +64,12 @@ def scan_edges(
     def scan_some(state: State, start: int, stop: int) -> None:
         nonlocal done
         some = groups[start:stop]
-        for index, (u, v, _) in enumerate(read_row_groups(filesystem, root, some), start):
+        for index, (u, v, _) in enumerate(store.read_groups(some), start):
             group = groups[index]
             if visit(state, index, group, u, v) >= 0:
                 problem = edge_problem(u, v, None, kind=store.kind, n_u=store.n_u, n_v=store.n_v)
                 raise StoreError(
-                    f"{store.path}/{group.file}, row group {group.index}: {problem}; write it again"
+                    f"{store.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}"
                 )
             with lock:
                 done += group.n_edges
@@ -152,8 +151,8 @@ def _check_borders(store: GraphStore, groups: Sequence[RowGroup], borders: Ints)
         at = int(late[0]) + 1
         (first, before), group = (int(borders[at, 0]), int(borders[at - 1, 1])), groups[at]
         raise StoreError(
-            f"{store.path}/{group.file}, row group {group.index}: edge ({first >> 32}, {first & 0xFFFFFFFF}) comes "
-            f"after ({before >> 32}, {before & 0xFFFFFFFF}); edges must be sorted by (u, v): write it again"
+            f"{store.path}/{group.file.name}, row group {group.index}: edge ({first >> 32}, {first & 0xFFFFFFFF}) "
+            f"comes after ({before >> 32}, {before & 0xFFFFFFFF}); edges must be sorted by (u, v): {STORE_ADVICE}"
         )
 
 

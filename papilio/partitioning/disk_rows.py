@@ -41,7 +41,7 @@ from papilio.partitioning.row_sort import (
     rank_layer,
 )
 from papilio.parts import Layer
-from papilio.storage.location import local_path
+from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.store import GraphStore
 
 __all__ = ["VERTEX_BYTES", "DiskRows", "core_masks", "degrees", "write_disk_rows"]
@@ -55,10 +55,14 @@ class DiskRows:
 
     def __init__(self, directory: Path, u: Ranking, v: Ranking, with_edges: bool) -> None:
         self.directory = directory
-        self._removal = ExitStack()
-        self._removal.enter_context(removed_at_end(directory))
-        self.u = LayerRows("u", directory, u.order, u.indptr, with_edges)
-        self.v = LayerRows("v", directory, v.order, v.indptr, with_edges)
+        with ExitStack() as stack:
+            stack.enter_context(removed_at_end(directory))
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            self.u = LayerRows("u", directory, u.order, u.indptr, with_edges)
+            stack.callback(self.u.remove)
+            self.v = LayerRows("v", directory, v.order, v.indptr, with_edges)
+            stack.callback(self.v.remove)
+            self._removal = stack.pop_all()
         self.n_edges = self.u.n_entries
 
     def seen_from(self, layer: Layer) -> RowPair:
@@ -74,9 +78,6 @@ class DiskRows:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.u.remove()
-        self.v.remove()
-        shutil.rmtree(self.directory, ignore_errors=True)
         self._removal.close()
 
 
@@ -87,7 +88,7 @@ def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int
     if vertices + scan > host_bytes:
         raise CapacityError(
             f"{store.path}: {store.n_u + store.n_v} vertices need {vertices} bytes of host memory and a row group "
-            f"of {largest_batch(store)} edges {scan}; at most {host_bytes} bytes are allowed: allow more"
+            f"of {largest_batch(store)} edges {scan}; at most {host_bytes} bytes are allowed"
         )
     return host_bytes - vertices
 
@@ -126,7 +127,7 @@ def write_disk_rows(
         raise CapacityError(
             f"{store.path}: sorting the {longest} neighbours of its largest vertex needs "
             f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
-            f"left of {host_bytes}; allow more"
+            f"left of {host_bytes}"
         )
     if store.kind == "unipartite":
         u, v = rank_by_degree(store, keep_u, degree_u, count_threads)
@@ -136,7 +137,9 @@ def write_disk_rows(
     del degree_u, degree_v
     ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, v.rank), "v": (v.rank, u.rank)}
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
-    rows = DiskRows(Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent)), u, v, with_edges)
+    with os_errors_named(place.parent, "name a scratch directory with room"):
+        scratch = Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent))
+    rows = DiskRows(scratch, u, v, with_edges)
     with ExitStack() as stack:
         stack.enter_context(rows)
         for layer in layers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +25,13 @@ class LayerRows:
         # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start there.
         self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
         # Rank of each neighbour.
-        self.ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_entries)
-        self.edge_ids = (
-            ArrayFile(directory / f"edges-{layer}", np.int64, self.n_entries) if with_edges else None
-        )
+        with ExitStack() as stack:
+            self.ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_entries)
+            stack.callback(self.ids.remove)
+            self.edge_ids = (
+                ArrayFile(directory / f"edges-{layer}", np.int64, self.n_entries) if with_edges else None
+            )
+            stack.pop_all()
 
     @property
     def nbytes(self) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from papilio.errors import StoreError
 from papilio.motifs import Granularity
-from papilio.partitioning.blocks import BlockInfo, BlockKind
+from papilio.partitioning.blocks import PARTITION_ADVICE, BlockInfo, BlockKind
 from papilio.parts import Layer, PartSizes
 from papilio.storage.manifest import parse_manifest
-from papilio.storage.records import read_record, write_record
+from papilio.storage.records import read_record, seal_json, write_record
 
 PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
@@ -20,16 +21,17 @@ PARTITION_NAME = "partition.json"
 FORMAT = "papilio-partition"
 """Value of the key ``format``, by which a manifest is told from another program's ``partition.json``."""
 
-FORMAT_VERSION = 1
-"""Version of the layout that this code writes, and the newest that it reads."""
+FORMAT_VERSION = 2
+"""Version of the layout that this code writes and reads; partitions of version 1 hold no digests."""
 
 Family = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
 """What the parts are cut for: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
 
+PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.parquet)?")
+"""Names of blocks and of their files."""
+
 Decisions = tuple[tuple[str, str], ...]
 """What was decided on the way, each with its reason."""
-
-_ADVICE = "the partition is corrupt, make it again"
 
 _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
 """Keys that are not part of the hash: they tell how and why the parts were cut, and not what they are."""
@@ -87,24 +89,24 @@ class PartitionManifest:
     def to_json(self) -> str:
         """Return the text of ``partition.json``, with the hash of what it says; the inverse of :meth:`from_json`."""
         data = {"format": FORMAT, **write_record(self)}
-        return json.dumps(data | {"hash": _hash_of(data)}, sort_keys=True) + "\n"
+        return seal_json(data | {"hash": _hash_of(data)}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str) -> PartitionManifest:
         """Read the text of ``partition.json``; ``name`` is its path, for messages.
 
-        StoreError when the text is not JSON, not a manifest, of a newer version, breaks an invariant, or was changed
+        StoreError when the text is not JSON, not a manifest, of another version, breaks an invariant, or was changed
         after it was written.
         """
         names = [each.name for each in fields(cls)]
-        data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a partition", _ADVICE))
+        data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a partition", PARTITION_ADVICE))
         kept = {key: value for key, value in data.items() if key != "format"}
-        manifest = read_record(cls, kept, name, _ADVICE)
+        manifest = read_record(cls, kept, name, PARTITION_ADVICE)
         problem = _problem(manifest)
         if problem is None and manifest.hash != (found := _hash_of(data)):
             problem = f"hash is {manifest.hash} and what it says has {found}"
         if problem:
-            raise StoreError(f"{name}: {problem}; {_ADVICE}")
+            raise StoreError(f"{name}: {problem}; {PARTITION_ADVICE}")
         return manifest
 
 
@@ -120,7 +122,7 @@ def _problem(manifest: PartitionManifest) -> str | None:
             return f"{name} is {getattr(manifest, name)!r}; expected 32 hexadecimal digits"
     for block in manifest.blocks:
         names = [block.name, *(file.name for file in block.files)]
-        if any("/" in name or name.startswith(".") for name in names):
+        if not all(PLAIN_NAME.fullmatch(name) for name in names):
             return f"the block {block.name!r} names a file outside the partition"
     kinds = {block.name: block.kind for block in manifest.blocks}
     pairs = {part.blocks for part in manifest.parts}

@@ -10,7 +10,6 @@ graph, known by its content hash, and serves every motif for which its cut is va
 from __future__ import annotations
 
 import os
-import re
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,13 +25,11 @@ from papilio.errors import StoreError, UnsupportedError
 from papilio.families import FAMILIES, family_of
 from papilio.motifs import GRANULARITIES, Granularity, Motif
 from papilio.partitioning import blocks
-from papilio.partitioning.manifest import PARTITION_NAME, PartInfo, PartitionManifest
+from papilio.partitioning.manifest import PARTITION_NAME, PLAIN_NAME, PartInfo, PartitionManifest
 from papilio.parts import Block, Part, join_blocks
 from papilio.storage.location import atomic_directory, filesystem_of, read_file, require_files
 
 __all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 _EDGE_FILES = ("entries.parquet", "edges.parquet")
 """The files whose rows are edges."""
@@ -125,7 +122,7 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
     """Open the partition at a local path or at a URL that pyarrow reads.
 
     Reads the manifest and checks that the files of all blocks are there with their recorded sizes. StoreError when
-    there is no partition, or it is corrupt, truncated, foreign or of a newer version.
+    there is no partition, or it is damaged, truncated, foreign or of another version.
     """
     name = os.fspath(path)
     filesystem, root = filesystem_of(name)
@@ -141,7 +138,7 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
     sizes = [
         (f"blocks/{info.name}/{file.name}", file.n_bytes) for info in manifest.blocks for file in info.files
     ]
-    require_files(filesystem, root, name, sizes, "partition", "make it again")
+    require_files(filesystem, root, name, sizes, "partition", blocks.PARTITION_ADVICE)
     return Partition(name, manifest)
 
 
@@ -174,7 +171,7 @@ class PartitionWriter:
 
     def write_block(self, name: str, block: Block) -> None:
         """Write a block, or a part of roots; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
-        if not _NAME.fullmatch(name):
+        if not PLAIN_NAME.fullmatch(name) or "." in name:
             raise ValueError(f"a block cannot be named {name!r}: use small letters, digits, - and _")
         directory = self.directory / "blocks" / name
         directory.mkdir()

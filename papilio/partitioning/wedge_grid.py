@@ -169,7 +169,7 @@ def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: E
     if costs.least > budget.room_bytes:
         raise CapacityError(
             f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
-            f"rows of layer {survey.rows.own.layer.upper()} take more: raise the host memory"
+            f"rows of layer {survey.rows.own.layer.upper()} take more"
         )
     shares = costs.start_shares(budget.room_bytes, n_shapes)
     return min(_fill(survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
@@ -222,7 +222,7 @@ def _require_room(survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) 
         raise CapacityError(
             f"a part may take {budget.limit_bytes:,} bytes; vertex {own.order[start]} of layer {layer}, a "
             f"start with {n_start:,} middles, and vertex {own.order[end]}, an end of {n_end:,}, take {needed:,} "
-            "as a part: give parts at least that much"
+            "as a part"
         )
 
 

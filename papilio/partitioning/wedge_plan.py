@@ -81,7 +81,7 @@ def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> Cu
     if room < least:
         raise CapacityError(
             f"cutting may take {request.host_bytes:,} bytes of host memory; the arrays of {n_u + n_v:,} vertices alone "
-            f"take {held + least * 8 // 7 + 1:,}: raise the host memory"
+            f"take {held + least * 8 // 7 + 1:,}"
         )
     return memory
 

@@ -12,7 +12,6 @@ beginning: the time of a resumed job would say nothing.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -33,12 +32,13 @@ from papilio.storage.generate import generate
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.location import is_url, local_path
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
-from papilio.storage.records import read_json, read_record, require_format, write_record
+from papilio.storage.records import read_json, read_record, require_format, seal_json, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.graphs import require_kind
+from papilio.tasks.job import digest
 from papilio.version import __version__
 
-FORMAT, FORMAT_VERSION = "papilio-scaling", 1
+FORMAT, FORMAT_VERSION = "papilio-scaling", 2
 
 Mode = Literal["strong", "weak"]
 """One graph for all numbers of workers, or one for each."""
@@ -97,6 +97,13 @@ class Experiment:
             f"workers is {workers}; the experiment has points with {', '.join(map(str, self.workers))} workers"
         )
 
+    def question_of(self, workers: int) -> str:
+        """Return 32 hexadecimal digits that identify the graph, the motif and the number of workers of a point."""
+        held = write_record(self)
+        return digest(
+            [workers, self.graph_for(workers).hash, *(held[name] for name in ("motif", "per", "options"))]
+        )
+
     def extended_by(self, wanted: Experiment) -> Experiment:
         """Return the union with one that may have more points or repetitions; a ValueError names what else differs."""
         for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model", "options"):
@@ -131,6 +138,7 @@ class RunRecord:
     start_s: float  # seconds until the workers were there
     cluster: str  # name of the executor
     versions: dict[str, str]
+    question: str  # identity of what was measured, see :meth:`Experiment.question_of`
     outcome: str | None  # ``finished``, why it failed, or None when it runs or was killed
 
 
@@ -166,7 +174,7 @@ class ExperimentDirectory:
             raise StoreError(
                 f"{self.root} holds no scaling experiment: it has no {EXPERIMENT_FILE}"
             ) from error
-        require_format(data, str(file), FORMAT, FORMAT_VERSION, "a scaling experiment")
+        data = require_format(data, str(file), FORMAT, FORMAT_VERSION, "a scaling experiment", _ADVICE)
         described = read_record(_Description, data, str(file), _ADVICE)
         self.experiment, self.created_at = described.experiment, described.created_at
 
@@ -193,6 +201,8 @@ class ExperimentDirectory:
             fields = {key: value for key, value in record.items() if key != "type"}
             if kind == "run":
                 run = read_record(RunRecord, {"workers": workers, "outcome": None, **fields}, name, _ADVICE)
+                if run.question != self.experiment.question_of(workers):
+                    raise StoreError(f"{name} is a run of another point or experiment; {_ADVICE}")
                 found[run.repeat] = run
                 continue
             ended = read_record(_RunEnd, fields, name, _ADVICE)
@@ -265,7 +275,7 @@ def begin_experiment(path: str | os.PathLike[str], experiment: Experiment) -> Ex
     }
     try:
         root.mkdir(exist_ok=True)
-        write_durably(root / EXPERIMENT_FILE, json.dumps(content, indent=2) + "\n")
+        write_durably(root / EXPERIMENT_FILE, seal_json(content, indent=2))
         for name in ("points", "jobs"):
             (root / name).mkdir(exist_ok=True)
     except OSError as error:

@@ -39,7 +39,7 @@ from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.storage.tables import ColumnType, write_rows
 from papilio.tasks.worker import WorkerInfo
-from papilio.wording import plural, show_bytes
+from papilio.wording import plural, show_bytes, show_share
 
 _MAX_ROWS = 64
 """Workers listed one by one."""
@@ -88,6 +88,7 @@ def _environment() -> Environment:
         "number": "{:,}".format,
         "percent": lambda share: f"{100 * share:.1f} %",
         "plural": plural,
+        "share": show_share,
         "seconds": lambda value: f"{value:,.3f} s" if value < 10 else f"{value:,.1f} s",
     }
     return environment

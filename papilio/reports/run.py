@@ -143,7 +143,7 @@ def _run_once(
         outcome: CountResult | PapilioError
         fields: dict[str, Any] = {
             "type": "run", "repeat": repeat, "host": socket.gethostname(), "began_at": began_at,
-            "versions": _installed_versions(),
+            "versions": _installed_versions(), "question": experiment.question_of(workers),
         }  # fmt: skip
 
         def note_start(name: str, start_s: float) -> None:

@@ -1,6 +1,6 @@
 """The runs of a scaling experiment, and the speed-up and efficiency of every point.
 
-One definition serves strong and weak scaling: speed is work units per second, that of a point in the median time
+One definition serves strong and weak scaling: speed is work units over the time, that of a point over the median time
 of its repetitions; the speed-up of a run or point is its speed over that of the point with the fewest workers, and
 the efficiency is the speed-up over how many times more workers there were. With one graph for all points that is
 the usual ratio of times; with graphs that grow it is the scaled speed-up, whatever the exact growth of the work.
@@ -17,6 +17,7 @@ from papilio.errors import ExecutionError, StoreError
 from papilio.reports.experiment import ExperimentDirectory, RunRecord
 from papilio.reports.job import LeaseSpan, TimelineMeasures, measure_timeline, run_wall_s, spans_of
 from papilio.tasks.directory import JobDirectory
+from papilio.tasks.result import rate_of
 
 SHORT_S = 10.0
 """A run that counts for less says little about scaling: what is not divided among workers takes most of it."""
@@ -57,8 +58,13 @@ class Run:
 
     @property
     def speed(self) -> float:
-        """Work units per second of :attr:`counting_s`."""
+        """Work units over :attr:`counting_s`: what speed-ups compare."""
         return self.work / self.counting_s
+
+    @property
+    def work_per_second(self) -> float | None:
+        """Work units over the seconds of the phase ``run``, as of any count."""
+        return rate_of(self.work, self.seconds["run"])
 
 
 @dataclass(frozen=True)
@@ -152,7 +158,7 @@ def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
 
 
 def _speed(runs: Sequence[Run]) -> float:
-    """Return work units per second in the median time of the runs of one point, which have the same work."""
+    """Return work units over the median time of the runs of one point, which have the same work."""
     return runs[0].work / median(run.counting_s for run in runs)
 
 
@@ -188,7 +194,7 @@ def _row(run: Run, speedup: float, efficiency: float) -> dict[str, Any]:
         "seconds_counting": run.counting_s,
         "work": run.work,
         "work_unit": run.work_unit,
-        "work_per_second": run.speed,
+        "work_per_second": run.work_per_second,
         "speedup": speedup,
         "efficiency": efficiency,
         "leases": run.leases,

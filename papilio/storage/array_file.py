@@ -39,8 +39,12 @@ class ArrayFile:
         self.path, self.dtype, self.size = path, np.dtype(dtype), size
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._problem("made", error) from error
+        try:
             os.ftruncate(self._file, size * self.dtype.itemsize)
         except OSError as error:
+            self.remove()
             raise self._problem("made", error) from error
 
     def _problem(self, what: str, error: OSError) -> StoreError:

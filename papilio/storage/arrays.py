@@ -42,8 +42,10 @@ class _NpyFile:
         if not 1 <= len(self.shape) <= 2 or min(self.shape) < 0:
             raise InputError(f"{name} has shape {self.shape}; expected (k, 2), or two arrays of shape (k,)")
         expected = self._offset + prod(self.shape) * self._dtype.itemsize
-        if path.stat().st_size < expected:
-            raise InputError(f"{name} has {path.stat().st_size} bytes and needs {expected}: it is truncated")
+        if path.stat().st_size != expected:
+            raise InputError(
+                f"{name} has {path.stat().st_size} bytes; its header describes {expected}: write it again"
+            )
 
     @property
     def columns(self) -> int:

@@ -84,6 +84,22 @@ def are_names(fields: Sequence[str]) -> bool:
     return all(ends[:2]) or all(end or _is_extra(name) for end, name in zip(ends, names, strict=True))
 
 
+_OF_ONE_SET = frozenset(
+    {"source", "target", "src", "dst", "from", "to", "fromnode", "tonode", "node", "person"}
+)
+
+
+def are_of_one_set(names: Sequence[str]) -> bool:
+    """Tell whether both endpoints are named as in SNAP files, which hold one set of vertices."""
+    return [plain_name(name) for name in names[:2]] == ["fromnodeid", "tonodeid"]
+
+
+def are_of_two_sets(names: Sequence[str]) -> bool:
+    """Tell whether the names of both endpoints are usual ones of two different kinds of things, user and film."""
+    things = {plain_name(name).removesuffix("id") for name in names[:2]}
+    return len(things) == 2 and things <= _THINGS - _OF_ONE_SET
+
+
 def _is_value(name: str) -> bool:
     return name in _VALUES or name.removesuffix("s") in _VALUES
 

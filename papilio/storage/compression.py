@@ -138,8 +138,10 @@ class InputFile:
     def decode(self, encoding: str | None) -> None:
         """Read text of an encoding, of UTF-16 if None and its mark is there, as UTF-8 from here on.
 
-        Nothing but a beginning may have been peeked at.
+        Nothing but a beginning may have been peeked at. A second call has no effect.
         """
+        if self._decoder is not None:
+            return
         if encoding is None and self.peek(4).startswith(_UTF_16) and not self.peek(4).endswith(b"\0\0"):
             encoding = "utf-16"
         if encoding is None or encoding == "utf-8":

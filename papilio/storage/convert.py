@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,21 +22,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from papilio.arguments import Bytes, checked, read_bytes
-from papilio.errors import CapacityError, DuplicateEdgeError, InputError
+from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns
 from papilio.storage.columns import numbers_of
 from papilio.storage.compression import known_encoding
 from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
-from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.location import check_replaceable, local_path, os_errors_named
 from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.places import InputPath, Place, find_places
 from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
+from papilio.storage.sides import Sides
 from papilio.storage.signs import sign_rule
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
+from papilio.wording import show_bytes, show_mebibytes
 
 Duplicates = Literal["first", "last", "error"]
 """Which of several equal edges is kept: by time where there is a time column, else by place in the input."""
@@ -118,6 +120,7 @@ def _provenance(raw: _RawEdges) -> dict[str, Any]:
             "duplicates": raw.job.duplicates,
             "skip_malformed": options.skip_malformed,
         },
+        "lines": asdict(info.lines) if info.lines.physical else None,
         "notes": info.notes,
     }
 
@@ -135,6 +138,7 @@ class _RawEdges:
         self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.rows = 0
         self.self_loops = 0
+        self.sides = Sides()
         n_trackers = 2 if job.options.bipartite else 1
         max_labels = job.memory_bytes // (4 * n_trackers * BYTES_PER_LABEL)
         self._trackers = [LabelTracker(max_labels) for _ in range(n_trackers)]
@@ -151,6 +155,7 @@ class _RawEdges:
         ) as writer:
             for batch in self._source.batches():
                 self.rows += batch.num_rows
+                self.sides.add(batch.column("u"), batch.column("v"))
                 kept = batch if self.job.options.bipartite else self._without_loops(batch)
                 for at, name in enumerate(("u", "v")):
                     if name in integers:
@@ -169,6 +174,20 @@ class _RawEdges:
         others = [kept.column(name) for name in self.columns[2:]]
         arrays = [pa.array(np.minimum(u, v)), pa.array(np.maximum(u, v)), *others]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def check(self, n_written: int) -> None:
+        """Raise InputError unless all that was read is in the store, or known to be left out of it.
+
+        ``n_written`` counts the edges of the store, and those equal to one of them.
+        """
+        lines = self.info.lines
+        lines.check(self._name)
+        is_text = lines.physical > 0 and "symmetry" not in self.info.layout
+        if n_written + self.self_loops != self.rows or (is_text and lines.records != self.rows):
+            raise InputError(
+                f"{self._name}: {lines.records} records gave {self.rows} edges, of which {n_written} were sorted and "
+                f"{self.self_loops} are self loops: this is a defect of Papilio, please report it"
+            )
 
     def integer_maps(self) -> tuple[IdMap, IdMap] | None:
         """Return the maps from labels to ids of both columns, or None when labels have to be joined."""
@@ -275,12 +294,14 @@ def _write(
                 f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
                 f"({provenance['options']['sign']}); positive_from or sign_values set another"
             )
+        raw.sides.note(writer.provenance, writer.kind)
         writer.dropped.update(
             self_loops=raw.self_loops,
-            malformed=raw.info.malformed,
-            comments=raw.info.comments,
+            malformed=raw.info.lines.malformed,
+            comments=raw.info.lines.comments,
             duplicates=edges.duplicates,
         )
+        raw.check(done + edges.duplicates)
     return writer.store
 
 
@@ -306,6 +327,7 @@ def convert(
     time_column: ColumnRef | None = None,
     weight_column: ColumnRef | None = None,
     encoding: str | None = None,
+    quotes: bool | None = None,
     skip_malformed: bool = False,
     memory_bytes: Bytes | None = None,
     temp_dir: InputPath | None = None,
@@ -341,8 +363,11 @@ def convert(
     labels, header, encoding : {"integer", "text"}, bool, str, optional
         Type of the labels; whether the first line holds names or sizes; encoding of text, such as ``latin-1``. By
         default the content decides: UTF-8, or UTF-16 where its mark is.
+    quotes : bool, optional
+        Whether fields may be quoted as in RFC 4180; by default in the format csv alone. Elsewhere, and in a CSV with
+        ``quotes=False``, a quote is text like any other.
     skip_malformed : bool
-        Count malformed lines instead of raising.
+        Leave out malformed lines and count them instead of raising.
     memory_bytes, temp_dir : int, path-like, optional
         Bound of the memory of the process in bytes, by default a quarter of the machine's; directory for scratch files,
         about 10 to 40 bytes per edge, by default that of ``output``.
@@ -361,7 +386,7 @@ def convert(
     values = _value_column(sign_column, weight_column)
     columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
     text = known_encoding(encoding)
-    options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text)
+    options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text, quotes)
     memory = _read_memory(memory_bytes)
     target = local_path(output)
     check_replaceable(target, overwrite)
@@ -381,24 +406,27 @@ def _read_memory(given: Bytes | None) -> int:
     memory = read_bytes("memory_bytes", given) or int(psutil.virtual_memory().total // 4)
     if memory < MIN_MEMORY_BYTES:
         raise CapacityError(
-            f"memory is {memory} bytes; converting needs at least {MIN_MEMORY_BYTES} (512 MiB)"
+            f"converting may use {show_bytes(memory)}; raise memory_bytes (--memory) to at least "
+            f"{show_mebibytes(MIN_MEMORY_BYTES)}, about 200MiB of it for the process"
         )
     return memory
 
 
 @contextmanager
 def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Path]:
-    """Give a directory for scratch files until the block ends; CapacityError when its disk is full."""
+    """Give a directory for scratch files until the block ends.
+
+    CapacityError when its disk is full; StoreError for whatever else the system refuses in the block.
+    """
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
         with (
+            os_errors_named(parent, "scratch files must fit there; use another temp_dir"),
             tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
             removed_at_end(scratch),
         ):
             yield Path(scratch)
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise CapacityError(
-                f"the disk of {parent} is full; free some space or use another temp_dir"
-            ) from error
+    except StoreError as error:
+        if getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise CapacityError(f"{error}; the disk is full, or a quota is used up") from error
         raise

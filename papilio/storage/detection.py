@@ -9,6 +9,7 @@ from papilio.errors import InputError
 from papilio.storage.column_choice import USUAL, Columns
 from papilio.storage.edge_tables import MARKS, hold_first_line, read_table, refuse_documents
 from papilio.storage.formats import (
+    BLANKS,
     Declared,
     FormatName,
     Head,
@@ -31,7 +32,7 @@ def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
 
     InputError when it holds no data, contradicts the forced format or the options, or cannot be an edge list.
     """
-    first = next((line for line in head.lines if line.strip()), b"")
+    first = next((line for line in head.lines if line.strip(BLANKS)), b"")
     if b"\0" in first:
         raise InputError(
             f"{head.name} is not a text file, nor NumPy or Parquet; convert reads edge lists only (if it is text, say "
@@ -44,6 +45,11 @@ def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
         raise InputError(
             f"{head.name}: the format {chosen} says which columns are the endpoints; leave out u and v, or force "
             "another format, such as edges"
+        )
+    if options.quotes and chosen not in ("csv", "tsv"):
+        raise InputError(
+            f"{head.name}: quotes=True (--quotes) is for the formats csv and tsv, and this file is of the format "
+            f"{chosen}; force the format csv or tsv if it is one"
         )
     if chosen == "mtx":
         return _matrix_market(head, options)
@@ -91,7 +97,7 @@ def _is_regular(data: list[bytes], mark: bytes) -> bool:
 def _is_marked(data: list[bytes]) -> bool:
     """Tell whether lines with regular tabs are separated by one of the marks of csv; else it is in their words."""
     regular = [mark for mark in MARKS if _is_regular(data, mark)]
-    parts = [part.strip() for part in data[0].split(b"\t")]
+    parts = [part.strip(BLANKS) for part in data[0].split(b"\t")]
     return any(part.startswith(mark) or part.endswith(mark) for mark in regular for part in parts)
 
 
@@ -135,7 +141,8 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
     notes = []
     if kind in ("sym", "asym") and options.bipartite:
         notes.append(
-            f"the header says unipartite (% {kind}); read as bipartite: column 1 is U, column 2 is V"
+            f"the header says unipartite (% {kind}); read as bipartite: column 1 is U, column 2 is V; --unipartite "
+            "(in Python kind='unipartite') for one set of vertices"
         )
     declared = None
     sizes = headers[1] if len(headers) > 1 and all(map(bytes.isdigit, headers[1])) else []
@@ -154,7 +161,7 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
         notes=tuple(notes),
     )
     layout, first = first_data(head, layout)
-    if not kind and options.header is not False and options.may_hold_sizes:
+    if not kind and options.header is not False and options.may_hold_sizes and options.labels != "text":
         layout, first = hold_first_line(head, layout, first)
     return _complete(head, layout, first, options)
 
@@ -256,7 +263,10 @@ def _dimacs(head: Head, options: ReadOptions) -> TextLayout:
     if len(sizes) == 2:
         declared = check_declared(head.name, Declared(sizes[0], sizes[0], sizes[1], (1,), binding=False))
         if options.bipartite:
-            notes = (f"DIMACS files hold one set of vertices (p {header[1].decode()}); read as bipartite",)
+            notes = (
+                f"DIMACS files hold one set of vertices (p {header[1].decode()}); read as bipartite; --unipartite "
+                "(in Python kind='unipartite') for one set of vertices",
+            )
     if options.labels == "text":
         raise InputError(f"{head.name}: labels in DIMACS files are numbers: leave out labels text")
     layout = TextLayout("dimacs", comments=comments, n_comments=-1, declared=declared, notes=notes)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from papilio.errors import InputError
 from papilio.storage.column_choice import are_names, pick_ends, show_column
 from papilio.storage.formats import (
+    NOT_A_NUMBER,
     FormatName,
     Head,
     LabelType,
@@ -123,16 +124,19 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     """
     comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
     data = [line for _, line in head.data_lines(comments)]
-    layout = TextLayout(
-        chosen, b"\t" if chosen == "tsv" else _mark(data) if chosen == "csv" else b"", comments
-    )
+    quotes = chosen == "csv" if options.quotes is None else options.quotes
+    delimiter = b"\t" if chosen == "tsv" else _mark(head, comments, quotes) if chosen == "csv" else b""
+    if quotes:
+        head = head.of_records(delimiter)
+        data = [line for _, line in head.data_lines(comments)]
+    layout = TextLayout(chosen, delimiter, comments, quotes=quotes)
     layout, first = first_data(head, layout)
     if not first:
         raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
     is_first = options.like is None
     if is_first and options.format is None and options.header is None:
         refuse_neighbour_lists(
-            head.name, fields_of(layout, data[0]), head.lines[layout.skip_lines + 1 :], head.complete
+            head.name, fields_of(layout, data[0]), head.lines_from(layout.skip_lines + 1), head.complete
         )
     layout, first = _skip_header(head, layout, data, first, options)
     rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
@@ -148,16 +152,19 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     return replace(layout, notes=layout.notes + _notes(layout, rows, options))
 
 
-def _mark(data: list[bytes]) -> bytes:
+def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
     """Return the mark that separates fields: one that all lines have equally often, else the first there is."""
+    data = [line for _, line in head.data_lines(comments)]
     present = [mark for mark in MARKS if data and mark in data[0]]
     if len(present) < 2:
         return present[0] if present else b","
-    widths = {mark: {len(fields_of(TextLayout("csv", mark), line)) for line in data} for mark in present}
-    regular = [mark for mark in present if len(widths[mark]) == 1]
-    whole = [
-        mark for mark in regular if all(map(is_integer, fields_of(TextLayout("csv", mark), data[0])[:2]))
-    ]
+    rows = {}
+    for mark in present:
+        records = head.of_records(mark) if quotes else head
+        layout = TextLayout("csv", mark, quotes=quotes)
+        rows[mark] = [fields_of(layout, line) for _, line in records.data_lines(comments)]
+    regular = [mark for mark in present if len(set(map(len, rows[mark]))) == 1]
+    whole = [mark for mark in regular if all(map(is_integer, rows[mark][0][:2]))]
     return (whole or regular or present)[0]
 
 
@@ -224,7 +231,7 @@ def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple
 
 def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[str, ...]:
     """Return the names that the last comment before the data gives to all columns, or none."""
-    before = [line for line in head.lines[: layout.skip_lines] if line.startswith(layout.comments)]
+    before = [line for line in head.lines_before(layout.skip_lines) if line.startswith(layout.comments)]
     if not before:
         return ()
     fields = fields_of(layout, before[-1].lstrip(b"#% "))
@@ -266,6 +273,11 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
     part = first[at]
     if (is_integer(part) or whole_part(part) is not None) and not has_leading_zero(part):
         return "integer"
+    if part.decode(errors="replace") in NOT_A_NUMBER:
+        rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
+        others = [row[at] for row in rows if len(row) == len(first) and row[at] != part]
+        if others and not any(map(is_number, others)):
+            return "text"
     if is_number(part) and not part.lstrip(b"+-").isdigit():
         raise InputError(
             f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "

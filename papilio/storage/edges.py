@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.graph import GraphKind
 from papilio.storage.columns import numbers_of
-from papilio.storage.manifest import EdgeFile, Manifest
+from papilio.storage.manifest import STORE_ADVICE, EdgeFile, Manifest
+from papilio.storage.sealed import SealedReader, SealedWriter
 from papilio.storage.tables import schema_of
 
 _HASH_BYTES = 16
@@ -139,8 +139,7 @@ class EdgeFilesWriter:
             np.empty(ROW_GROUP_EDGES, np.int8 if f.name == "sign" else np.int32) for f in self._schema
         ]
         self._filled = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._rows_in_file = 0
+        self._writer: SealedWriter | None = None
         self.files: list[EdgeFile] = []
         (directory / "edges").mkdir()
 
@@ -158,7 +157,7 @@ class EdgeFilesWriter:
 
     def _flush(self) -> None:
         if self._writer is None:
-            self._writer = pq.ParquetWriter(
+            self._writer = SealedWriter(
                 self._directory / self._next_name(),
                 self._schema,
                 compression={"u": "none", "v": "none", "sign": "snappy"},
@@ -167,12 +166,9 @@ class EdgeFilesWriter:
                 write_statistics=True,
             )
         arrays = [pa.array(column[: self._filled]) for column in self._columns]
-        self._writer.write_table(
-            pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP_EDGES
-        )
-        self._rows_in_file += self._filled
+        self._writer.write(pa.Table.from_arrays(arrays, schema=self._schema))
         self._filled = 0
-        if self._rows_in_file >= FILE_EDGES:
+        if self._writer.rows >= FILE_EDGES:
             self._end_file()
 
     def _next_name(self) -> str:
@@ -181,11 +177,10 @@ class EdgeFilesWriter:
     def _end_file(self) -> None:
         if self._writer is None:
             return
-        self._writer.close()
+        writer, self._writer = self._writer, None
+        writer.close()
         name = self._next_name()
-        self.files.append(EdgeFile(name, self._rows_in_file, (self._directory / name).stat().st_size))
-        self._writer = None
-        self._rows_in_file = 0
+        self.files.append(EdgeFile(name, writer.rows, writer.path.stat().st_size, writer.digest))
 
     def close(self) -> None:
         """Write what is buffered and end the last file."""
@@ -194,9 +189,9 @@ class EdgeFilesWriter:
         self._end_file()
 
     def abort(self) -> None:
-        """Close the open file without finishing the list."""
+        """Close the open file, if there is one, without finishing the list."""
         if self._writer is not None:
-            self._writer.close()
+            self._writer.give_up()
             self._writer = None
 
 
@@ -204,7 +199,7 @@ class EdgeFilesWriter:
 class RowGroup:
     """One row group of a store: position, size and range of u."""
 
-    file: str  # path within the store
+    file: EdgeFile
     index: int  # number of the row group in its file
     first_edge: int
     n_edges: int
@@ -212,41 +207,28 @@ class RowGroup:
     u_max: int
 
 
-@contextmanager
-def unreadable_named(name: str) -> Iterator[None]:
-    """Say which Parquet file of a store is missing, or not readable, inside the block."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise StoreError(f"{name} is missing; the store is corrupt, write it again") from error
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{name} is not readable as Parquet ({error}); write the store again") from error
-
-
-def _open_file(filesystem: arrow_fs.FileSystem, root: str, name: str) -> pq.ParquetFile:
-    path = f"{root}/{name}"
-    with unreadable_named(path):
-        return pq.ParquetFile(filesystem.open_input_file(path))
+def _open_file(filesystem: arrow_fs.FileSystem, root: str, entry: EdgeFile) -> SealedReader:
+    return SealedReader(filesystem, f"{root}/{entry.name}", entry.digest, STORE_ADVICE)
 
 
 def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manifest) -> tuple[RowGroup, ...]:
     """Read the footers of all edge files of the store at ``root``.
 
-    StoreError when a file is missing, unreadable, or disagrees with the manifest in columns or rows.
+    StoreError when a file is missing, was changed, or disagrees with the manifest in columns or rows.
     """
     groups: list[RowGroup] = []
     first_edge = 0
     for entry in manifest.edge_files:
-        with _open_file(filesystem, root, entry.name) as file:
+        with _open_file(filesystem, root, entry) as file:
             expected = edge_schema(manifest.signed)
-            if file.schema_arrow.names != expected.names or file.schema_arrow.types != expected.types:
-                found = ", ".join(f"{f.name} {f.type}" for f in file.schema_arrow)
+            if file.schema.names != expected.names or file.schema.types != expected.types:
+                found = ", ".join(f"{f.name} {f.type}" for f in file.schema)
                 wanted = ", ".join(f"{f.name} {f.type}" for f in expected)
-                raise StoreError(f"{root}/{entry.name} has columns {found}; expected {wanted}")
+                raise StoreError(f"{file.name} has columns {found}; expected {wanted}")
             if file.metadata.num_rows != entry.n_edges:
                 raise StoreError(
-                    f"{root}/{entry.name} has {file.metadata.num_rows} rows and the manifest says "
-                    f"{entry.n_edges}; the store is corrupt, write it again"
+                    f"{file.name} has {file.metadata.num_rows} rows and the manifest says "
+                    f"{entry.n_edges}; {STORE_ADVICE}"
                 )
             for index in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(index)
@@ -254,35 +236,19 @@ def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manife
                 if not group.num_rows:
                     continue
                 if statistics is None or not statistics.has_min_max:
-                    raise StoreError(
-                        f"{root}/{entry.name}: row group {index} has no statistics of u; write it again"
-                    )
+                    raise StoreError(f"{file.name}: row group {index} has no statistics of u; {STORE_ADVICE}")
                 u_min, u_max = int(statistics.min), int(statistics.max)
-                groups.append(RowGroup(entry.name, index, first_edge, group.num_rows, u_min, u_max))
+                groups.append(RowGroup(entry, index, first_edge, group.num_rows, u_min, u_max))
                 first_edge += group.num_rows
     return tuple(groups)
 
 
 def read_row_groups(
-    filesystem: arrow_fs.FileSystem, root: str, groups: tuple[RowGroup, ...]
+    filesystem: arrow_fs.FileSystem, root: str, groups: Sequence[RowGroup]
 ) -> Iterator[EdgeBatch]:
-    """Read row groups one after the other; StoreError when a file is missing or its data cannot be decoded."""
-    file: pq.ParquetFile | None = None
-    name = ""
-    try:
-        for group in groups:
-            if file is None or name != group.file:
-                if file is not None:
-                    file.close()
-                file, name = _open_file(filesystem, root, group.file), group.file
-            try:
-                table = file.read_row_group(group.index)
-            except (pa.ArrowException, OSError) as error:
-                raise StoreError(
-                    f"{root}/{name}: row group {group.index} cannot be read ({error}); write the store again"
-                ) from error
-            arrays = [numbers_of(column) for column in table.columns]
-            yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None
-    finally:
-        if file is not None:
-            file.close()
+    """Read row groups one after the other; StoreError when a file is missing or was changed."""
+    for entry, some in groupby(groups, key=lambda group: group.file):
+        with _open_file(filesystem, root, entry) as file:
+            for group in some:
+                arrays = [numbers_of(column) for column in file.read(group.index).columns]
+                yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError
+from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.origins import sparse_array
@@ -52,9 +53,8 @@ def to_pandas(graph: Graph | LabelledGraph) -> pandas.DataFrame:
 
     Vertices without edges do not appear.
     """
-    import pandas
-
-    return pandas.DataFrame(_columns(_labelled(graph)))
+    frame: pandas.DataFrame = import_extra("pandas", "to_pandas needs").DataFrame(_columns(_labelled(graph)))
+    return frame
 
 
 def to_arrow(graph: Graph | LabelledGraph) -> pyarrow.Table:
@@ -91,10 +91,8 @@ def to_networkx(graph: Graph | LabelledGraph) -> networkx.Graph[Any]:
     a bipartite graph have the attribute ``bipartite``, 0 for U and 1 for V; edges of a signed graph have the attribute
     ``sign``. GraphError when two vertices have the same label.
     """
-    import networkx
-
     labelled = _labelled(graph)
-    bare, result = labelled.graph, networkx.Graph()
+    bare, result = labelled.graph, import_extra("networkx", "to_networkx needs").Graph()
     n_u, n_v = (bare.n_u, bare.n_v) if isinstance(bare, BipartiteGraph) else (bare.n, 0)
     nodes_u = list(range(n_u)) if labelled.labels_u is None else labelled.labels_u.tolist()
     if isinstance(bare, BipartiteGraph):
@@ -112,4 +110,5 @@ def to_networkx(graph: Graph | LabelledGraph) -> networkx.Graph[Any]:
     signs = [None] * bare.n_edges if bare.sign is None else bare.sign.tolist()
     for u, v, sign in zip(bare.u.tolist(), bare.v.tolist(), signs, strict=True):
         result.add_edge(nodes_u[u], nodes_v[v], **({} if sign is None else {"sign": sign}))
-    return result
+    network: networkx.Graph[Any] = result
+    return network

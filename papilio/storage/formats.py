@@ -17,11 +17,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from typing import Any, Literal, Protocol, get_args
 
 import pyarrow as pa
@@ -36,6 +37,7 @@ from papilio.storage.column_choice import (
     choose_columns,
     show_column,
 )
+from papilio.storage.quotes import iter_records, split_record
 from papilio.storage.signs import SignRule
 
 FormatName = Literal[
@@ -45,6 +47,9 @@ FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 """Every format that ``convert`` reads, by the name that forces it."""
 
 LabelType = Literal["integer", "text"]
+
+BLANKS = b" \t"
+"""What is no part of a field at either end; other white space, such as a no-break space, is text like any other."""
 
 _INTEGER = re.compile(rb"-?[0-9]{1,19}\Z")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -93,6 +98,7 @@ class ReadOptions:
     header: bool | None = None  # whether the first line holds names or sizes; None to decide by content
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
     encoding: str | None = None  # of text; None for UTF-8, or UTF-16 where its mark is
+    quotes: bool | None = None  # whether fields may be quoted; None for csv alone
     like: TextLayout | None = None  # of the first of several files, which the others follow
 
     @property
@@ -139,6 +145,7 @@ class TextLayout:
     delimiter: bytes = b""  # between fields; empty for any run of blanks and tabs
     comments: tuple[bytes, ...] = ()  # beginnings of lines that are skipped before the first line of data
     n_comments: int = 0  # lines skipped so
+    quotes: bool = False  # whether fields may be quoted, as papilio.storage.quotes says
     skip_lines: int = 0  # lines before the first line of data
     n_columns: int = 2  # fields of every line of data
     columns: Columns = USUAL
@@ -157,8 +164,8 @@ class TextLayout:
     def split(self, line: bytes) -> list[bytes]:
         """Return the fields of a line without its end; quotes are left as they are."""
         if not self.delimiter:
-            return line.split()
-        return [part.strip() for part in line.split(self.delimiter)]
+            return [part for part in line.replace(b"\t", b" ").split(b" ") if part]
+        return [part.strip(BLANKS) for part in line.split(self.delimiter)]
 
 
 def check_declared(name: str, declared: Declared) -> Declared:
@@ -219,6 +226,8 @@ def _same_columns(like: TextLayout) -> WantedColumns:
 
 _SAMPLE_LINES = 1000
 """Lines of data that detection looks at."""
+_MAX_RECORDS = 4000
+"""Records that the first lines of a quoted file are joined into."""
 
 
 def unify_line_ends(data: bytes) -> bytes:
@@ -227,45 +236,75 @@ def unify_line_ends(data: bytes) -> bytes:
 
 
 class Head:
-    """The first lines of a file, from the decompressed beginning of its text; ``n_bytes`` is its size as stored."""
+    """The first lines of a file, from the decompressed beginning of its text; ``n_bytes`` is its size as stored.
+
+    ``numbers`` are the 0-based numbers of ``lines`` in the file.
+    """
 
     def __init__(self, name: str, data: bytes, complete: bool, n_bytes: int) -> None:
-        lines = unify_line_ends(data.removeprefix(b"\xef\xbb\xbf")).split(b"\n")
+        self._text = unify_line_ends(data.removeprefix(b"\xef\xbb\xbf"))
+        lines = self._text.split(b"\n")
         if not complete and len(lines) > 1:
             lines.pop()
         self.name = name
         self.complete = complete
         self.n_bytes = n_bytes
         self.lines = lines
+        self.numbers: Sequence[int] = range(len(lines))
         self.sample_lines = _SAMPLE_LINES
 
+    def of_records(self, delimiter: bytes) -> Head:
+        """Return the head whose lines are the first records of CSV, line ends within quoted fields included."""
+        if b'"' not in self._text:
+            return self
+        head = Head(self.name, self._text, self.complete, self.n_bytes)
+        found = islice(iter_records(self._text, delimiter, final=self.complete), _MAX_RECORDS + 1)
+        places = [(start, stop) for start, stop, _ in found]
+        if len(places) > _MAX_RECORDS:
+            head.complete = False
+        if not places:
+            return self
+        numbers, line, before = [], 0, 0
+        for start, _ in places:
+            line += self._text.count(b"\n", before, start)
+            numbers.append(line)
+            before = start
+        head.lines = [self._text[start:stop] for start, stop in places]
+        head.numbers = numbers
+        return head
+
     def data_lines(self, comments: tuple[bytes, ...], start: int = 0) -> list[tuple[int, bytes]]:
-        """Return up to 1000 pairs (0-based number, line) from ``start`` on, without blank lines.
+        """Return up to 1000 pairs (0-based number, line) from the number ``start`` on, without blank lines.
 
         Comments are left out before the first line of data; from there on, all lines are data.
         """
         found: list[tuple[int, bytes]] = []
-        for at in range(start, len(self.lines)):
+        for at in range(bisect_left(self.numbers, start), len(self.lines)):
             line = self.lines[at]
-            if line.strip() and (found or not line.startswith(comments)):
-                found.append((at, line))
+            if line.strip(BLANKS) and (found or not line.startswith(comments)):
+                found.append((self.numbers[at], line))
                 if len(found) == _SAMPLE_LINES:
                     break
         return found
 
+    def lines_before(self, number: int) -> list[bytes]:
+        """Return the lines with smaller numbers."""
+        return self.lines[: bisect_left(self.numbers, number)]
 
-def fields_of(layout: TextLayout, line: bytes, *, strict: bool = False) -> list[bytes]:
-    """Return the fields of a line, without the quotes of csv; wrong quotes stay as they are, or are a csv.Error."""
-    if layout.format != "csv":
-        return layout.split(line)
-    text = line.decode("utf-8", errors="surrogateescape")
-    try:
-        row = next(csv.reader([text], delimiter=layout.delimiter.decode(), strict=strict))
-    except csv.Error:
-        if strict:
-            raise
-        return layout.split(line)
-    return [part.strip().encode("utf-8", errors="surrogateescape") for part in row]
+    def lines_from(self, number: int) -> list[bytes]:
+        """Return the line of a number and those after it."""
+        return self.lines[bisect_left(self.numbers, number) :]
+
+    @property
+    def n_lines(self) -> int:
+        """The number of the line after the last; what follows the last line end is no line where it is empty."""
+        return self.numbers[-1] + self.lines[-1].count(b"\n") + (self.lines[-1] != b"" or not self.complete)
+
+
+def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
+    """Return the fields of a line or a record, unquoted where its quotes are right, without blanks around them."""
+    fields = split_record(line, layout.delimiter) if layout.quotes else None
+    return layout.split(line) if fields is None else [part.strip(BLANKS) for part in fields]
 
 
 def usual_row(rows: Sequence[list[bytes]]) -> list[bytes]:
@@ -278,14 +317,44 @@ def usual_row(rows: Sequence[list[bytes]]) -> list[bytes]:
 def first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayout, list[bytes]]:
     """Return the layout that skips to the first line of data, and the fields of a usual line, or ``[]``."""
     data = head.data_lines(layout.comments, start)
-    end = data[0][0] if data else len(head.lines)
-    comments = sum(line.startswith(layout.comments) for line in head.lines[start:end] if line.strip())
+    end = data[0][0] if data else head.n_lines
+    before = head.lines_before(end)[len(head.lines_before(start)) :]
+    comments = sum(line.startswith(layout.comments) for line in before if line.strip(BLANKS))
     layout = replace(layout, skip_lines=end, n_comments=layout.n_comments + comments)
     return layout, usual_row([fields_of(layout, line) for _, line in data])
 
 
 _SHOWN_COLUMNS = 6
 """Columns that a note lists."""
+
+
+@dataclass
+class LineCounts:
+    """The lines of text inputs: how many there are, and what each of them is."""
+
+    physical: int = 0  # line ends, and a last line without one
+    records: int = 0  # lines of data that were read, quoted line ends not counted
+    continuation: int = 0  # further lines of quoted fields that hold line ends
+    blank: int = 0
+    comments: int = 0
+    header: int = 0  # lines of names, of sizes, or of what a format begins with
+    malformed: int = 0  # lines of data that were skipped
+
+    def add(self, more: LineCounts) -> None:
+        """Add the lines of another part."""
+        for name, number in asdict(more).items():
+            setattr(self, name, getattr(self, name) + number)
+
+    def check(self, name: str) -> None:
+        """Raise InputError unless every line is of one kind; ``name`` is the input's, for the message."""
+        kinds = asdict(self)
+        physical = kinds.pop("physical")
+        if physical != sum(kinds.values()):
+            shown = ", ".join(f"{number} {kind}" for kind, number in kinds.items())
+            raise InputError(
+                f"{name} has {physical} lines, and {sum(kinds.values())} of them are accounted for ({shown}): this is "
+                "a defect of Papilio, please report it"
+            )
 
 
 @dataclass
@@ -298,8 +367,7 @@ class SourceInfo:
     declared: Declared | None = None  # sizes from a header
     layout: dict[str, Any] = field(default_factory=dict)  # delimiter, columns and so on, for the provenance
     notes: list[str] = field(default_factory=list)  # what the user should know of the reading
-    malformed: int = 0  # malformed lines skipped so far
-    comments: int = 0  # lines of comments before the data
+    lines: LineCounts = field(default_factory=LineCounts)  # of text, taken so far
     sign_column: str = ""  # the column of the values that signs follow from, in words
 
 

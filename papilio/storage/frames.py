@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from papilio.errors import InputError, StoreError
+from papilio.extras import import_extra
 from papilio.motifs import Cell
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.location import os_errors_named
@@ -34,6 +35,7 @@ class Tabular(ABC):
 
     def to_pandas(self) -> Any:
         """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
+        import_extra("pandas", "to_pandas needs")
         table, source = self.to_arrow(), self.source
         origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
         frame = table.to_pandas()
@@ -43,9 +45,7 @@ class Tabular(ABC):
 
     def to_polars(self) -> Any:
         """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
-        import polars
-
-        return polars.from_arrow(self.to_arrow())
+        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
 
 
 def vertex_table(source: Source, layers: Mapping[str, Mapping[str, NDArray[Any]]]) -> pa.Table:

@@ -121,13 +121,17 @@ def from_pandas(
     for name in names:
         if frame[name].ndim != 1:
             raise InputError(f"the data frame has several columns {name!r}; rename them")
-        if bool(frame[name].isna().any()):
-            row = int(np.argmax(frame[name].isna().to_numpy()))
-            raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
     columns = [frame[name].to_numpy() for name in names]
     origin = FrameRows(frame.index)
     return assemble_columns(
-        columns, origin, kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
+        columns,
+        origin,
+        kind=kind,
+        relabel=relabel,
+        n_u=n_u,
+        n_v=n_v,
+        positive_from=positive_from,
+        names=names,
     )
 
 
@@ -157,13 +161,16 @@ def from_arrow(
     for name in names:
         if table.schema.names.count(name) != 1:
             raise InputError(f"the table has several columns {name!r}; rename them")
-        column = table.column(name)
-        if column.null_count:
-            row = column.is_null().to_pylist().index(True)
-            raise InputError(f"column {name!r} has a missing value in row {row}; drop or fill it")
-        columns.append(column.to_numpy(zero_copy_only=False))
+        columns.append(table.column(name).to_numpy(zero_copy_only=False))
     return assemble_columns(
-        columns, ArrowRows(), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
+        columns,
+        ArrowRows(),
+        kind=kind,
+        relabel=relabel,
+        n_u=n_u,
+        n_v=n_v,
+        positive_from=positive_from,
+        names=names,
     )
 
 

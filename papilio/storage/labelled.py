@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, GraphError, InputError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.origins import Origin
+from papilio.storage.sides import Sides
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class LabelledGraph:
     dropped: dict[str, int] = field(default_factory=dict)  # what was left out: duplicates, self_loops, zeros
     origin: Origin | None = field(default=None, repr=False)
     row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
+    sides: Sides = field(default_factory=Sides, repr=False)  # evidence of another kind than it was read as
 
     @property
     def kind(self) -> GraphKind:
@@ -79,6 +81,28 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
     out = np.empty(len(labels), dtype=object)
     out[:] = labels
     return out
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether an object stands for a missing value: None, a number that is none, or NA and NaT of pandas."""
+    if type(label) is str or type(label) is int:
+        return False
+    if label is None or type(label).__name__ == "NAType":
+        return True
+    try:
+        return bool(label != label)
+    except (TypeError, ValueError):
+        return False
+
+
+def find_missing(values: NDArray[Any]) -> int | None:
+    """Return the place of the first missing value, shape (k,); the text NaN is a label like others."""
+    if values.dtype.kind == "O":
+        return next((at for at, label in enumerate(values.tolist()) if _is_missing(label)), None)
+    if values.dtype.kind not in "fcmM":
+        return None
+    missing = values != values
+    return int(np.argmax(missing)) if bool(missing.any()) else None
 
 
 def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.int8]:
@@ -132,8 +156,6 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         labels, ids = np.unique(values, return_inverse=True)
         return (labels.astype(object) if labels.dtype.kind == "U" else labels), ids.astype(np.int64)
     items = values.tolist()
-    if any(item is None or (isinstance(item, float) and item != item) for item in items):
-        raise GraphError("labels are missing values (None or NaN); drop or fill them")
     try:
         distinct = list(dict.fromkeys(items))
     except TypeError as error:
@@ -197,12 +219,19 @@ def assemble_columns(
     n_u: int | None = None,
     n_v: int | None = None,
     positive_from: float | None,
+    names: Sequence[Any] = (),
 ) -> LabelledGraph:
     """Assemble a graph from two columns of labels or ids of an object, shape (k,) each, and perhaps one of sign values.
+
+    ``names`` are the names of the columns, if any.
 
     InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
     signs that cannot be read.
     """
+    for name, column in zip(names or ("u", "v", "sign"), columns, strict=False):
+        row = find_missing(column)
+        if row is not None:
+            raise GraphError(f"column {name!r} has a missing value in row {row}; drop or fill it")
     u, v, values = columns[0], columns[1], columns[2] if len(columns) == 3 else None
     if relabel and (n_u is not None or n_v is not None):
         raise InputError("n_u and n_v are for ids; with relabel=True the labels give the sizes")
@@ -211,6 +240,8 @@ def assemble_columns(
     if kind == "unipartite" and n_v is not None:
         raise InputError(f"n_v is {n_v}; a unipartite graph has n_u vertices only")
     sign = None if values is None else read_signs(values, positive_from)
+    sides = Sides(names)
+    sides.add(u, v)
     labels_u = labels_v = None
     if kind == "unipartite":
         if relabel and u.dtype.kind != v.dtype.kind:
@@ -230,7 +261,7 @@ def assemble_columns(
         ids_u, size_u = _read_ids("u", u, n_u)
         ids_v, size_v = _read_ids("v", v, n_v)
     result = assemble(kind, ids_u, ids_v, sign, size_u, size_v)
-    return replace(result, labels_u=labels_u, labels_v=labels_v, origin=origin)
+    return replace(result, labels_u=labels_u, labels_v=labels_v, origin=origin, sides=sides)
 
 
 T = TypeVar("T")

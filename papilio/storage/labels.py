@@ -14,8 +14,9 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.edges import unreadable_named
-from papilio.storage.tables import open_parquet, schema_of
+from papilio.storage.manifest import STORE_ADVICE
+from papilio.storage.sealed import SealedReader, SealedWriter
+from papilio.storage.tables import schema_of
 
 _ROW_GROUP_LABELS = 1 << 20
 """Labels of a row group; a bound of memory while writing."""
@@ -43,7 +44,10 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
     if kind == pa.int64():
         encoding["label"] = "DELTA_BINARY_PACKED"
     count = 0
-    with open_parquet(path, schema, use_dictionary=False, column_encoding=encoding) as write:
+    with SealedWriter(
+        path, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
+    ) as writer:
+        writer.write(schema.empty_table())
         for batch in batches:
             for start in range(0, len(batch), _ROW_GROUP_LABELS):
                 if count + len(batch) > MAX_VERTICES:
@@ -51,7 +55,7 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
                 part = batch[start : start + _ROW_GROUP_LABELS]
                 ids = pa.array(np.arange(count, count + len(part), dtype=np.int32))
                 values = part.cast(kind) if isinstance(part, pa.Array) else pa.array(part, type=kind)
-                write(pa.Table.from_arrays([ids, values], schema=schema))
+                writer.write(pa.Table.from_arrays([ids, values], schema=schema))
                 count += len(part)
     return count
 
@@ -61,17 +65,18 @@ def read_label(path: Path, vertex: int) -> Any:
     return pq.read_table(path, columns=["label"], filters=[("id", "=", vertex)]).column(0)[0].as_py()
 
 
-def read_label_column(filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int) -> pa.ChunkedArray:
+def read_label_column(
+    filesystem: arrow_fs.FileSystem, root: str, layer: str, size: int, digest: str
+) -> pa.ChunkedArray:
     """Read the labels of a layer of ``size`` vertices, in id order: int64 or string.
 
-    StoreError when the file is missing, unreadable or of another size.
+    StoreError when the file is missing, was changed, or is of another size.
     """
-    name = f"{root}/{label_file(layer)}"
-    with unreadable_named(name), filesystem.open_input_file(name) as source:
-        table = pq.ParquetFile(source).read()
+    with SealedReader(filesystem, f"{root}/{label_file(layer)}", digest, STORE_ADVICE) as file:
+        table = pa.concat_tables([file.schema.empty_table(), *file])
     if table.column_names != ["id", "label"] or table.num_rows != size:
         raise StoreError(
-            f"{name} has columns {', '.join(table.column_names)} and {table.num_rows} rows; "
-            f"expected id, label and {size} rows: write the store again"
+            f"{file.name} has columns {', '.join(table.column_names)} and {table.num_rows} rows; "
+            f"expected id, label and {size} rows: {STORE_ADVICE}"
         )
     return table.column("label")

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from papilio.errors import JobBusyError, StoreError
-from papilio.storage.records import parse_json, read_record, read_regular
+from papilio.storage.records import parse_json, read_record, read_regular, seal_json, unseal_json
 
 LOCK_WAIT_S = 1.0
 """How long a writer tries to get the lock: whoever asks for the holder takes a shared lock for an instant."""
@@ -74,7 +74,7 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
     StoreError, naming file and line, when the file cannot be read or a whole line does not fit the chain.
     """
     try:
-        content = read_regular(Path(path), "start a new job directory")
+        content = read_regular(Path(path), "start a new job directory", any_size=True)
     except FileNotFoundError as error:
         raise StoreError(f"{os.fspath(path)} cannot be read ({error.strerror})") from error
     whole = content.rfind(b"\n") + 1
@@ -130,7 +130,9 @@ def _read_claim(path: str) -> Holder:
 
 def _read_holder(descriptor: int) -> Holder:
     try:
-        return read_record(Holder, parse_json(os.pread(descriptor, 4096, 0), "", ""), "", "")
+        return read_record(
+            Holder, unseal_json(parse_json(os.pread(descriptor, 4096, 0), "", ""), "", ""), "", ""
+        )
     except (StoreError, OSError):
         return Holder("unknown", 0, 0.0)
 
@@ -241,7 +243,7 @@ def _take_lock(path: str) -> tuple[int, str]:
         _wait_for_lock(descriptor, path)
         claim = Holder(socket.gethostname(), os.getpid(), time.time(), secrets.token_hex(8))
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(asdict(claim)).encode(), 0)
+        os.pwrite(descriptor, seal_json(asdict(claim)).encode(), 0)
         os.fsync(descriptor)
     except BaseException:
         os.close(descriptor)

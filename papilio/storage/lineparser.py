@@ -1,14 +1,19 @@
-"""Parsing a block of lines into a batch of edges: by Arrow, or line by line to name or skip malformed lines.
+"""Parsing a block of records into a batch of edges: with Arrow, or one by one to name or skip malformed ones.
 
-A block that Arrow refuses is gone through line by line once: its malformed lines are counted and the first is named;
-what remains is parsed by Arrow again. Integers that Arrow would read too kindly (0x1f, 007, 7.0) are read as text and
-checked before they are numbers; nothing that is a label goes through a float.
+The parsing one by one is the definition: it says which lines are malformed and what the others hold. Arrow is for
+speed. Its batch counts only where it has a row for every line of the block, and where nothing in the block is known to
+be read by it in another way (0x1f, 007, 7.0, labels over several lines ...): integers that it would read too kindly are
+taken as text and checked before they are numbers. Otherwise the block is gone through one by one. Nothing that is a
+label goes through a float.
 """
 
 from __future__ import annotations
 
-import csv
+import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,21 +22,22 @@ import pyarrow.csv as arrow_csv
 
 from papilio.storage.column_choice import show_column
 from papilio.storage.formats import (
+    BLANKS,
     NOT_A_NUMBER,
+    LineCounts,
     ReadOptions,
     TextLayout,
     fields_of,
     has_leading_zero,
-    is_integer,
     time_type,
-    whole_part,
 )
+from papilio.storage.quotes import BROKEN_QUOTES, count_ends, count_inner, iter_records
 
-ANY_DIGITS = r"^-?[0-9]+$"
+ANY_DIGITS = r"-?[0-9]+"
 """Pattern of a number in a matrix, or a time: zeros before it say nothing."""
-PLAIN = r"^-?(0|[1-9][0-9]*)$"
+PLAIN = r"-?(0|[1-9][0-9]*)"
 """Pattern of a label."""
-WHOLE = r"^-?(0|[1-9][0-9]*)(\.0*)?$"
+WHOLE = r"-?(0|[1-9][0-9]*)(\.0*)?"
 """Pattern of a label in a column that is written as decimals, such as 7.0."""
 
 _ZERO = ord("0")
@@ -62,8 +68,8 @@ def has_odd_zeros(text: bytes, separator: str) -> bool:
 
 def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
     """Return texts that match a pattern as int64, or None when one does not, or does not fit 64 bits."""
-    texts = pc.utf8_trim_whitespace(texts)
-    if not pc.all(pc.match_substring_regex(texts, pattern)).as_py():
+    texts = trimmed(texts)
+    if not pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py():
         return None
     if pattern == WHOLE:
         texts = pc.replace_substring_regex(texts, r"\.0*$", "")
@@ -73,33 +79,54 @@ def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
         return None
 
 
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Return texts without the blanks and tabs around them."""
+    return pc.utf8_trim(texts, BLANKS.decode())
+
+
 _TABS = bytes.maketrans(b"\t", b" ")
 _COMMENT = "a comment after the first line of data, where comments end"
 
 
+_STAND_IN = b"\x1f"
+"""Takes the place of a delimiter of two characters, which Arrow does not know."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records of a text; those with wrong quotes are blank in it, and listed by 0-based line."""
+
+    text: bytes
+    broken: tuple[tuple[int, bytes], ...] = ()
+
+
 @dataclass(frozen=True)
 class Problem:
-    """The first malformed line of a block, by its 0-based number there."""
+    """A malformed line of a block, by its 0-based number there."""
 
     line: int
     text: bytes
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class ParsedBlock:
-    """The edges of a block and its counts of lines; no batch without edges, or where a malformed line ends all."""
+    """The edges of a block and what its lines are; no batch where a malformed line ends all."""
 
-    batch: pa.RecordBatch | None
-    n_lines: int  # lines of any kind
-    n_data: int = 0  # lines of data that are well formed
-    malformed: int = 0
-    marked: int = 0  # lines of data that begin as comments do
-    problem: Problem | None = None
+    lines: LineCounts
+    batch: pa.RecordBatch | None = None
+    problem: Problem | None = None  # the first malformed line
+    marked: int = 0  # records that begin as comments do
+    not_numbers: int = 0  # labels such as NaN
+    longest: tuple[int, int] = (0, 0)  # first line and number of lines of the record with most lines
+
+
+class _Malformed(Exception):
+    """Says why a record is no edge."""
 
 
 class LineParser:
-    """Turns a block of lines into a batch; holds no state, so that threads share it."""
+    """Turns a block of records into a batch; holds no state, so that threads share it."""
 
     def __init__(self, layout: TextLayout, options: ReadOptions, schema: pa.Schema) -> None:
         self._layout = layout
@@ -117,16 +144,17 @@ class LineParser:
             types.setdefault(f"c{self._time}", schema.field("time").type)
         if layout.tag or layout.comments:
             types.setdefault("c0", pa.string())
-        delimiter = {b"": " ", b"::": "\t"}.get(layout.delimiter) or layout.delimiter.decode()
+        delimiter = {b"": b" ", b"::": _STAND_IN}.get(layout.delimiter, layout.delimiter).decode()
+        self._delimiter = delimiter
         self._read = arrow_csv.ReadOptions(
             use_threads=False, block_size=1 << 30, column_names=[f"c{i}" for i in range(layout.n_columns)]
         )
-        self._parse = arrow_csv.ParseOptions(
-            delimiter=delimiter, quote_char='"' if layout.format == "csv" else False
+        self._parse = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False)
+        self._parse_quoted = arrow_csv.ParseOptions(
+            delimiter=delimiter, quote_char='"', double_quote=True, newlines_in_values=True
         )
         self._convert = _convert_options(types)
-        declared = layout.declared
-        self._range = declared if layout.format == "mtx" else None
+        self._range = layout.declared if layout.format == "mtx" else None
         ends = zip((self._u, self._v), layout.labels, layout.decimal, strict=True)
         plain = ANY_DIGITS if self._range is not None else PLAIN
         self._patterns = {name: WHOLE if dec else plain for name, kind, dec in ends if kind == "integer"}
@@ -135,44 +163,32 @@ class LineParser:
         as_text = {name: pa.string() if name in self._patterns else kind for name, kind in types.items()}
         self._convert_as_text = _convert_options(as_text)
 
-    def parse(self, block: bytes) -> ParsedBlock:
-        """Parse one block, by lines if need be."""
-        n_lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        found = self._parse_fast(block)
-        if found is not None:
-            batch, marked = found
-            return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows, 0, marked)
-        kept, malformed, problem = self._filter(block)
-        if problem is not None and not self._skip:
-            return ParsedBlock(None, n_lines, 0, malformed, 0, problem)
-        if not kept:
-            return ParsedBlock(None, n_lines, 0, malformed)
-        found = self._parse_fast(kept)
-        if found is None:
-            reason = f"one of the {n_lines} lines from here on cannot be parsed"
-            return ParsedBlock(None, n_lines, 0, malformed, 0, Problem(0, block.split(b"\n", 1)[0], reason))
-        batch, marked = found
-        return ParsedBlock(self._mirrored(batch), n_lines, batch.num_rows, malformed, marked)
+    def parse(self, block: Block) -> ParsedBlock:
+        """Parse one block, one by one if need be."""
+        fast = self._parse_fast(block) if self._skip or not block.broken else None
+        return self._parse_slowly(block) if fast is None else fast
 
-    def _parse_fast(self, block: bytes) -> tuple[pa.RecordBatch, int] | None:
-        """Parse a block with Arrow; None when some line is not, or may not be, a line of data.
-
-        The number tells how many of the lines begin as comments do.
-        """
-        text = self._normalise(block)
-        if not text.strip():
+    def _parse_fast(self, block: Block) -> ParsedBlock | None:
+        """Parse a block with Arrow; None when some line is not, or may not be, a line of data."""
+        text = self._normalised(block.text)
+        if text is None or not text.strip(BLANKS + b"\n"):
             return None
-        as_text = bool(self._patterns) and (
-            any(self._layout.decimal) or has_odd_zeros(text, self._parse.delimiter)
-        )
+        quoted = self._layout.quotes and b'"' in text
+        as_text = bool(self._patterns) and (any(self._layout.decimal) or has_odd_zeros(text, self._delimiter))
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(text),
                 read_options=self._read,
-                parse_options=self._parse,
+                parse_options=self._parse_quoted if quoted else self._parse,
                 convert_options=self._convert_as_text if as_text else self._convert,
             )
         except (pa.ArrowInvalid, pa.ArrowKeyError):
+            return None
+        continuation, empty, longest = 0, 0, (0, 0)
+        if quoted or b"\n\n" in text or text.startswith(b"\n"):
+            continuation, empty, longest = count_inner(text)
+        n_lines = _count_lines(text)
+        if table.num_rows != n_lines - continuation - empty:
             return None
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         for name, pattern in self._patterns.items() if as_text else ():
@@ -180,9 +196,9 @@ class LineParser:
             if numbers is None:
                 return None
             columns[name] = numbers
-        u, v = (_trimmed(columns[name]) for name in (self._u, self._v))
+        u, v = (_trimmed_text(columns[name]) for name in (self._u, self._v))
         marked = self._marked(columns.get("c0"))
-        if marked is None or not self._labels_fit(u, v, quoted=b'"' in text):
+        if marked is None or not self._labels_fit(u, v, quoted):
             return None
         arrays = [u, v]
         if self._sign is not None:
@@ -191,8 +207,22 @@ class LineParser:
                 return None
             arrays.append(pa.array(signs))
         if self._time is not None:
-            arrays.append(columns[f"c{self._time}"])
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema), marked
+            time = _trimmed_text(columns[f"c{self._time}"])
+            if time.type == pa.float64() and not pc.all(pc.is_finite(time)).as_py():
+                return None
+            arrays.append(time)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if not block.text.endswith(b"\n") and not self._layout.delimiter:
+            n_lines = _count_lines(block.text)  # blanks alone, without a line end, are a line too
+        n_rows, n_broken = batch.num_rows, len(block.broken)
+        lines = LineCounts(
+            n_lines, n_rows, continuation, n_lines - n_rows - continuation - n_broken, malformed=n_broken
+        )
+        return ParsedBlock(lines, self._mirrored(batch), None, marked, self._count_nan(u, v), longest)
+
+    def _count_nan(self, *labels: pa.Array) -> int:
+        texts = [each for each in labels if each.type == pa.string() and not self._any_text]
+        return sum(pc.sum(pc.is_in(each, pa.array(NOT_A_NUMBER))).as_py() or 0 for each in texts)
 
     def _marked(self, lead: pa.Array | None) -> int | None:
         """Return how many first fields begin as comments do; None when one is a comment, or lacks the tag."""
@@ -204,29 +234,29 @@ class LineParser:
         marked = 0
         for mark in map(bytes.decode, layout.comments):
             begins = pc.sum(pc.starts_with(lead, mark)).as_py() or 0
-            if begins and pc.any(pc.equal(lead, mark)).as_py():
+            if begins and pc.any(pc.equal(trimmed(lead), mark)).as_py():
                 return None
             marked += begins
         return marked
 
-    def _normalise(self, block: bytes) -> bytes:
-        """Return the block with single-character delimiters and no blanks at the ends of lines."""
+    def _normalised(self, text: bytes) -> bytes | None:
+        """Return the text with delimiters of one character and no blanks at the ends of lines; None if it cannot be."""
         if self._layout.delimiter == b"::":
-            return block.replace(b"::", b"\t")
+            return None if _STAND_IN in text else text.replace(b"::", _STAND_IN)
         if self._layout.delimiter:
-            return block
-        if b"\t" in block:
-            block = block.translate(_TABS)
-        while b"  " in block:
-            block = block.replace(b"  ", b" ")
-        if b" \n" in block:
-            block = block.replace(b" \n", b"\n")
-        if b"\n " in block:
-            block = block.replace(b"\n ", b"\n")
-        return block.strip(b" ")
+            return text
+        if b"\t" in text:
+            text = text.translate(_TABS)
+        while b"  " in text:
+            text = text.replace(b"  ", b" ")
+        if b" \n" in text:
+            text = text.replace(b" \n", b"\n")
+        if b"\n " in text:
+            text = text.replace(b"\n ", b"\n")
+        return text.strip(b" ")
 
     def _labels_fit(self, u: pa.Array, v: pa.Array, quoted: bool) -> bool:
-        """Tell whether what Arrow took for labels may be: not empty, not NaN, in one line, within a matrix."""
+        """Tell whether what Arrow took for labels may be: not empty, in one line, within a matrix."""
         if u.null_count or v.null_count:
             return False
         if self._range is not None and len(u):
@@ -238,8 +268,6 @@ class LineParser:
             if labels.type != pa.string():
                 continue
             if pc.any(pc.equal(pc.binary_length(labels), 0)).as_py():
-                return False
-            if not self._any_text and pc.any(pc.is_in(labels, pa.array(NOT_A_NUMBER))).as_py():
                 return False
             if quoted and pc.any(pc.match_substring(labels, "\n")).as_py():
                 return False
@@ -257,67 +285,120 @@ class LineParser:
         both = [pa.concat_arrays(pair) for pair in zip(batch.columns, arrays.values(), strict=True)]
         return pa.RecordBatch.from_arrays(both, schema=batch.schema)
 
-    def _filter(self, block: bytes) -> tuple[bytes, int, Problem | None]:
-        """Return the lines of data of a block, how many lines are malformed, and the first of them."""
-        kept: list[bytes] = []
-        malformed = 0
-        first: Problem | None = None
-        for at, line in enumerate(block.split(b"\n")):
-            if not line.strip():
+    def _parse_slowly(self, block: Block) -> ParsedBlock:
+        """Parse a block one by one; where malformed lines are not skipped, up to the first of them."""
+        broken = dict(block.broken)
+        parsed = ParsedBlock(LineCounts())
+        counts = parsed.lines
+        rows: list[tuple[Any, ...]] = []
+        for line, record in self._records(block.text):
+            n_lines = record.count(b"\n") + 1
+            counts.physical += n_lines
+            counts.continuation += n_lines - 1
+            if n_lines > parsed.longest[1]:
+                parsed.longest = (line, n_lines)
+            if line not in broken and not record.strip(BLANKS):
+                counts.blank += 1
                 continue
-            reason = self._problem(line)
-            if reason is None:
-                kept.append(line)
+            try:
+                if line in broken:
+                    raise _Malformed(BROKEN_QUOTES)
+                fields = fields_of(self._layout, record)
+                row = self._edge(fields)
+            except _Malformed as malformed:
+                counts.malformed += 1
+                if parsed.problem is None:
+                    parsed.problem = Problem(line, broken.get(line, record), str(malformed))
+                if not self._skip:
+                    return parsed
                 continue
-            malformed += 1
-            if first is None:
-                first = Problem(at, line, reason)
-        return b"\n".join(kept), malformed, first
+            counts.records += 1
+            parsed.marked += bool(self._layout.comments) and fields[0].startswith(self._layout.comments)
+            rows.append(row)
+        columns = list(zip(*rows, strict=True)) or [()] * len(self._schema)
+        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, self._schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        parsed.not_numbers = self._count_nan(batch.column("u"), batch.column("v"))
+        parsed.batch = self._mirrored(batch)
+        return parsed
 
-    def _problem(self, line: bytes) -> str | None:
+    def _records(self, text: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield every record, without its line end, with the 0-based number of its first line."""
+        if not (self._layout.quotes and b'"' in text):
+            yield from enumerate(text.removesuffix(b"\n").split(b"\n"))
+            return
+        line = 0
+        for start, stop, _ in iter_records(text, self._layout.delimiter, final=True):
+            record = text[start:stop]
+            yield line, record
+            line += record.count(b"\n") + 1
+
+    def _edge(self, fields: list[bytes]) -> tuple[Any, ...]:
+        """Return the values of the schema that a record holds."""
         layout = self._layout
-        if layout.comments and line.startswith(layout.comments):
-            alone = line.split(None, 1)[0] in layout.comments
+        if layout.comments and fields[0].startswith(layout.comments):
+            alone = fields[0] in layout.comments
             if alone or (layout.labels[0] == "integer" and layout.columns.u == 0):
-                return _COMMENT
-        try:
-            fields = fields_of(layout, line, strict=True)
-        except csv.Error as error:
-            return str(error)
+                raise _Malformed(_COMMENT)
         if len(fields) != layout.n_columns:
             blanks = not layout.delimiter and "text" in layout.labels and len(fields) > layout.n_columns
             hint = "; if names hold blanks, separate the fields by tabs or commas" if blanks else ""
-            return f"{len(fields)} fields; expected {layout.n_columns}{hint}"
+            raise _Malformed(f"{len(fields)} fields; expected {layout.n_columns}{hint}")
         if layout.tag and fields[0] != layout.tag:
-            return f"the line begins with {fields[0].decode(errors='replace')!r}; expected {layout.tag.decode()!r}"
-        reason = self._labels_problem(fields)
-        if reason:
-            return reason
-        at = layout.columns.sign
-        if self._sign is not None and at is not None:
-            reason = self._sign.problem(fields[at].decode("utf-8", errors="replace"))
-            if reason:
-                return f"{show_column(layout.names, at)} {reason}"
-        if self._time is not None and layout.time != "text":
-            text = fields[self._time]
-            if not (is_integer(text) or (layout.time == "number" and time_type(text) == "number")):
-                return f"the time {text.decode(errors='replace')!r} is not a number"
-        return None
+            shown = fields[0].decode(errors="replace")
+            raise _Malformed(f"the line begins with {shown!r}; expected {layout.tag.decode()!r}")
+        columns = layout.columns
+        row = [self._label(fields[at], at == columns.v) for at in (columns.u, columns.v)]
+        if self._sign is not None and columns.sign is not None:
+            text = fields[columns.sign].decode("utf-8", errors="replace")
+            problem = self._sign.problem(text)
+            if problem:
+                raise _Malformed(f"{show_column(layout.names, columns.sign)} {problem}")
+            row.append(self._sign.sign_of(text))
+        if self._time is not None:
+            row.append(self._time_of(fields[self._time]))
+        return tuple(row)
 
-    def _labels_problem(self, fields: list[bytes]) -> str | None:
+    def _time_of(self, text: bytes) -> Any:
+        kind, shown = self._layout.time, text.decode(errors="replace")
+        if kind == "text":
+            return _decoded(text, "the time is not UTF-8")
+        if (
+            kind == "integer"
+            and re.fullmatch(ANY_DIGITS.encode(), text)
+            and (number := _int64(text)) is not None
+        ):
+            return number
+        if kind == "number" and time_type(text) != "text" and math.isfinite(float(text)):
+            return float(text)
+        raise _Malformed(f"the time {shown!r} is not a number")
+
+    def _label(self, text: bytes, is_v: bool) -> Any:
+        """Return the label of an endpoint."""
         layout = self._layout
-        sizes = (None, None) if self._range is None else (self._range.n_u, self._range.n_v)
-        ends = (layout.columns.u, layout.columns.v)
-        for at, kind, decimal, size in zip(ends, layout.labels, layout.decimal, sizes, strict=True):
-            text = fields[at]
-            if kind == "text" and not self._any_text and text.decode(errors="replace") in NOT_A_NUMBER:
-                return f"a label is {text.decode()} (if labels may be so, ask for labels of type text)"
-            if kind == "integer" and self._range is None and has_leading_zero(text):
-                return f"{text.decode()!r} begins with 0, as codes do (ask for labels of type text)"
-            reason = _label_problem((whole_part(text) or text) if decimal else text, kind, size)
-            if reason:
-                return reason
-        return None
+        if layout.labels[is_v] == "text":
+            if not text:
+                raise _Malformed("a label is empty")
+            if b"\n" in text:
+                raise _Malformed("a label holds a line end")
+            return _decoded(text, "a label is not UTF-8")
+        shown = text.decode("utf-8", errors="replace")
+        if self._range is None and has_leading_zero(text):
+            raise _Malformed(f"{shown!r} begins with 0, as codes do (ask for labels of type text)")
+        if not re.fullmatch(self._patterns[self._v if is_v else self._u].encode(), text):
+            raise _Malformed(
+                f"{shown!r} is not a 64-bit integer (if labels are words, ask for labels of type text)"
+            )
+        number = _int64(text.partition(b".")[0])
+        if number is None:
+            raise _Malformed(
+                f"{shown!r} is not a 64-bit integer (if labels are codes, ask for labels of type text)"
+            )
+        if self._range is not None:
+            size = self._range.n_v if is_v else self._range.n_u
+            if not 1 <= number <= size:
+                raise _Malformed(f"{number} is outside the matrix; expected 1 to {size}")
+        return number
 
 
 def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
@@ -326,22 +407,24 @@ def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
     )
 
 
-def _trimmed(labels: pa.Array) -> pa.Array:
-    return pc.utf8_trim_whitespace(labels) if labels.type == pa.string() else labels
-
-
-def _label_problem(text: bytes, kind: str, size: int | None) -> str | None:
-    if kind == "text":
-        if not text:
-            return "a label is empty"
-        try:
-            text.decode("utf-8")
-        except UnicodeDecodeError:
-            return "a label is not UTF-8 (say the encoding, such as latin-1)"
+def _int64(digits: bytes) -> int | None:
+    """Return the integer that digits with or without a minus before them are, or None beyond 64 bits."""
+    if len(digits.lstrip(b"-").lstrip(b"0")) > 19:
         return None
-    if not is_integer(text):
-        shown = text.decode("utf-8", errors="replace")
-        return f"{shown!r} is not a 64-bit integer (if labels are words, ask for labels of type text)"
-    if size is not None and not 1 <= int(text) <= size:
-        return f"{int(text)} is outside the matrix; expected 1 to {size}"
-    return None
+    number = int(digits)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _count_lines(text: bytes) -> int:
+    return count_ends(text) + (text[-1:] not in (b"", b"\n"))
+
+
+def _trimmed_text(values: pa.Array) -> pa.Array:
+    return trimmed(values) if values.type == pa.string() else values
+
+
+def _decoded(text: bytes, problem: str) -> str:
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _Malformed(f"{problem} (say the encoding, such as latin-1)") from None

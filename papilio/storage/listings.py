@@ -1,6 +1,6 @@
 """Listings: directories of Parquet files whose rows are motifs, and the shards that single leases write.
 
-    _listing.json         what is listed, how many rows there are, the files with their checksums; makes it a listing
+    _listing.json         what is listed, how many rows there are, the files with their digests; makes it a listing
     part-00000.parquet    columns u and v, or n of a unipartite graph: lists of fixed or of any length, the names of the
                           vertices of one motif in each row
 
@@ -11,7 +11,6 @@ what limits the listing (``papilio.listing``, JSON).
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import threading
@@ -30,25 +29,27 @@ from papilio.errors import StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Motif
 from papilio.questions import Listing
+from papilio.storage.digests import digest_file, require_digest
 from papilio.storage.location import atomic_directory
 from papilio.storage.names import LayerNames
-from papilio.storage.records import read_json, read_record, require_format
-from papilio.storage.row_files import RowFile, RowSizes, hash_file, row_schema
+from papilio.storage.records import read_json, read_record, require_format, seal_json
+from papilio.storage.row_files import RowFile, RowSizes, row_schema
+from papilio.storage.sealed import unreadable_named
 from papilio.version import __version__
 
 LISTING_NAME = "_listing.json"
 
-FORMAT, FORMAT_VERSION = "papilio-listing", 1
+FORMAT, FORMAT_VERSION = "papilio-listing", 2
 
 _ADVICE = "the listing is damaged: remove it, or give another directory"
 
 
 @dataclass(frozen=True)
 class ListingShard:
-    """A file of rows; ``checksum`` is of its bytes, 32 hexadecimal digits."""
+    """A file of rows; ``digest`` is that of its bytes."""
 
     path: str
-    checksum: str
+    digest: str
     rows: int
 
 
@@ -57,7 +58,7 @@ class _File:
     name: str
     rows: int
     bytes: int
-    checksum: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,12 @@ class ListingWriter:
         files = [file for _, file in sorted(self._files.items())]
         try:
             if error is None:
-                checksums = [file.seal() for file in files]
+                digests = [file.seal() for file in files]
                 for file in files:
                     file.publish()
                 self.shards = tuple(
-                    ListingShard(str(file.path), checksum, file.rows)
-                    for file, checksum in zip(files, checksums, strict=True)
+                    ListingShard(str(file.path), digest, file.rows)
+                    for file, digest in zip(files, digests, strict=True)
                 )
         except OSError as problem:
             raise StoreError(_cannot_write(self._stem, problem)) from problem
@@ -157,30 +158,28 @@ def _cannot_write(stem: Path, error: OSError) -> str:
     return f"{stem}: rows cannot be written ({error.strerror or error}); make room there"
 
 
+_CHECK_THREADS = 8
+"""Largest number of files that are read at once to check them."""
+
+
 def check_listing_shards(shards: Sequence[ListingShard]) -> None:
-    """Check files as :func:`check_listing_shard` does, each in a thread of its own."""
+    """Check files as :func:`check_listing_shard` does, several at once."""
     if shards:
-        with ThreadPoolExecutor(len(shards)) as pool:
+        with ThreadPoolExecutor(min(len(shards), _CHECK_THREADS)) as pool:
             list(pool.map(check_listing_shard, shards))
 
 
 def check_listing_shard(shard: ListingShard) -> None:
-    """Refuse a file that is not the one that was written, or does not have its rows; reads it once.
+    """Check that a file is the one that was written, and has its rows; reads it once.
 
-    StoreError when the file is missing, unreadable, or its checksum or number of rows differ.
+    StoreError when the file is missing, unreadable, or its digest or number of rows differ.
     """
-    path = Path(shard.path)
-    try:
-        found = hash_file(path)
-        rows = pq.read_metadata(path).num_rows if found == shard.checksum else 0
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} does not exist; run the lease again") from error
-    except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{path} is not a readable shard ({error!r}); run the lease again") from error
-    if found != shard.checksum:
-        raise StoreError(f"{path} has checksum {found}; expected {shard.checksum}: run the lease again")
+    path, advice = Path(shard.path), "run the lease again"
+    with unreadable_named(shard.path, advice):
+        require_digest(digest_file(path), shard.digest, shard.path, advice)
+        rows = pq.read_metadata(path).num_rows
     if rows != shard.rows:
-        raise StoreError(f"{path} has {rows} rows; expected {shard.rows}: run the lease again")
+        raise StoreError(f"{path} has {rows} rows; expected {shard.rows}: {advice}")
 
 
 def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
@@ -200,16 +199,26 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
 def read_listing(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return ``_listing.json`` of a listing, or None when there is no listing at ``path``.
 
-    StoreError when it cannot be read, or is of a newer version.
+    StoreError when it cannot be read, was changed, or is of another version.
     """
     name = Path(path) / LISTING_NAME
     try:
         data = read_json(name, _ADVICE)
     except FileNotFoundError:
         return None
-    listing = require_format(data, str(name), FORMAT, FORMAT_VERSION, "a listing")
+    listing = require_format(data, str(name), FORMAT, FORMAT_VERSION, "a listing", _ADVICE)
     read_record(_Description, listing, str(name), _ADVICE)
     return listing
+
+
+def check_listing(path: str | os.PathLike[str], listing: Mapping[str, Any]) -> None:
+    """Check the files that a listing at ``path`` describes; errors as :func:`check_listing_shard`."""
+    check_listing_shards(
+        [
+            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"])
+            for each in listing["files"]
+        ]
+    )
 
 
 def write_listing(
@@ -241,17 +250,17 @@ def write_listing(
                 if wanted == 0:
                     break
                 part = scratch / f"part-{len(files):05d}.parquet"
-                checksum = shard.checksum
+                digest = shard.digest
                 if wanted < shard.rows:
-                    checksum = _copy_rows(Path(shard.path), part, wanted)
+                    digest = _copy_rows(Path(shard.path), part, wanted)
                 else:
                     _place(Path(shard.path), part, keep_shards)
-                files.append(_describe(part, wanted, checksum))
+                files.append(_describe(part, wanted, digest))
                 rows += wanted
             if not files:
                 part = scratch / "part-00000.parquet"
                 pq.write_table(row_schema(names, sizes, question).empty_table(), part)
-                files.append(_describe(part, 0, hash_file(part)))
+                files.append(_describe(part, 0, digest_file(part)))
             listing = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
@@ -261,7 +270,7 @@ def write_listing(
                 "limit_reached": limit_reached,
                 "files": files,
             }
-            (scratch / LISTING_NAME).write_text(json.dumps(listing, indent=2) + "\n", encoding="utf-8")
+            (scratch / LISTING_NAME).write_text(seal_json(listing, indent=2), encoding="utf-8")
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
                 f"{os.fspath(path)}: the listing cannot be written ({error}); make room there"
@@ -269,8 +278,8 @@ def write_listing(
     return listing
 
 
-def _describe(part: Path, rows: int, checksum: str) -> dict[str, Any]:
-    return {"name": part.name, "rows": rows, "bytes": part.stat().st_size, "checksum": checksum}
+def _describe(part: Path, rows: int, digest: str) -> dict[str, Any]:
+    return {"name": part.name, "rows": rows, "bytes": part.stat().st_size, "digest": digest}
 
 
 def _place(shard: Path, part: Path, keep: bool) -> None:
@@ -284,7 +293,7 @@ def _place(shard: Path, part: Path, keep: bool) -> None:
 
 
 def _copy_rows(shard: Path, part: Path, wanted: int) -> str:
-    """Write the first rows of a shard to another file, one row group in memory; return its checksum."""
+    """Write the first rows of a shard to another file, one row group in memory; return its digest."""
     with (
         pq.ParquetFile(shard) as file,
         pq.ParquetWriter(part, file.schema_arrow, compression="zstd") as writer,
@@ -295,4 +304,4 @@ def _copy_rows(shard: Path, part: Path, wanted: int) -> str:
             writer.write_table(table)
             wanted -= table.num_rows
             group += 1
-    return hash_file(part)
+    return digest_file(part)

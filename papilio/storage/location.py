@@ -13,7 +13,9 @@ from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError, StoreError
+from papilio.extras import missing_package
 from papilio.interrupts import held, removed_at_end
+from papilio.storage.records import require_size
 
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
@@ -41,7 +43,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
     """Return the filesystem of ``path`` and the path within it: pyarrow's, else that of fsspec (https and many more).
 
-    StoreError for a URL that cannot be reached.
+    StoreError for a URL that cannot be reached, MissingPackageError for one of https where its extra is not installed.
     """
     text = os.fspath(path)
     if not is_url(text):
@@ -60,7 +62,11 @@ def _fsspec_of(url: str) -> tuple[arrow_fs.FileSystem, str]:
 
     try:
         filesystem, inner = url_to_fs(url)
-    except (ValueError, ImportError, OSError) as error:
+    except ImportError as error:
+        if url.startswith(("http://", "https://")):
+            raise missing_package(f"reading {url} needs", "aiohttp", "use a local path") from error
+        raise _unreachable(url, error) from error
+    except (ValueError, OSError) as error:
         raise _unreachable(url, error) from error
     return arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(filesystem)), inner
 
@@ -70,9 +76,14 @@ def _unreachable(url: str, error: Exception) -> StoreError:
 
 
 def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
-    """Return the content of a small file, never waiting for what a pipe or a device has to say; OSError without one."""
-    if filesystem.get_file_info(path).type == arrow_fs.FileType.Unknown:
+    """Return the content of a JSON file without waiting for a pipe or a device; OSError when there is none.
+
+    StoreError when it is larger than any that Papilio writes.
+    """
+    info = filesystem.get_file_info(path)
+    if info.type == arrow_fs.FileType.Unknown:
         raise OSError("it is no regular file")
+    require_size(info.size or 0, path, "give another directory")
     with filesystem.open_input_stream(path) as stream:
         content: bytes = stream.read()
     return content
@@ -93,7 +104,7 @@ def require_files(
     files = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in sizes])
     for (inner, n_bytes), found in zip(sizes, files, strict=True):
         if found.type != arrow_fs.FileType.File:
-            raise StoreError(f"{name}/{inner} is missing; the {what} is corrupt, {remedy}")
+            raise StoreError(f"{name}/{inner} is missing; the {what} is incomplete, {remedy}")
         if found.size != n_bytes:
             raise StoreError(
                 f"{name}/{inner} has {found.size} bytes and the manifest says {n_bytes}; "
@@ -126,13 +137,13 @@ def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME
 
     That is a directory of its kind, which holds a file ``marker``. StoreError when something else is there.
     """
-    if not os.path.lexists(target):
-        return
-    if target.is_dir() and not any(target.iterdir()):
-        return
+    with os_errors_named(target):
+        if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
+            return
+        is_marked = (target / marker).is_file()
     if not overwrite:
         raise StoreError(_occupied(target))
-    if not (target / marker).is_file():
+    if not is_marked:
         kind = "a graph store" if marker == MANIFEST_NAME else "of the same kind"
         raise StoreError(f"{target} is not {kind} (no {marker}): not overwritten; remove it")
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from papilio.arguments import checked
 from papilio.errors import GraphError
 from papilio.graph import GraphKind
-from papilio.storage.labelled import LabelledGraph, assemble, label_array, read_signs
+from papilio.storage.labelled import LabelledGraph, assemble, find_missing, label_array, read_signs
 from papilio.storage.origins import NetworkEdges
+from papilio.storage.sides import Sides
 
 if TYPE_CHECKING:
     import networkx
@@ -45,6 +46,7 @@ def from_networkx(
         For a node of no layer, an edge within a layer, or an edge without a sign.
     """
     nodes = list(graph.nodes)
+    _require_names(nodes)
     layer_u = set(nodes) if kind == "unipartite" else _layer_u(graph, u_nodes)
     labels_u = [node for node in nodes if node in layer_u]
     labels_v = labels_u if kind == "unipartite" else [node for node in nodes if node not in layer_u]
@@ -66,7 +68,32 @@ def from_networkx(
         result,
         labels_u=label_array(labels_u),
         labels_v=None if kind == "unipartite" else label_array(labels_v),
+        sides=_sides_by(kind, "bipartite", [graph.nodes[node].get("bipartite") for node in nodes], pairs),
         origin=NetworkEdges(list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())),
+    )
+
+
+def _require_names(names: list[Any]) -> None:
+    at = find_missing(label_array(names))
+    if at is not None:
+        raise GraphError(
+            f"vertex {at} has the name {names[at]!r}, which is a missing value; name or remove it"
+        )
+
+
+def _sides_by(kind: GraphKind, attribute: str, sides: Sequence[Any] | None, ends: NDArray[np.int64]) -> Sides:
+    """Return evidence of two layers in an attribute of vertices that are read as one set."""
+    if kind == "bipartite" or not len(ends) or sides is None:
+        return Sides()
+    given = list(sides)
+    if any(not isinstance(side, int | np.integer | np.bool_) or side not in (0, 1) for side in given):
+        return Sides()
+    in_v = np.array(given, dtype=bool)
+    is_proper = bool((in_v[ends[:, 0]] != in_v[ends[:, 1]]).all())
+    return (
+        Sides(said=f"the attribute {attribute} of its vertices tells two layers apart")
+        if is_proper
+        else Sides()
     )
 
 
@@ -170,12 +197,14 @@ def _by_sides(
     positive_from: float | None,
 ) -> LabelledGraph:
     """Return the graph whose edges join places in ``names``; ``sides`` say which of these are in V."""
+    _require_names(names)
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     signs = None if values is None else read_signs(label_array(values), positive_from)
     origin = NetworkEdges([(names[a], names[b]) for a, b in ends.tolist()])
     if kind == "unipartite":
         result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
-        return replace(result, labels_u=label_array(names), origin=origin)
+        evidence = _sides_by(kind, "type", sides, ends)
+        return replace(result, labels_u=label_array(names), origin=origin, sides=evidence)
     if sides is None:
         raise GraphError(
             "the vertices have no attribute 'type', which says the layer (False for U, True for V)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,14 +25,14 @@ class Duck:
     def __init__(self, scratch: Path, memory_bytes: int, threads: int) -> None:
         self._memory_bytes = memory_bytes
         self._scratch = scratch
-        self._connection = duckdb.connect(
-            config={
-                "memory_limit": f"{memory_bytes // 2**20}MiB",
-                "threads": threads,
-                "temp_directory": str(scratch / "spill"),
-                "preserve_insertion_order": False,
-            }
-        )
+        config = {
+            "memory_limit": f"{memory_bytes // 2**20}MiB",
+            "threads": threads,
+            "temp_directory": str(scratch / "spill"),
+            "preserve_insertion_order": False,
+        }
+        with self._errors_named():
+            self._connection = duckdb.connect(config=config)
 
     def __enter__(self) -> Self:
         return self
@@ -41,11 +42,17 @@ class Duck:
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a query in batches, as they come; CapacityError when memory or disk does not suffice."""
-        try:
+        with self._errors_named():
             relation = self._connection.sql(query)
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             yield from reader(_BATCH_ROWS)
-        except (duckdb.OutOfMemoryException, duckdb.IOException, pa.ArrowException) as error:
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Turn errors of DuckDB, which Arrow passes on as its own, into a CapacityError."""
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException) as error:
             raise CapacityError(
                 f"sorting failed with {self._memory_bytes // 2**20} MiB of memory and scratch files in "
                 f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 
 Graph = BipartiteGraph | UnipartiteGraph
@@ -21,8 +22,7 @@ def plain_labels(labels: NDArray[Any]) -> list[Any]:
 
 def sparse_array(graph: Graph, values: NDArray[Any], format: str) -> Any:
     """Return a SciPy sparse array with the value of each edge at its place: of a unipartite graph at both."""
-    from scipy import sparse
-
+    sparse = import_extra("scipy.sparse", "a sparse array needs")
     u, v = graph.u, graph.v
     if graph.kind == "unipartite":
         u, v, values = np.concatenate((u, v)), np.concatenate((v, u)), np.concatenate((values, values))
@@ -70,14 +70,12 @@ class FrameRows(Origin):
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return a Series with an entry for each row of the frame."""
-        import pandas
-
+        pandas = import_extra("pandas", "a Series needs")
         return pandas.Series(values[edge_of_row], index=self.index)
 
     def vertices(self, labels: NDArray[Any], values: NDArray[Any]) -> Any:
         """Return a Series whose index holds the labels."""
-        import pandas
-
+        pandas = import_extra("pandas", "a Series needs")
         return pandas.Series(values, index=pandas.Index(labels))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import InputError
 from papilio.storage.column_choice import choose_columns
 from papilio.storage.formats import LabelType, ReadOptions, SourceInfo, describe_columns, raw_schema
+from papilio.storage.sealed import DECODING_ERRORS
 
 _CHUNK_ROWS = 1 << 20
 """Rows read at a time."""
@@ -110,9 +112,17 @@ class ParquetSource:
             name, before = self._names[fragment.path], done
             said = pads.get_partition_keys(fragment.partition_expression)
             held = [column for column in self._columns if column in fragment.physical_schema.names]
-            try:
-                with pq.ParquetFile(fragment.path, filesystem=fragment.filesystem) as file:
-                    for batch in file.iter_batches(_CHUNK_ROWS, columns=held):
+            with _damage_named(name):
+                file = pq.ParquetFile(
+                    fragment.path, filesystem=fragment.filesystem, page_checksum_verification=True
+                )
+            with file:
+                batches = file.iter_batches(_CHUNK_ROWS, columns=held)
+                while True:
+                    with _damage_named(name, f"cannot be read from row {done - before} on"):
+                        batch = next(batches, None)
+                        if batch is None:
+                            break
                         columns = [
                             batch.column(column)
                             if column in held
@@ -121,16 +131,16 @@ class ParquetSource:
                             )
                             for column in self._columns
                         ]
-                        yield self._edges(columns, name, done - before)
-                        done += batch.num_rows
-                        if self._on_read is not None:
-                            self._on_read(self._n_bytes * done // max(rows, 1))
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(f"{name}: rows from {done - before} on cannot be read ({error})") from error
+                        edges = self._edges(columns, name, done - before)
+                    yield edges
+                    done += batch.num_rows
+                    if self._on_read is not None:
+                        self._on_read(self._n_bytes * done // max(rows, 1))
 
     def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
         """Return the edges of rows of a file, from the row ``start`` on, given their columns."""
         for title, column in zip(self._columns, columns, strict=True):
+            column.validate(full=True)  # text of damaged files may be no UTF-8
             if column.null_count:
                 raise InputError(
                     f"{name}: column {title} has {column.null_count} missing values "
@@ -174,7 +184,7 @@ def _fragments(
     filesystem: arrow_fs.FileSystem, paths: Sequence[str], names: dict[str, str], root: str
 ) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
     """Return the files with their columns, those that their directories say included."""
-    try:
+    with _damage_named(names[paths[0]]):
         dataset = pads.dataset(
             list(paths),
             format="parquet",
@@ -182,17 +192,22 @@ def _fragments(
             partitioning="hive" if root else None,
             partition_base_dir=root or None,
         )
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{names[paths[0]]} is not a readable Parquet file ({error})") from error
     found = []
     for fragment in dataset.get_fragments():
-        try:
+        with _damage_named(names[fragment.path]):
             schema = fragment.physical_schema
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{names[fragment.path]} is not a readable Parquet file ({error})") from error
-        said = pads.get_partition_keys(fragment.partition_expression)
-        for column in said:
-            if column not in schema.names:
-                schema = schema.append(dataset.schema.field(column))
+            held = set(schema.names)
+            for column in pads.get_partition_keys(fragment.partition_expression):
+                if column not in held:
+                    schema = schema.append(dataset.schema.field(column))
         found.append((fragment, schema))
     return found
+
+
+@contextmanager
+def _damage_named(name: str, what: str = "is not a readable Parquet file") -> Iterator[None]:
+    """Turn what pyarrow raises about a damaged file into an InputError."""
+    try:
+        yield
+    except DECODING_ERRORS as error:
+        raise InputError(f"{name} {what} ({error})") from error

@@ -1,25 +1,63 @@
-"""Graphs by their path: a store as it is, an edge list through a store that is kept beside it."""
+"""Graphs by their path: a store as it is, a file of edges through a conversion that is kept in a cache.
+
+A conversion is a directory of the cache, named after its source and a digest of everything that it depends on: the
+absolute path, size, times, inode and device of the source, kind and options, and the version of Papilio. It never
+changes: a source that changed has another conversion.
+
+    ratings.csv-0123456789abcdef/
+        graph/          the store
+        source.json     what the digest is of
+"""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-import logging
 import os
-from contextlib import suppress
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from papilio.arguments import checked
-from papilio.errors import InputError, StoreError
+from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
+from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef
-from papilio.storage.location import MANIFEST_NAME, is_url
+from papilio.storage.location import is_url, os_errors_named
+from papilio.storage.manifest import FORMAT_VERSION, Manifest
+from papilio.storage.sides import LOOKS_BIPARTITE
 from papilio.storage.store import GraphStore, open_store
+from papilio.version import __version__
+from papilio.wording import show_bytes
 
-STORE_SUFFIX = ".papilio"
+_GRAPH, _SOURCE = "graph", "source.json"
 
-_LOG = logging.getLogger("papilio")
+_TICK_NS, _COARSE_NS = 20_000_000, 2_000_000_000
+"""Granularity of the times of files: two ticks of a slow kernel; of file systems that keep whole seconds."""
+
+_KEPT_S = 24 * 3600.0
+"""Time since their last use after which earlier conversions of a source that changed are removed."""
+
+_LONG_BYTES = 64 << 20
+"""Size from which a conversion is announced before it begins."""
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+_ADVICE = (
+    "set PAPILIO_CACHE to a directory of your own on a disk with room, or use papilio convert FILE STORE"
+)
 
 
 @checked
@@ -31,12 +69,13 @@ def read(
     v: ColumnRef | None = None,
     sign_column: ColumnRef | None = None,
     positive_from: float | None = None,
+    header: bool | None = None,
 ) -> GraphStore:
     """Open a graph store, or the edge list in a file, which is converted once.
 
-    The store of ``ratings.csv`` is ``ratings.csv.papilio`` beside it (``ratings.csv.unipartite.papilio`` if unipartite;
-    other options than the defaults add eight hexadecimal digits). It is made again when the file is newer or has
-    another size.
+    The conversion is kept in a cache: in the directory ``PAPILIO_CACHE``, else ``papilio`` in ``XDG_CACHE_HOME``, else
+    ``~/.cache/papilio``. It is used again as long as path, size, times and inode of the file are the same. How a file
+    was read is an :class:`papilio.errors.InputWarning` when it is converted, and again where the reading is in doubt.
 
     Parameters
     ----------
@@ -44,13 +83,15 @@ def read(
         A graph store, a URL of one, or a file of a format that :func:`papilio.convert` reads.
     kind : {"bipartite", "unipartite"}
         What an edge list is read as; a store is what it is.
-    u, v, sign_column, positive_from
+    u, v, sign_column, positive_from, header
         As for :func:`papilio.convert`, which has more options, for an edge list.
 
     Raises
     ------
     InputError
-        For options with a store, or a file in a directory that cannot be written to.
+        For options with a store, or a file that changes while it is read.
+    StoreError
+        When the cache cannot be written to.
     PapilioError
         As for :func:`papilio.convert` and :func:`papilio.open_graph`.
 
@@ -58,33 +99,382 @@ def read(
     --------
     >>> papilio.count(papilio.read("ratings.csv"), "butterfly").count
     """
-    given = {"u": u, "v": v, "sign_column": sign_column, "positive_from": positive_from}
-    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
-    name = os.fspath(path)
+    given = {"u": u, "v": v, "sign_column": sign_column, "positive_from": positive_from, "header": header}
+    options = {option: value for option, value in given.items() if value is not None}
+    return read_as(os.fspath(path), kind, options)
+
+
+def read_as(name: str, kind: GraphKind, options: dict[str, Any] | None = None) -> GraphStore:
+    """Open a store or a file, as :func:`read`, and report how a file was read."""
+    options = options or {}
     if is_url(name) or not os.path.isfile(name):
         if options:
             raise InputError(f"{name} is a graph store; {', '.join(options)} would change how a file is read")
         return open_store(name)
-    target = _store_of(name, kind, options)
-    with suppress(StoreError):
-        store = open_store(target)
-        made_s = os.stat(target / MANIFEST_NAME).st_mtime
-        source = os.stat(name)
-        if store.manifest.provenance.get("source_bytes") == source.st_size and source.st_mtime < made_s:
-            return store
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(
-            f"{name} is no graph store, and {target.parent}, where one would be kept for it, cannot be written to; "
-            f"'papilio convert {name} STORE' makes one elsewhere"
-        )
+    record = _record_of(name, kind, options)
+    cache = cache_directory()
+    _require_private(cache)
+    entry = cache / _entry_name(record)
+    store = _find(entry, record)
+    reused = store is not None
+    if store is None:
+        store, entry = _convert(name, kind, options)
+    with suppress(OSError):
+        os.utime(entry)  # the time of the last use
+    _reporter.get()(Reading(name, store, reused))
+    return store
+
+
+class Reading(NamedTuple):
+    """How a file of edges was read."""
+
+    name: str  # the file, as it was given
+    store: GraphStore
+    reused: bool  # whether it had been converted before
+
+    @property
+    def line(self) -> str:
+        """One line on the format, the columns, the first line and the dropped edges."""
+        manifest = self.store.manifest
+        described = describe_reading(manifest)
+        columns = ", ".join(f"{_ROLES.get(role, role)} is {at}" for role, at in described["columns"].items())
+        facts = [f"read as {described['format']}", columns, first_line(manifest)]
+        before = " (converted before)" if self.reused else ""
+        return f"{self.name}: {', '.join(filter(None, facts))}; dropped: {show_dropped(manifest)}{before}"
+
+    @property
+    def doubts(self) -> list[str]:
+        """Notes that question the reading."""
+        notes = self.store.manifest.provenance.get("notes", ())
+        return [note for note in notes if not note.startswith(("not used: ", LOOKS_BIPARTITE))]
+
+
+_ROLES = {"u": "U", "v": "V"}
+_WITH_NAMES = ("csv", "tsv", "edges", "snap")
+"""Formats whose first line may hold names."""
+
+
+def first_line(manifest: Manifest) -> str:
+    """Return how the first line was read, where it might have held names and was read as an edge."""
+    provenance = manifest.provenance
+    may_hold = provenance.get("format") in _WITH_NAMES
+    return "" if not may_hold or provenance["layout"].get("names") else "no line of names"
+
+
+def show_dropped(manifest: Manifest) -> str:
+    """Return the dropped lines and edges in words."""
+    return (
+        ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
+        or "nothing"
+    )
+
+
+def describe_reading(manifest: Manifest) -> dict[str, Any]:
+    """Return where a stored graph comes from and how it was read: ``provenance`` of a result's graph."""
+    provenance = manifest.provenance
+    layout = provenance.get("layout", {})
+    return {
+        "source": provenance.get("source"),
+        "format": provenance.get("format"),
+        "columns": dict(layout.get("read", {})),
+        "header": layout.get("names"),
+        "dropped": dict(manifest.dropped),
+        "notes": list(provenance.get("notes", ())),
+    }
+
+
+def warn_outside(text: str) -> None:
+    """Warn the caller of Papilio, with an InputWarning."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, InputWarning, stacklevel=level)
+
+
+def _warn(reading: Reading) -> None:
+    """Warn of every new conversion, and of a reading in doubt."""
+    if reading.reused and not reading.doubts:
+        return
+    notes = reading.doubts if reading.reused else reading.store.manifest.provenance.get("notes", ())
+    advice = "papilio.read has options for another reading" if reading.doubts else ""
+    warn_outside("; ".join([reading.line, *notes, advice]).removesuffix("; "))
+
+
+Reporter = Callable[[Reading], None]
+
+_reporter: ContextVar[Reporter] = ContextVar("reporter", default=_warn)
+
+
+@contextmanager
+def readings_reported(reporter: Reporter) -> Iterator[None]:
+    """Give the readings of the block to ``reporter`` in the place of warnings."""
+    token = _reporter.set(reporter)
+    try:
+        yield
+    finally:
+        _reporter.reset(token)
+
+
+def cache_directory() -> Path:
+    """Return the directory of conversions, which may not exist yet; StoreError where no home directory is known."""
+    own, shared = os.environ.get("PAPILIO_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        if own:
+            return Path(own).expanduser().absolute() / "conversions"
+        base = Path(shared) if os.path.isabs(shared) else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise StoreError(f"no directory to keep conversions in ({error}); {_ADVICE}") from error
+    return base / "papilio" / "conversions"
+
+
+def is_cached(path: str) -> bool:
+    """Whether a store is a conversion in the cache."""
+    return not is_url(path) and Path(os.path.abspath(path)).is_relative_to(cache_directory())
+
+
+def _record_of(name: str, kind: GraphKind, options: dict[str, Any]) -> dict[str, Any]:
+    """Return everything that a conversion depends on."""
+    source = os.path.realpath(name)
+    with os_errors_named(name):
+        found = os.stat(source)
+    return {
+        "source": source,
+        "kind": kind,
+        "options": options,
+        "reader": f"{__version__}, store {FORMAT_VERSION}",
+        "size": found.st_size,
+        "mtime_ns": found.st_mtime_ns,
+        "ctime_ns": found.st_ctime_ns,
+        "inode": found.st_ino,
+        "device": found.st_dev,
+    }
+
+
+def _entry_name(record: dict[str, Any]) -> str:
+    digest = hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=8).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '_', os.path.basename(record['source']))[:100]}-{digest}"
+
+
+def _read_record(entry: Path) -> Any:
+    with suppress(OSError, ValueError):
+        return json.loads((entry / _SOURCE).read_bytes())
+    return None
+
+
+def _find(entry: Path, record: dict[str, Any]) -> GraphStore | None:
+    """Return the store of a conversion, where there is one and it can be opened."""
+    if _read_record(entry) == record:
+        with suppress(StoreError):
+            return open_store(entry / _GRAPH)
+    return None
+
+
+def _convert(name: str, kind: GraphKind, options: dict[str, Any]) -> tuple[GraphStore, Path]:
+    """Convert a file into an entry of the cache; InputError when the file changes meanwhile."""
     from papilio.storage.convert import convert  # slow to import, and only needed once for each file
 
-    _LOG.warning("papilio: %s is converted into %s, which is read from then on", name, target)
-    return convert(name, target, bipartite=kind == "bipartite", overwrite=True, **options)
+    cache = _make_cache(name)
+    record = _settled_record(name, kind, options)
+    entry = cache / _entry_name(record)
+    if record["size"] >= _LONG_BYTES:
+        _announce(f"converting {name} ({show_bytes(record['size'])}), which later runs reuse")
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=cache))
+    except OSError as error:
+        raise _unwritable(name, cache, error) from error
+    with removed_at_end(scratch), os_errors_named(cache, _ADVICE):
+        try:
+            convert(name, scratch / _GRAPH, bipartite=kind == "bipartite", **options)
+            if _record_of(name, kind, options) != record:
+                raise InputError(f"{name} changed while it was read; run it again once the file is complete")
+            (scratch / _SOURCE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            _publish(scratch, entry, record)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    _remove_former(cache, record)
+    return open_store(entry / _GRAPH), entry
 
 
-def _store_of(name: str, kind: GraphKind, options: dict[str, Any]) -> Path:
-    layout = "" if kind == "bipartite" else f".{kind}"
-    text = json.dumps(options, sort_keys=True, default=str)
-    digest = f".{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}" if options else ""
-    return Path(f"{name}{layout}{digest}{STORE_SUFFIX}")
+def _announce(text: str) -> None:
+    import logging
+
+    logging.getLogger("papilio").warning("papilio: %s", text)
+
+
+def _settled_record(name: str, kind: GraphKind, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a file once its next change would have another time than the last."""
+    record = _record_of(name, kind, options)
+    grain_ns = _TICK_NS if record["ctime_ns"] % 1_000_000_000 else _COARSE_NS
+    rest_ns = record["ctime_ns"] + grain_ns - time.time_ns()
+    if rest_ns <= 0:
+        return record
+    time.sleep(min(rest_ns, grain_ns) / 1e9)
+    return _record_of(name, kind, options)
+
+
+def _make_cache(name: str) -> Path:
+    """Make the cache, for this user alone; StoreError where that fails, or another user could change it."""
+    cache = cache_directory()
+    missing = [place for place in (cache, *cache.parents) if not place.exists()]
+    try:
+        for place in reversed(missing):
+            place.mkdir(0o700, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(name, cache, error) from error
+    _require_private(cache)
+    return cache
+
+
+def _require_private(cache: Path) -> None:
+    """Reject a cache in which another user could put something; StoreError."""
+    try:
+        found = cache.stat()
+    except OSError:  # it is made, or named, when something is to be written
+        return
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StoreError(
+            f"{cache}, which keeps conversions, can be changed by other users (mode {stat.S_IMODE(found.st_mode):04o}, "
+            f"owner {found.st_uid}); {_ADVICE}"
+        )
+
+
+def _unwritable(name: str, cache: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{name} is no graph store, and its conversion cannot be written to {cache} ({error.strerror}); {_ADVICE}"
+    )
+
+
+def _publish(scratch: Path, entry: Path, record: dict[str, Any]) -> None:
+    """Give a conversion its name, unless another process was first; one that cannot be opened makes way."""
+    while True:
+        try:
+            scratch.rename(entry)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        if _find(entry, record) is not None:
+            return
+        _discard(entry)
+
+
+def _discard(entry: Path) -> None:
+    """Remove an entry, which is whole or absent meanwhile."""
+    hidden = entry.with_name(f".{entry.name}.old-{os.getpid()}-{time.time_ns()}")
+    with suppress(FileNotFoundError):
+        entry.rename(hidden)
+    if hidden.is_dir():
+        shutil.rmtree(hidden, ignore_errors=True)
+    else:
+        hidden.unlink(missing_ok=True)
+
+
+def _remove_former(cache: Path, record: dict[str, Any]) -> None:
+    """Remove conversions of earlier states of a source, unless they were used within a day."""
+    same = ("source", "kind", "options")
+    for entry in _entries(cache):
+        former = _read_record(entry)
+        if isinstance(former, dict) and former != record and all(former.get(k) == record[k] for k in same):
+            with suppress(OSError):
+                if time.time() - entry.stat().st_mtime > _KEPT_S:
+                    _discard(entry)
+
+
+def _entries(cache: Path) -> list[Path]:
+    """Return the directories of conversions; StoreError when the cache cannot be read."""
+    with os_errors_named(cache):
+        if not cache.is_dir():
+            return []
+        return sorted(each for each in cache.iterdir() if not each.name.startswith("."))
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A file of edges that was converted, and is kept in the cache."""
+
+    source: str  # absolute path of the file; empty where the entry is damaged
+    kind: str
+    options: dict[str, Any]  # of :func:`papilio.read`, without the kind
+    path: str  # the directory of the entry
+    n_bytes: int  # on disk
+    used_s: float  # time of the last use, in seconds since the epoch
+    # ``valid``: the next call uses it. ``changed``, ``gone``: the source did or is. ``outdated``: of another version of
+    # Papilio. ``damaged``: it cannot be opened.
+    state: Literal["valid", "changed", "gone", "outdated", "damaged"]
+
+
+@checked
+def list_conversions() -> tuple[Conversion, ...]:
+    """Return the conversions that the cache keeps, by source.
+
+    Raises
+    ------
+    StoreError
+        When the cache cannot be read.
+    """
+    found = []
+    for entry in _entries(cache_directory()):
+        with suppress(FileNotFoundError):  # another process has just removed it
+            found.append(_look_at(entry))
+    return tuple(sorted(found, key=lambda each: (each.source, each.kind, each.used_s)))
+
+
+def _look_at(entry: Path) -> Conversion:
+    used_s = entry.stat().st_mtime
+    sizes = [(Path(folder) / name).lstat().st_size for folder, _, names in os.walk(entry) for name in names]
+    record = _read_record(entry)
+    if not isinstance(record, dict) or entry.name != _entry_name_or_none(record):
+        return Conversion("", "", {}, str(entry), sum(sizes), used_s, "damaged")
+    source, kind, options = record["source"], record["kind"], record["options"]
+    state: Literal["valid", "changed", "gone", "outdated", "damaged"] = "damaged"
+    if not os.path.isfile(source):
+        state = "gone"
+    else:
+        now = _record_of(source, kind, options)
+        if now["reader"] != record["reader"]:
+            state = "outdated"
+        elif now != record:
+            state = "changed"
+        elif _find(entry, record) is not None:
+            state = "valid"
+    return Conversion(source, kind, options, str(entry), sum(sizes), used_s, state)
+
+
+def _entry_name_or_none(record: dict[str, Any]) -> str | None:
+    with suppress(KeyError, TypeError):
+        return _entry_name(record)
+    return None
+
+
+@checked
+def clear_conversions(pattern: str | None = None, *, stale: bool = False) -> tuple[Conversion, ...]:
+    """Remove conversions from the cache, and return those removed. Stores elsewhere, and the sources, are left alone.
+
+    Parameters
+    ----------
+    pattern : str, optional
+        Path or name of the sources, in which ``*`` and ``?`` stand for anything; by default all.
+    stale : bool
+        Only remove conversions that are not ``valid``, and leftovers of killed processes.
+
+    Raises
+    ------
+    StoreError
+        When the cache cannot be read or written to.
+    """
+    cache = cache_directory()
+    chosen = [each for each in list_conversions() if not (stale and each.state == "valid")]
+    if pattern is not None:
+        whole = os.path.abspath(pattern)
+        chosen = [
+            each
+            for each in chosen
+            if fnmatchcase(each.source, whole) or fnmatchcase(os.path.basename(each.source), pattern)
+        ]
+    with os_errors_named(cache):
+        for each in chosen:
+            _discard(Path(each.path))
+        for left in cache.glob(".*") if pattern is None and cache.is_dir() else ():
+            if time.time() - left.lstat().st_mtime > _KEPT_S:
+                shutil.rmtree(left, ignore_errors=True)
+    return tuple(chosen)

@@ -2,7 +2,8 @@
 
 What is read back is checked as a whole before anything is made of it: keys that are missing, unknown or given twice,
 values of another type (a boolean is no integer, a float is none either), numbers that are no numbers. The message
-names the file, the field, what was found and what is expected.
+names the file, the field, what was found and what is expected. Files hold the digest of all their keys but this one,
+under the key ``digest``, and are used only if it fits.
 
 | annotation | JSON |
 |---|---|
@@ -35,12 +36,18 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from papilio.errors import PapilioError, StoreError
 from papilio.motifs import Motif
 from papilio.questions import MOTIFS, motif_to_json
+from papilio.storage.digests import digest_of, require_digest
 
 SignedInt = Annotated[int, "signed"]
 """An integer that may be below 0; every other one is a size, a number or an identity from 0 on."""
 
 Digits = Annotated[int, "digits"]
 """An exact count, which is kept in quotes."""
+
+MAX_JSON_BYTES = 1 << 28
+"""Largest JSON file that is read. The manifest of a partition of 100,000 parts has a fifth of that."""
+
+DIGEST_KEY = "digest"
 
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
@@ -73,10 +80,11 @@ def _read_at(read: _Read, value: Any, step: str) -> Any:
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {reprlib.repr(name)} is given twice")
+        found[name] = value
     return found
 
 
@@ -87,8 +95,9 @@ def _refuse_constant(text: str) -> Any:
 def parse_json(text: str | bytes, name: str, advice: str) -> Any:
     """Return the value of a JSON text in UTF-8; ``name`` is its file and ``advice`` what to do, for messages.
 
-    StoreError when it is none: also with a key given twice, NaN, infinities, or nested too deeply.
+    StoreError when it is none: also with a key given twice, NaN, infinities, nested too deeply, or too large.
     """
+    require_size(len(text), name, advice)
     try:
         decoded = text.decode("utf-8") if isinstance(text, bytes) else text
         return json.loads(decoded, object_pairs_hook=_object_of, parse_constant=_refuse_constant)
@@ -96,15 +105,24 @@ def parse_json(text: str | bytes, name: str, advice: str) -> Any:
         raise StoreError(f"{name} is not valid JSON ({error}); {advice}") from error
 
 
-def read_regular(path: Path, advice: str) -> bytes:
-    """Return the content of a file, never waiting for what a pipe or a device has to say.
+def require_size(n_bytes: int, name: str, advice: str) -> None:
+    """Check the size of a JSON file; StoreError when it is larger than any that Papilio writes."""
+    if n_bytes > MAX_JSON_BYTES:
+        raise StoreError(f"{name} has {n_bytes} bytes; at most {MAX_JSON_BYTES} are read: {advice}")
 
-    FileNotFoundError when there is no such file; StoreError for a directory, a pipe or a device, or what cannot be
-    read.
+
+def read_regular(path: Path, advice: str, *, any_size: bool = False) -> bytes:
+    """Return the content of a file without waiting for a pipe or a device.
+
+    FileNotFoundError when there is no such file; StoreError for a directory, a pipe or a device, a file that cannot be
+    read, or one larger than a JSON file may be unless ``any_size``.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise StoreError(f"{path} cannot be read (it is no regular file); {advice}")
+        if not any_size:
+            require_size(found.st_size, str(path), advice)
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(*error.args) from error
@@ -117,22 +135,59 @@ def read_json(path: Path, advice: str) -> Any:
     return parse_json(read_regular(path, advice), str(path), advice)
 
 
-def require_format(data: Any, name: str, form: str, newest: int, what: str) -> dict[str, Any]:
-    """Return the object of a file, once its keys ``format`` and ``format_version`` are what they should be.
+def _digest_of_json(data: Mapping[str, Any]) -> str:
+    kept = {key: value for key, value in data.items() if key != DIGEST_KEY}
+    return digest_of(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode())
 
-    ``form`` is the value of ``format``, ``newest`` the newest version that this code reads, ``what`` such a file
-    describes. StoreError when it is something else, or of a newer version.
+
+def seal_json(data: Mapping[str, Any], *, indent: int | None = None, sort_keys: bool = False) -> str:
+    """Return the text of a JSON file with these keys and their digest; ``json.dumps`` has the options."""
+    plain = json.loads(json.dumps(data))
+    sealed = plain | {DIGEST_KEY: _digest_of_json(plain)}
+    return json.dumps(sealed, indent=indent, sort_keys=sort_keys) + "\n"
+
+
+def unseal_json(data: Any, name: str, advice: str) -> dict[str, Any]:
+    """Return the keys of an object of :func:`seal_json` without the digest, which is checked.
+
+    ``name`` is its file and ``advice`` what to do, for messages. StoreError when it is no object, or was changed.
+    """
+    if not isinstance(data, dict):
+        raise StoreError(f"{name} holds no JSON object; {advice}")
+    found = data.get(DIGEST_KEY)
+    if type(found) is not str:
+        raise StoreError(f"{name} has no {DIGEST_KEY}; {advice}")
+    require_digest(_digest_of_json(data), found, name, advice)
+    return {key: value for key, value in data.items() if key != DIGEST_KEY}
+
+
+def read_sealed(path: Path, advice: str) -> dict[str, Any]:
+    """Return the keys of a file of :func:`seal_json`; errors as :func:`read_json` and :func:`unseal_json`."""
+    return unseal_json(read_json(path, advice), str(path), advice)
+
+
+def require_format(data: Any, name: str, form: str, version: int, what: str, advice: str) -> dict[str, Any]:
+    """Return the keys of a sealed file, once its format, version and digest were checked.
+
+    ``form`` is the value of ``format``, ``version`` the one that this code reads and writes, ``what`` such a file
+    describes, ``advice`` what to do when it is damaged or of an earlier version. StoreError when it is something else,
+    of another version, or was changed.
     """
     if not isinstance(data, dict) or data.get("format") != form:
         raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
-    version = data.get("format_version")
-    if type(version) is not int or version < 1:
-        raise StoreError(f"{name} has format_version {version!r}; expected an integer from 1 on")
-    if version > newest:
+    found = data.get("format_version")
+    if type(found) is not int or found < 1:
+        raise StoreError(f"{name} has format_version {found!r}; expected an integer from 1 on")
+    if found > version:
         raise StoreError(
-            f"{name} has format_version {version}; this version of Papilio reads up to {newest}: upgrade it"
+            f"{name} has format_version {found}; this version of Papilio reads up to {version}: upgrade it"
         )
-    return data
+    if found < version:
+        raise StoreError(
+            f"{name} has format_version {found}, without digests to check it by; this version of Papilio reads "
+            f"{version}: {advice}"
+        )
+    return unseal_json(data, name, advice)
 
 
 def read_record(kind: type[Record], value: Any, name: str, advice: str) -> Record:

@@ -15,7 +15,6 @@ place of the motif.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,18 +24,20 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyarrow import fs as arrow_fs
 
 from papilio.census_motif import CensusClass
-from papilio.errors import GraphError, StoreError
+from papilio.errors import GraphError
 from papilio.motifs import Cell, Motif
 from papilio.questions import motif_to_json
 from papilio.storage.array_file import release_pages, slices_of
 from papilio.storage.columns import numbers_of
 from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path
+from papilio.storage.records import seal_json
+from papilio.storage.sealed import SealedReader, SealedWriter
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import open_parquet, open_table, schema_of
+from papilio.storage.tables import open_table, schema_of
 
 _ROW_GROUP = 1 << 20
 """Rows of a row group; a bound of memory while writing."""
@@ -237,17 +238,8 @@ def write_census(
         write(pa.table(list(columns), schema=schema))
 
 
-def _shard_checksum(vectors: Mapping[str, NDArray[np.uint64]]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(vectors):
-        digest.update(json.dumps([name, int(vectors[name].size)]).encode())
-        for part in slices_of(vectors[name]):
-            digest.update(np.ascontiguousarray(part, dtype="<u8").data)
-    return digest.hexdigest()
-
-
 def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDArray[np.uint64]]) -> str:
-    """Write the vectors of one partial, uint64 of shape (k,), and return their checksum, 32 hexadecimal digits.
+    """Write the vectors of one partial, uint64 of shape (k,), and return the digest of the file.
 
     GraphError for vectors that are not one-dimensional uint64.
     """
@@ -257,38 +249,26 @@ def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDAr
     schema = schema_of({"value": pa.uint64()}, {"papilio.vectors": json.dumps(sizes)})
     with (
         atomic_file(path) as scratch,
-        open_parquet(scratch, schema, use_dictionary=False) as write,
+        SealedWriter(scratch, schema, compression="zstd", use_dictionary=False) as writer,
     ):
+        writer.write(schema.empty_table())
         for name in sizes:
             for part in slices_of(vectors[name], _ROW_GROUP):
-                write(pa.table([pa.array(part)], schema=schema))
-    return _shard_checksum(vectors)
+                writer.write(pa.table([pa.array(part)], schema=schema))
+    return writer.digest
 
 
-def read_partial_shard(path: str | os.PathLike[str], checksum: str) -> dict[str, NDArray[np.uint64]]:
-    """Read what :func:`write_partial_shard` wrote.
-
-    StoreError when the file is missing, unreadable, or its content does not have ``checksum``.
-    """
-    name = os.fspath(path)
-    try:
-        with pq.ParquetFile(name) as file:
-            sizes = json.loads(file.schema_arrow.metadata[b"papilio.vectors"])
-            values, at = np.empty(file.metadata.num_rows, np.uint64), 0
-            for group in range(file.num_row_groups):
-                part = numbers_of(file.read_row_group(group).column("value"))
-                values[at : at + part.size] = part
-                at += part.size
-    except FileNotFoundError as error:
-        raise StoreError(f"{name} does not exist; run the lease again") from error
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{name} is not a readable shard ({error!r}); run the lease again") from error
+def read_partial_shard(path: str | os.PathLike[str], digest: str) -> dict[str, NDArray[np.uint64]]:
+    """Read the file of :func:`write_partial_shard`; StoreError when it is missing, or does not have this digest."""
+    with SealedReader(arrow_fs.LocalFileSystem(), os.fspath(path), digest, "run the lease again") as file:
+        sizes = json.loads(file.schema.metadata[b"papilio.vectors"])
+        values, at = np.empty(file.metadata.num_rows, np.uint64), 0
+        for table in file:
+            part = numbers_of(table.column("value"))
+            values[at : at + part.size] = part
+            at += part.size
     bounds = np.cumsum([0, *sizes.values()])
-    vectors = {key: values[bounds[i] : bounds[i + 1]] for i, key in enumerate(sizes)}
-    found = _shard_checksum(vectors)
-    if found != checksum or values.size != bounds[-1]:
-        raise StoreError(f"{name} has checksum {found}; expected {checksum}: run the lease again")
-    return vectors
+    return {key: values[bounds[i] : bounds[i + 1]] for i, key in enumerate(sizes)}
 
 
 def write_pairs(
@@ -364,7 +344,7 @@ def write_decomposition(
             "items": int(numbers.size),
             "nodes": None if nodes is None else int(nodes[0].size),
         }
-        (scratch / DECOMPOSITION_NAME).write_text(json.dumps(described) + "\n", encoding="utf-8")
+        (scratch / DECOMPOSITION_NAME).write_text(seal_json(described), encoding="utf-8")
 
 
 def _write_nodes(

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from papilio.errors import StoreError
 from papilio.graph import RowColumn
@@ -22,8 +21,6 @@ from papilio.storage.names import LayerNames
 
 RowSizes = Mapping[str, int | None]
 """Columns of a listing, and how many vertices each has in a row; None for any number."""
-
-_new_hash = partial(hashlib.blake2b, digest_size=16)
 
 
 def row_schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) -> pa.Schema:
@@ -41,12 +38,6 @@ def row_schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) 
     return pa.schema(fields, metadata=metadata)
 
 
-def hash_file(path: Path) -> str:
-    """Return 32 hexadecimal digits that identify the bytes of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, _new_hash).hexdigest()
-
-
 class RowFile:
     """One file that is being written, by one thread at a time; it appears when it is sealed and published."""
 
@@ -54,7 +45,7 @@ class RowFile:
         self.path, self.rows = path, 0
         self._names, self._schema = names, schema
         self._packer, self._groups = ListPacker(), list[Group]()
-        self._hash, self._size = _new_hash(), 0
+        self._hash, self._size = xxhash.xxh3_128(), 0
         with ExitStack() as stack:
             self._file = stack.enter_context(stack.enter_context(atomic_file(path)).open("wb"))
             self._append(MAGIC)
@@ -79,7 +70,7 @@ class RowFile:
         self._size += len(part)
 
     def seal(self) -> str:
-        """End the file; return the hash of its bytes."""
+        """End the file; return its digest."""
         # As pyarrow writes it: what tells its readers which Arrow types the columns have.
         arrow = {b"ARROW:schema": base64.b64encode(self._schema.serialize())}
         self._append(make_footer(self._schema, self._groups, {**self._schema.metadata, **arrow}))

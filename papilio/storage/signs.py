@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,23 @@ class SignRule:
             known = ", ".join(map(repr, self.positive + self.negative))
             return f"is {text!r}; the sign values are {known}"
         if _NUMBER.match(text):
-            return None
+            return None if math.isfinite(float(text)) else f"is {text!r}, beyond the range of numbers"
         hint = "name the words with sign_values" if text else "it is empty"
         return f"is {text!r}, not a number; {hint}"
 
+    def sign_of(self, text: str) -> int:
+        """Return the sign of a value that has one."""
+        if self.positive:
+            return 1 if text in self.positive else -1
+        number = float(text)
+        return 1 if (number > 0 if self.threshold is None else number >= self.threshold) else -1
+
     def apply(self, values: pa.Array) -> NDArray[np.int8] | None:
-        """Return the signs of a column of strings, int8 of shape (k,), or None when some value has no sign."""
-        values = pc.utf8_trim_whitespace(values)
+        """Return the signs of a column of strings, int8 of shape (k,), or None when some value may have no sign.
+
+        Blanks and tabs around a value are not part of it.
+        """
+        values = pc.utf8_trim(values, " \t")
         if self.positive:
             index = pc.index_in(values, pa.array(self.positive + self.negative))
             if index.null_count:
@@ -52,6 +62,8 @@ class SignRule:
             return np.empty(0, np.int8)
         plus = pc.starts_with(values, "+")
         if pc.any(plus).as_py():
+            if pc.any(pc.match_substring_regex(values, r"^\+[+-]")).as_py():
+                return None
             values = pc.if_else(plus, pc.utf8_slice_codeunits(values, 1), values)
         try:
             numbers = values.cast(pa.float64()).to_numpy()

@@ -14,9 +14,11 @@ from papilio.errors import InputError
 from papilio.storage.arrays import NpySource
 from papilio.storage.compression import Compression, InputFile
 from papilio.storage.formats import (
+    BLANKS,
     Declared,
     EdgeSource,
     FormatName,
+    LineCounts,
     ReadOptions,
     SourceInfo,
     fields_of,
@@ -133,27 +135,36 @@ class JoinedText:
                     raise InputError(
                         f"{place.name} is of the format {kind}, and the first file is text: convert one format"
                     )
-                if not self._is_empty(file):
+                empty = self._lines_of_empty(file)
+                if empty is not None:
+                    self.info.lines.add(empty)
+                else:
                     source = self._open(file, options, before)
                     yield from source.batches()
                     _add(self.info, source.info, place.name)
             before += place.n_bytes
 
-    def _is_empty(self, file: InputFile) -> bool:
-        """Tell whether a file has no lines, or the line of names alone, as Spark writes empty parts."""
-        lines = unify_line_ends(file.peek(_LINE_BYTES).removeprefix(b"\xef\xbb\xbf")).split(b"\n")
-        filled = [line for line in lines if line.strip()]
-        if len(filled) != 1:
-            return not filled
+    def _lines_of_empty(self, file: InputFile) -> LineCounts | None:
+        """Return the lines of a file without data, or with the line of names alone as Spark writes it; else None."""
+        file.decode(self._options.encoding)
+        text = unify_line_ends(file.peek(_LINE_BYTES).removeprefix(b"\xef\xbb\xbf"))
+        if len(text) >= _LINE_BYTES // 2:
+            return None
+        lines = text.removesuffix(b"\n").split(b"\n") if text else []
+        filled = [line for line in lines if line.strip(BLANKS)]
+        blank = len(lines) - len(filled)
+        if not filled:
+            return LineCounts(len(lines), blank=blank)
         layout = self._first.layout
         names = [field.decode(errors="replace") for field in fields_of(layout, filled[0])]
-        return bool(layout.names) and sorted(names) == sorted(layout.names)
+        if len(filled) > 1 or not layout.names or sorted(names) != sorted(layout.names):
+            return None
+        return LineCounts(len(lines), blank=blank, header=1)
 
 
 def _add(info: SourceInfo, more: SourceInfo, name: str) -> None:
     """Add what was found in another file."""
-    info.malformed += more.malformed
-    info.comments += more.comments
+    info.lines.add(more.lines)
     info.notes += [f"{name}: {note}" for note in more.notes if note not in info.notes]
     info.declared = _both(info.declared, more.declared)
 

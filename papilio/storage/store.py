@@ -1,6 +1,6 @@
 """The graph store: a directory with a manifest, Parquet edge lists and label files.
 
-    graph.json              format version, kind, sizes, content hash, provenance, what ingest dropped
+    graph.json              format version, kind, sizes, content hash, digests, provenance, what ingest dropped
     edges/part-*.parquet    columns u, v (and sign), sorted by (u, v), row groups of about a million edges
     labels_u.parquet        dense id -> original label (absent where the ids are the labels)
     labels_v.parquet
@@ -15,7 +15,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +39,8 @@ from papilio.storage.edges import (
 )
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
 from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
-from papilio.storage.manifest import Manifest
+from papilio.storage.manifest import STORE_ADVICE, Manifest
+from papilio.storage.sealed import footer_digest
 
 
 class GraphStore:
@@ -78,11 +79,30 @@ class GraphStore:
     @cached_property
     def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups in edge order; reads the footers of the edge files."""
-        return list_row_groups(*self._filesystem(), self.manifest)
+        with self._replaced_named():
+            return list_row_groups(*self._filesystem(), self.manifest)
+
+    def read_groups(self, groups: Sequence[RowGroup]) -> Iterator[EdgeBatch]:
+        """Yield the edges of row groups, which have the digests of the manifest but are not checked beyond them.
+
+        StoreError when a file is missing, was changed, or belongs to a graph that replaced this one.
+        """
+        with self._replaced_named():
+            yield from read_row_groups(*self._filesystem(), groups)
+
+    @contextmanager
+    def _replaced_named(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError:
+            self.require_unchanged()
+            raise
 
     def select(self, u_start: int | None = None, u_stop: int | None = None) -> tuple[RowGroup, ...]:
-        """Return the row groups that can hold edges with ``u_start <= u < u_stop``."""
+        """Return the row groups that can hold edges with ``u_start <= u < u_stop``; all of them without a range."""
         start, stop = self._range(u_start, u_stop)
+        if (start, stop) == (0, self.n_u):
+            return self.row_groups
         return tuple(group for group in self.row_groups if group.u_max >= start and group.u_min < stop)
 
     def _range(self, u_start: int | None, u_stop: int | None) -> tuple[int, int]:
@@ -105,13 +125,13 @@ class GraphStore:
         previous: tuple[int, int] | None = None
         hashed: list[Future[None]] = []
         with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
-            for group, (u, v, sign) in zip(groups, read_row_groups(*self._filesystem(), groups), strict=True):
+            for group, (u, v, sign) in zip(groups, self.read_groups(groups), strict=True):
                 problem = edge_problem(
                     u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous
                 )
                 if problem:
                     raise StoreError(
-                        f"{self.path}/{group.file}, row group {group.index}: {problem}; write it again"
+                        f"{self.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}"
                     )
                 for column in hashed:
                     column.result()
@@ -123,7 +143,7 @@ class GraphStore:
         if len(groups) == len(self.row_groups) and (found := content.hexdigest()) != self.hash:
             raise StoreError(
                 f"{self.path}: the content hash is {found} and the manifest says {self.hash}; "
-                "edges were changed after the store was written, write it again"
+                f"it holds other edges than were written, {STORE_ADVICE}"
             )
 
     def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
@@ -170,9 +190,8 @@ class GraphStore:
         """
         if self.kind == "unipartite":
             layer = "u"
-        if layer not in self.manifest.labels:
-            return None
-        return read_label_column(*self._filesystem(), layer, self.n_u if layer == "u" else self.n_v)
+        digest, size = self.manifest.labels.get(layer), self.n_u if layer == "u" else self.n_v
+        return None if digest is None else read_label_column(*self._filesystem(), layer, size, digest)
 
     def stored_bytes(self) -> int:
         """Return the size of the manifest, the edge files and the label files, in bytes."""
@@ -194,8 +213,8 @@ class GraphStore:
 def open_store(path: str | os.PathLike[str]) -> GraphStore:
     """Open the graph store at a local path or at a URL that pyarrow or fsspec reads.
 
-    Reads the manifest and checks that the edge files are there with their recorded sizes. StoreError when there is no
-    store, or it is corrupt, truncated, foreign or of a newer version.
+    Reads the manifest and checks that the edge files exist with their recorded sizes. StoreError when there is no
+    store, or it is damaged, truncated, foreign or of another version.
     """
     name = os.fspath(path)
     filesystem, root = filesystem_of(name)
@@ -207,7 +226,7 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
         raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read ({error})") from error
     manifest = Manifest.from_json(text, f"{name}/{MANIFEST_NAME}")
     sizes = [(entry.name, entry.n_bytes) for entry in manifest.edge_files]
-    require_files(filesystem, root, name, sizes, "store", "write it again")
+    require_files(filesystem, root, name, sizes, "store", STORE_ADVICE)
     return GraphStore(name, manifest)
 
 
@@ -258,7 +277,7 @@ class StoreWriter:
         self.dropped: dict[str, int] = {}
         self._overwrite = overwrite
         self._given = {name: given for name, given in (("u", labels_u), ("v", labels_v)) if given is not None}
-        self._labels: set[str] = set()
+        self._labels: dict[str, str] = {}
         self._previous: tuple[int, int] | None = None
         self._content = ContentHash(kind, n_u, n_v, signed)
         self._stack = ExitStack()
@@ -269,6 +288,7 @@ class StoreWriter:
             self.directory: Path = stack.enter_context(atomic_directory(self.path, self._overwrite))
             """The temporary directory that becomes the store."""
             self._edges = EdgeFilesWriter(self.directory, self.signed)
+            stack.callback(self._edges.abort)
             for layer, given in self._given.items():
                 labels = np.asarray(given)
                 path = self.directory / f"{layer}.labels"
@@ -281,8 +301,9 @@ class StoreWriter:
         size = self.n_u if layer == "u" else self.n_v
         if n_labels != size:
             raise GraphError(f"labels_{layer} has {n_labels} labels; expected {size}, one per vertex")
-        shutil.move(path, self.directory / label_file(layer))
-        self._labels.add(layer)
+        target = self.directory / label_file(layer)
+        shutil.move(path, target)
+        self._labels[layer] = footer_digest(target)
 
     def append(self, u: ArrayLike, v: ArrayLike, sign: ArrayLike | None = None) -> None:
         """Add edges, shape (k,), that follow all edges so far in (u, v) order.
@@ -310,15 +331,12 @@ class StoreWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if error is None:
-                manifest = self._finish()
-            else:
-                self._edges.abort()
+            manifest = self._finish() if error is None else None
         except BaseException:
             self._stack.__exit__(*sys.exc_info())
             raise
         self._stack.__exit__(kind, error, trace)
-        if error is None:
+        if manifest is not None:
             self._store = GraphStore(self.path, manifest)
 
     def _finish(self) -> Manifest:
@@ -331,7 +349,7 @@ class StoreWriter:
             signed=self.signed,
             hash=self._content.hexdigest(),
             edge_files=tuple(self._edges.files),
-            labels=tuple(layer for layer in ("u", "v") if layer in self._labels),
+            labels=dict(sorted(self._labels.items())),
             dropped=dict(self.dropped),
             provenance=dict(self.provenance),
         )

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from papilio.errors import InputError, StoreError
 from papilio.storage.location import atomic_file, check_file
+from papilio.storage.sealed import unreadable_named
 
 TABLE_SUFFIXES = (".parquet", ".csv", ".json")
 
@@ -142,8 +143,6 @@ def write_rows(
 
 def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the rows of a table of :func:`write_rows`; StoreError when the file is missing or damaged."""
-    try:
+    with unreadable_named(os.fspath(path), "write it again"):
         rows: list[dict[str, Any]] = pq.read_table(os.fspath(path)).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"{os.fspath(path)}: cannot be read as Parquet ({error})") from error
     return rows

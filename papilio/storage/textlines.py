@@ -1,8 +1,9 @@
 """Reading the lines of a text file, in parallel, with Arrow's parser.
 
-The file is cut into blocks at line ends. Worker threads parse a block each; the batches come back in the
-order of the file. A block that Arrow refuses is gone through line by line once: its malformed lines are named or
-skipped, and what remains is parsed by Arrow again. A first line that may hold sizes is decided on at the end.
+The file is cut into blocks behind records: at line ends, in CSV those outside quoted fields. Worker threads parse a
+block each; the batches come back in the order of the file. A first line that may hold sizes is decided on at the end.
+
+Lines are counted where the file is read, and again by what the parser made of each; the two have to agree.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from papilio.graph import MAX_VERTICES
 from papilio.storage.compression import InputFile
 from papilio.storage.detection import detect_layout
 from papilio.storage.formats import (
+    BLANKS,
     Declared,
     Head,
     HeldLine,
+    LineCounts,
     ReadOptions,
     SourceInfo,
     TextLayout,
@@ -29,7 +32,8 @@ from papilio.storage.formats import (
     raw_schema,
     unify_line_ends,
 )
-from papilio.storage.lineparser import LineParser, ParsedBlock
+from papilio.storage.lineparser import Block, LineParser, ParsedBlock
+from papilio.storage.quotes import Cut, count_ends, cut_records
 from papilio.storage.size_headers import SeenIds, judge
 
 BLOCK_BYTES = 4 << 20
@@ -63,7 +67,8 @@ class TextSource:
         file.decode(options.encoding)
         head = file.peek(_HEAD_BYTES)
         complete = len(head) < _HEAD_BYTES
-        self.layout = detect_layout(Head(file.name, head, complete, file.n_bytes), options)
+        first = Head(file.name, head, complete, file.n_bytes)
+        self.layout = detect_layout(first, options)
         layout = self.layout
         timed = options.sign is not None and layout.columns.time is not None
         self.info = SourceInfo(
@@ -73,8 +78,9 @@ class TextSource:
             layout.declared,
             _describe(layout, options),
             list(layout.notes),
-            comments=layout.n_comments,
+            lines=_before_data(first, layout),
         )
+        self._end = b"\n"  # the last character of the file so far
         describe_columns(
             self.info,
             layout.names,
@@ -92,32 +98,48 @@ class TextSource:
         MalformedLineError at the first malformed line, unless they are skipped; InputError when the file is truncated
         or does not have the declared number of lines.
         """
-        line = self.layout.skip_lines
+        lines = self.info.lines
         held = self.layout.held
-        rows = marked = 0
+        marked = not_numbers = 0
+        longest = (0, 1)
+        line = self.layout.skip_lines
         for parsed in self._parsed_blocks():
             if parsed.problem is not None and not self._options.skip_malformed:
                 raise self._malformed(line + parsed.problem.line, parsed.problem.text, parsed.problem.reason)
-            line += parsed.n_lines
-            rows += parsed.n_data
+            if parsed.longest[1] > longest[1]:
+                longest = (line + parsed.longest[0], parsed.longest[1])
+            line += parsed.lines.physical
+            parsed.lines.physical = 0  # counted as they were read
+            lines.add(parsed.lines)
             marked += parsed.marked
-            self.info.malformed += parsed.malformed
+            not_numbers += parsed.not_numbers
             if parsed.batch is not None:
                 if held is not None:
                     self._seen.add(parsed.batch)
                 yield parsed.batch
             if self._on_read is not None:
                 self._on_read(self._file.position_bytes())
+        lines.physical += self._end != b"\n"
+        self._add_notes(marked, not_numbers, longest)
+        self._check_lines(lines.records)
+        if held is not None:
+            yield from self._settle(held, lines.records + lines.malformed)
+        lines.check(self._file.path)
+
+    def _add_notes(self, marked: int, not_numbers: int, longest: tuple[int, int]) -> None:
+        lines, notes = self.info.lines, self.info.notes
         if marked:
             marks = " or ".join(mark.decode() for mark in self.layout.comments)
-            note = f"lines of data that begin with {marks}, read as edges: {marked:,}"
-            before = (
-                f" (but {self.info.comments:,} before the data as comments)" if self.info.comments else ""
+            before = f" (but {lines.comments:,} before the data as comments)" if lines.comments else ""
+            notes.append(f"lines of data that begin with {marks}, read as edges: {marked:,}{before}")
+        if not_numbers:
+            notes.append(f"labels NaN, read as words like others: {not_numbers:,}")
+        if lines.continuation:
+            first, n_lines = longest
+            notes.append(
+                f"quoted fields hold {lines.continuation:,} line ends; the longest record is lines {first + 1:,} to "
+                f"{first + n_lines:,} (--no-quotes if quotes belong to the text)"
             )
-            self.info.notes.append(note + before)
-        self._check_lines(rows)
-        if held is not None:
-            yield from self._settle(held, rows + self.info.malformed)
 
     def _malformed(self, line: int, data: bytes, reason: str) -> MalformedLineError:
         text = data.decode("utf-8", errors="replace")
@@ -135,9 +157,12 @@ class TextSource:
             if not self._options.skip_malformed:
                 reason = f"{len(held.numbers)} fields; expected {self.layout.n_columns} (--header if it holds sizes)"
                 raise self._malformed(held.number, held.text, reason)
-            self.info.malformed += 1
+            self.info.lines.malformed += 1
+        if verdict.kind != "header":
+            self.info.lines.header -= held.skipped  # where it was counted for the time being
         if verdict.kind == "edge":
             self.layout = replace(self.layout, held=None)
+            self.info.lines.records += held.skipped
         if verdict.kind == "edge" and held.skipped:
             schema = raw_schema(self.info, signed=False)
             ends = [
@@ -150,7 +175,7 @@ class TextSource:
 
     def _check_lines(self, rows: int) -> None:
         declared = self.layout.declared
-        found = rows + self.info.malformed
+        found = rows + self.info.lines.malformed
         if declared is None or declared.n_lines is None or declared.n_lines == found:
             return
         if not declared.binding:
@@ -176,23 +201,38 @@ class TextSource:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _blocks(self) -> Iterator[bytes]:
-        """Cut the file, from its first line of data on, at line ends."""
-        chunks = self._chunks()
-        rest = _skip_lines(next(chunks, b""), self.layout.skip_lines)
-        for data in chunks:
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                yield rest + data[:cut]
-                rest = data[cut:]
+    def _blocks(self) -> Iterator[Block]:
+        """Cut the file, from its first line of data on, behind records."""
+        layout, rest = self.layout, b""
+        for number, data in enumerate(self._chunks()):
+            if number == 0:
+                data = _skip_lines(data, layout.skip_lines)
+            if layout.quotes and (b'"' in rest or b'"' in data):
+                rest += data
+                while True:
+                    cut = cut_records(rest, layout.delimiter, final=False)
+                    if cut.text:
+                        yield Block(cut.text, cut.broken)
+                    rest = cut.rest
+                    if len(rest) <= _MAX_LINE_BYTES or b"\n" not in rest:
+                        break
+                    # A quote that nothing closes: its line is given up.
+                    first, _, rest = rest.partition(b"\n")
+                    yield Block(b"\n", ((0, first),))
+            elif end := data.rfind(b"\n") + 1:
+                yield Block(rest + data[:end])
+                rest = data[end:]
             else:
                 rest += data
             if len(rest) > _MAX_LINE_BYTES:
+                line = self.info.lines.physical - rest.count(b"\n") + 1
                 raise MalformedLineError(
-                    f"{self._file.path}: a line is longer than {_MAX_LINE_BYTES} bytes; this is not an edge list"
+                    f"{self._file.path}, line {line}: it is longer than {_MAX_LINE_BYTES} bytes; this is not an "
+                    "edge list"
                 )
         if rest:
-            yield rest
+            cut = cut_records(rest, layout.delimiter, final=True) if layout.quotes else Cut(rest, b"")
+            yield Block(cut.text, cut.broken)
 
     def _chunks(self) -> Iterator[bytes]:
         """Yield the text with line feeds at all line ends, first as much as detection has seen."""
@@ -201,7 +241,10 @@ class TextSource:
             # The line feed of a line end of Windows may be the first byte of the next chunk.
             while data.endswith(b"\r") and (more := self._file.read(1)):
                 data += more
-            yield unify_line_ends(data)
+            text = unify_line_ends(data)
+            self.info.lines.physical += count_ends(text)
+            self._end = text[-1:]
+            yield text
             data = self._file.read(BLOCK_BYTES)
 
 
@@ -213,6 +256,13 @@ def _skip_lines(data: bytes, count: int) -> bytes:
             return b""
         start = end + 1
     return data[start:]
+
+
+def _before_data(head: Head, layout: TextLayout) -> LineCounts:
+    """Return what the lines are that come before the first line of data."""
+    blank = sum(not line.strip(BLANKS) for line in head.lines[: layout.skip_lines])
+    header = layout.skip_lines - blank - layout.n_comments
+    return LineCounts(blank=blank, comments=layout.n_comments, header=header)
 
 
 def _describe(layout: TextLayout, options: ReadOptions) -> dict[str, object]:

@@ -10,7 +10,6 @@ cancel names what it cancels, so that it says nothing about a later submission o
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -22,7 +21,7 @@ from typing import Literal, TypeVar
 from papilio.errors import StoreError
 from papilio.families import EngineChoice
 from papilio.storage.ledger import write_durably
-from papilio.storage.records import read_json, read_record
+from papilio.storage.records import read_record, read_sealed, seal_json
 
 Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
@@ -131,7 +130,7 @@ class JobControl:
         except OSError as error:
             raise StoreError(f"{self.folder}: cannot be created ({error.strerror})") from error
         path = self.folder / f"{names[type(record)]}.json"
-        write_durably(path, json.dumps(asdict(record), indent=2) + "\n")
+        write_durably(path, seal_json(asdict(record), indent=2))
 
     def withdraw(self, submission: Submission) -> None:
         """Remove a submission that no cluster has got."""
@@ -141,6 +140,6 @@ class JobControl:
     def _read(self, name: str, kind: type[Record]) -> Record | None:
         path = self.folder / f"{name}.json"
         try:
-            return read_record(kind, read_json(path, _ADVICE), str(path), _ADVICE)
+            return read_record(kind, read_sealed(path, _ADVICE), str(path), _ADVICE)
         except FileNotFoundError:
             return None

@@ -31,7 +31,7 @@ from papilio.interrupts import set_advice
 from papilio.questions import motif_to_json
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.location import local_path, os_errors_named
-from papilio.storage.records import read_json, read_record, require_format
+from papilio.storage.records import read_json, read_record, read_sealed, require_format
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.history import JobHistory, SessionInfo, read_history
@@ -54,7 +54,7 @@ __all__ = [
     "resume_command",
 ]
 
-FORMAT, FORMAT_VERSION = "papilio-job", 1
+FORMAT, FORMAT_VERSION = "papilio-job", 2
 
 _SEARCH_DEPTH = 3
 """Levels below the root at which job directories are looked for."""
@@ -90,24 +90,21 @@ class JobDirectory:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.root = local_path(path)
-        self.described = self._read_json("job.json")
-        file = str(self.root / "job.json")
-        require_format(self.described, file, FORMAT, FORMAT_VERSION, "a job")
+        file, again = str(self.root / "job.json"), "give another job directory, and count again"
+        self.described = require_format(
+            self._read("job.json", read_json), file, FORMAT, FORMAT_VERSION, "a job", again
+        )
         self._description = read_record(_Description, self.described, file, ADVICE)
         self.ledger_path, self.control = self.root / "ledger.jsonl", JobControl(self.root)
         # The question, on the store that it was first asked of; path of that, None for a graph in memory.
         self.job, self.source = self._description.job, self._description.source
         self.plan_key = self._description.plan_key  # identity of the items; None until the job was planned
 
-    def _read_json(self, name: str) -> dict[str, Any]:
-        path = self.root / name
+    def _read(self, name: str, read: Callable[[Path, str], Any] = read_sealed) -> Any:
         try:
-            data = read_json(path, ADVICE)
+            return read(self.root / name, ADVICE)
         except FileNotFoundError as error:
             raise StoreError(f"{self.root} is no job directory: it has no {name}") from error
-        if not isinstance(data, dict):
-            raise StoreError(f"{path} holds no JSON object; {ADVICE}")
-        return data
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -161,7 +158,7 @@ class JobDirectory:
 
     def plan(self) -> CountPlan:
         """Return the plan of the first session."""
-        plan = CountPlan.from_json(self._read_json("plan.json"), str(self.root / "plan.json"))
+        plan = CountPlan.from_json(self._read("plan.json"), str(self.root / "plan.json"))
         if plan.key != self.plan_key:
             raise TilingError(
                 f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}"
@@ -237,7 +234,7 @@ class JobDirectory:
 
     def answer(self) -> JobAnswer:
         """Return what ``result.json`` holds."""
-        data = self._read_json("result.json")
+        data = self._read("result.json")
         return read_record(JobAnswer, data, str(self.root / "result.json"), ADVICE)
 
     def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:
@@ -257,15 +254,28 @@ class JobDirectory:
                 f"{answer.ledger.n_records} ending in {answer.ledger.tip}: it was changed afterwards"
             )
         vectors, file = {}, self.root / "result.json"
-        if (answer.vectors_checksum is None) != (self.job.per == "total"):
+        if (answer.vectors_digest is None) != (self.job.per == "total"):
             raise StoreError(
-                f"{file}: vectors_checksum is {answer.vectors_checksum!r} per {self.job.per}; {ADVICE}"
+                f"{file}: vectors_digest is {answer.vectors_digest!r} per {self.job.per}; {ADVICE}"
             )
-        if with_vectors and answer.vectors_checksum is not None:
-            vectors = read_partial_shard(self.root / "vectors.parquet", answer.vectors_checksum)
+        if with_vectors and answer.vectors_digest is not None:
+            vectors = read_partial_shard(self.root / "vectors.parquet", answer.vectors_digest)
         result = answer.rebuild(vectors, str(file))
         check_answer(str(self.root), result, self.plan(), history)
         return replace(result, reused=True, leases_before=result.leases, leases_by_worker={})
+
+
+def require_plain(root: Path) -> None:
+    """Refuse symbolic links where a job writes or publishes files: in a stranger's directory they lead elsewhere.
+
+    ``partition``, which is only read, may be a link to another disk. StoreError names the link.
+    """
+    with os_errors_named(root):
+        places = (root, root / "control", root / "shards", *root.glob("shards/*"))
+        entries = (each for place in places if place.is_dir() for each in place.iterdir())
+        link = next((each for each in entries if each.is_symlink() and each.name != "partition"), None)
+    if link is not None:
+        raise StoreError(f"{link} is a symbolic link, which no job makes; give another job directory")
 
 
 def _name(job: JobSpec) -> str:

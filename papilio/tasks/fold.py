@@ -56,11 +56,11 @@ class PartialFold:
 
         TilingError when its interval overlaps what was added before, or passes the items. ExecutionError when its
         vectors are missing, or those of another granularity; when its cells do not sum to its total, or were not asked
-        for. StoreError when its shard cannot be read or does not match its checksum.
+        for. StoreError when its shard cannot be read or does not have its digest.
         """
         vectors = result.vectors
         if result.shard is not None:
-            vectors = read_partial_shard(result.shard.path, result.shard.checksum)
+            vectors = read_partial_shard(result.shard.path, result.shard.digest)
         if self._parts is None:
             self._require_shapes(vectors, result.worker)
         wrong = find_wrong_cell(self._job.motif, result.cells, result.total)

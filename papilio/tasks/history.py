@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,7 +41,7 @@ class JobHistory:
     shard_bytes: tuple[int, ...]  # size of the shard of each lease; 0 without one
     tip: str  # checksum of the last record, which covers all
     n_records: int
-    # identities of the plans that its sessions had, as far as they say so: one, in a ledger of one job
+    # identities of the plans of its sessions: one, in a ledger of one job
     plan_keys: frozenset[str] = frozenset()
 
     @property
@@ -61,7 +62,7 @@ class _SessionRecord:
     workers: int
     planned: int
     began_at: float
-    plan_key: str | None = None
+    plan_key: str
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class _LeaseRecord(LeaseResult):
     listed: tuple[_ListedRow, ...] = ()
 
 
+_SHARD = re.compile(r"shards/[0-9]+/[A-Za-z0-9][A-Za-z0-9_.-]*")
+"""Path of a shard below the job directory. A ledger of another user must not lead to other files."""
+
 _RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": _LeaseRecord, "end": _EndRecord}
 
 
@@ -107,7 +111,7 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
         found = read_record(kind, {key: each for key, each in record.items() if key != "type"}, name, _ADVICE)
         if isinstance(found, _SessionRecord):
             begun = {each.name: getattr(found, each.name) for each in fields(found)}
-            plan_keys |= {begun.pop("plan_key")} - {None}
+            plan_keys.add(begun.pop("plan_key"))
             sessions[found.session] = SessionInfo(
                 begun.pop("session"), leases=0, ended_at=None, outcome=None, **begun
             )
@@ -119,18 +123,23 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
             sessions[found.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
         else:
             sessions[found.session] = replace(session, leases=session.leases + 1)
-            leases.append(_lease_of(path.parent, found))
+            leases.append(_lease_of(path.parent, found, name))
             shard_bytes.append(0 if found.shard is None else found.shard.n_bytes)
     return JobHistory(
         tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records), frozenset(plan_keys)
     )
 
 
-def _lease_of(root: Path, found: _LeaseRecord) -> LeaseResult:
+def _lease_of(root: Path, found: _LeaseRecord, name: str) -> LeaseResult:
+    def whole(path: str) -> str:
+        if not _SHARD.fullmatch(path):
+            raise StoreError(f"{name}: the shard {path!r} is no file of shards/N; {_ADVICE}")
+        return str(root / path)
+
     shard = found.shard
     read = {
-        "shard": None if shard is None else ShardRef(str(root / shard.path), shard.checksum),
-        "listed": tuple(ListingShard(str(root / e.path), e.checksum, e.rows) for e in found.listed),
+        "shard": None if shard is None else ShardRef(whole(shard.path), shard.digest),
+        "listed": tuple(ListingShard(whole(each.path), each.digest, each.rows) for each in found.listed),
     }
     same = {each.name: getattr(found, each.name) for each in fields(LeaseResult)}
     return LeaseResult(**{**same, **read})

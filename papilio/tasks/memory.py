@@ -6,7 +6,8 @@ part that it reads ahead; the budget pays, beside them, for the process itself a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
@@ -16,7 +17,7 @@ from papilio.kernels.engine import EngineName
 from papilio.partitioning.manifest import PartInfo, PartitionManifest
 from papilio.partitioning.store import open_partition
 from papilio.parts import PartBytes, PartSizes
-from papilio.tasks.budget import Budget
+from papilio.tasks.budget import Budget, find_least_budget
 from papilio.tasks.forecast import (
     CONTEXT_BYTES,
     PROCESS_BYTES,
@@ -27,10 +28,17 @@ from papilio.tasks.forecast import (
 )
 from papilio.tasks.job import JobSpec
 from papilio.tasks.worker import WorkerInfo
-from papilio.wording import show_bytes
+from papilio.wording import show_bytes, show_mebibytes
+
+_LOG = logging.getLogger("papilio")
 
 FOLD_SHARE = 8
 """Vectors of a whole graph stay in memory as long as they take at most this part of the host memory."""
+
+_UNLIMITED_BYTES = 1 << 50
+
+_SEARCH_S = 20.0
+"""Longest search for the least budget that works; each step of it may plan the parts of a graph."""
 
 _TERMS = ("root", "root_entry", "vertex", "entry")
 """Those of :class:`papilio.parts.PartBytes` that grow with a part."""
@@ -64,22 +72,98 @@ class MemoryChoice:
 def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
     """Refuse a job that cannot fit, before anything runs; return the largest forecast of the workers.
 
-    CapacityError naming the worker with the least room, what it may use and what the job, or its largest part, needs.
-    StoreError when the partition of the job cannot be opened.
+    Logs a warning for a budget of device memory where the cpu engine runs. CapacityError naming the worker with the
+    least room, its limit, the need of the job or of its largest part, and the least budget that works. StoreError when
+    the partition of the job cannot be opened.
     """
-    if job.partition is not None:
-        return _require_parts_fit(job, engine, workers, open_partition(job.partition.path).manifest)
-    worst, problem = _forecast_whole(job, engine, workers)
-    if problem is not None:
-        raise CapacityError(
-            f"{problem}: "
-            + (
-                "raise the budget, or count part by part"
-                if job.budget.is_set
-                else "use workers with more memory, or fewer workers per machine"
-            )
+    if engine == "cpu" and job.budget.device_bytes is not None:
+        _LOG.warning(
+            "papilio: the budget of device memory, %s, bounds nothing: the count runs on the cpu engine",
+            show_bytes(job.budget.device_bytes),
         )
-    return worst
+    manifest = None if job.partition is None else open_partition(job.partition.path).manifest
+
+    def require(job: JobSpec, workers: Sequence[WorkerInfo]) -> MemoryForecast:
+        if manifest is not None:
+            return _require_parts_fit(job, engine, workers, manifest)
+        worst, problem = _forecast_whole(job, engine, workers)
+        if problem is not None:
+            raise CapacityError(problem)
+        return worst
+
+    try:
+        return require(job, workers)
+    except CapacityError as error:
+        instead = "make a partition with a smaller budget" if manifest is not None else ""
+        if manifest is None and job.family.parted is not None and job.listing is None:
+            instead = "count part by part"
+        unlimited = unlimit(workers)
+        raise with_least_budget(
+            error,
+            lambda budget: require(replace(job, budget=budget), unlimited),
+            job.budget,
+            engine,
+            workers,
+            instead,
+        ) from None
+
+
+def unlimit(workers: Sequence[WorkerInfo]) -> tuple[WorkerInfo, ...]:
+    """Return the workers with more memory than any job needs, so that budgets alone bound a job."""
+    return tuple(
+        replace(each, memory_bytes=_UNLIMITED_BYTES, gpu_memory_bytes=_UNLIMITED_BYTES) for each in workers
+    )
+
+
+def with_least_budget(
+    error: CapacityError,
+    require: Callable[[Budget], object],
+    budget: Budget,
+    engine: EngineName,
+    workers: Sequence[WorkerInfo],
+    instead: str = "",
+    most_host_bytes: int = _UNLIMITED_BYTES,
+) -> CapacityError:
+    """Return the error with the least budget that works, found by trying.
+
+    Parameters
+    ----------
+    require : callable
+        Raises CapacityError for a budget of a worker that is too small; the memory of ``workers`` does not enter.
+    instead : str
+        Another remedy, for the message.
+    most_host_bytes : int
+        Largest budget of host memory to try.
+    """
+    has = Budget(
+        min(worker.gpu_memory_bytes for worker in workers) if engine == "gpu" else None,
+        min(worker.memory_bytes for worker in workers),
+    )
+    may_use = Budget(
+        None if has.device_bytes is None else budget.of_device(has.device_bytes),
+        budget.of_host(has.host_bytes or 0),
+    )
+    found = find_least_budget(require, may_use, Budget(_UNLIMITED_BYTES, most_host_bytes), _SEARCH_S)
+    advice = []
+    if found is not None:
+        for kind, least, given, own, taken in (
+            ("device", found.budget.device_bytes, may_use.device_bytes, has.device_bytes, CONTEXT_BYTES),
+            ("host", found.budget.host_bytes, may_use.host_bytes, has.host_bytes, PROCESS_BYTES[engine]),
+        ):
+            if least is not None and own is not None and least != given:
+                advice.append(_advise(kind, least, own, taken, is_exact=found.is_exact))
+    remedies = [each for each in (" and ".join(advice), instead) if each]
+    return CapacityError(f"{error}; {', or '.join(remedies) or 'no budget up to the free memory works'}")
+
+
+def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> str:
+    """Say how much memory of a kind works, as a budget where a worker has it."""
+    of_process = f"{show_mebibytes(taken)} of it for the {'process' if kind == 'host' else 'context of CUDA'}"
+    amount = f"{'at least ' if is_exact else ''}{show_mebibytes(least)}"
+    of_process += "" if is_exact else " (less may do)"
+    if least > own:
+        return f"use workers with {amount} of {kind} memory, {of_process}"
+    return f"raise --{kind}-memory to {amount}, {of_process}"
 
 
 def choose_memory(
@@ -99,13 +183,9 @@ def choose_memory(
             "replicate", f"the whole graph needs about {needs}, which every worker has", forecast
         )
     if job.listing is not None:
-        raise CapacityError(
-            f"{problem}; {job.motif.name}s are listed on the whole graph only: raise the budget"
-        )
+        raise CapacityError(f"{problem}; {job.motif.name}s are listed on the whole graph only")
     if job.family.parted is None:
-        raise CapacityError(
-            f"{problem}; {job.motif.title} is counted on the whole graph only: raise the budget"
-        )
+        raise CapacityError(f"{problem}; {job.motif.title} is counted on the whole graph only")
     part_limit(asked, engine, workers, budget)
     return MemoryChoice("partition", problem, forecast)
 
@@ -151,8 +231,7 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
     if least > limit:
         raise CapacityError(
             f"the budget leaves {show_bytes(max(limit, 0))} of {kind} memory for parts of the graph, beside the "
-            f"process and its context, and a part of one edge needs {show_bytes(least)}: raise the budget of {kind} "
-            "memory"
+            f"process and its context, and a part of one edge needs {show_bytes(least)}"
         )
 
 
@@ -229,8 +308,7 @@ class _Kind:
             raise CapacityError(
                 f"part{number} of {job.partition.path if job.partition else job.source} needs about "
                 f"{show_bytes(needed)} of {self.name} memory on worker {worker.name} on {worker.host}, where "
-                f"{show_bytes(max(self.room, 0))} are left for parts beside the process: raise the budget, or make a "
-                "partition with a smaller one"
+                f"{show_bytes(max(self.room, 0))} are left for parts beside the process"
             )
         return min(needed + _largest(manifest, self.raw)[0], self.room)
 

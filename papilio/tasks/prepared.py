@@ -32,6 +32,7 @@ from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.memory import device_room, host_room
 from papilio.tasks.parts.loading import PartLoader
 from papilio.tasks.worker import Seat
+from papilio.wording import show_bytes
 
 CACHE_SHARE = 0.5
 """Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
@@ -213,8 +214,9 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
             return build()
         except MemoryError as error:
             raise CapacityError(
-                f"{job.source}: its {job.n_edges} edges cannot be prepared in the memory that there is ({error}): use "
-                "workers with more memory, or count in parts (--device-memory, --host-memory)"
+                f"{job.source}: its {job.n_edges} edges cannot be prepared in the free memory ({error}), although "
+                f"{show_bytes(needed)} were predicted: use workers with more memory, or count in parts "
+                "(--device-memory, --host-memory)"
             ) from None
 
     def build() -> PreparedGraph:
@@ -325,8 +327,8 @@ def _begin_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: di
         return _load_part(task, engine, loader, seconds)
     except MemoryError as error:
         raise CapacityError(
-            f"part {task.partition} of {loader.partition.path} cannot be prepared in the memory that there is "
-            f"({error}): raise the budget, or make a partition with a smaller one"
+            f"part {task.partition} of {loader.partition.path} cannot be prepared in the free memory "
+            f"({error}): use workers with more memory, or make a partition with a smaller budget"
         ) from None
 
 

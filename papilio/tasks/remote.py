@@ -19,6 +19,7 @@ from papilio.tasks.directory import JobDirectory
 from papilio.tasks.log import JobLog, read_log
 from papilio.tasks.result import CountResult
 from papilio.tasks.status import ACTIVE_STATES, JobStatus
+from papilio.wording import show_share
 
 POLL_S = 1.0
 """How often a job is looked at."""
@@ -98,7 +99,7 @@ def wait_job(
         if deadline is not None and now >= deadline:
             raise JobUnfinishedError(
                 f"the job of {directory.root} is {status.state} after {timeout_s:g} s "
-                f"({min(status.share, 0.999):.1%} done); it goes on"
+                f"({show_share(status.share)} of the predicted work is done); the job is still running"
             )
         pause = max(POLL_S, (now - looked_at) / POLL_SHARE)
         time.sleep(pause if deadline is None else min(pause, max(deadline - now, 0.0)))

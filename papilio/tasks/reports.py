@@ -34,7 +34,7 @@ class ShardRef:
     """The vectors of one partial, in a file."""
 
     path: str
-    checksum: str  # as :func:`papilio.storage.results.write_partial_shard` returned it
+    digest: str  # as :func:`papilio.storage.results.write_partial_shard` returned it
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,9 @@ class CountResult(frames.Tabular):
     seconds: dict[str, float]
     work: int
     work_unit: str  # what they are, in the plural
-    graph: dict[str, Any]  # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``
+    # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``provenance``; the last holds
+    # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``dropped`` and ``notes``
+    graph: dict[str, Any]
     peak_memory_bytes: int  # largest host memory of a worker process
     decisions: tuple[Decision, ...]
     output: str | None = None  # the file written
@@ -91,6 +93,7 @@ class CountResult(frames.Tabular):
     table: dict[Cell, int] = field(default_factory=dict, repr=False)
     job_directory: str | None = None  # where the ledger of the count is kept
     leases_before: int = 0  # how many of the leases earlier sessions of the job had counted
+    work_before: int = 0  # how much of the work sessions before that of ``seconds`` had done
     reused: bool = False  # whether the job was finished already, so that nothing was counted now
     strategy: str = "replicate"  # ``replicate``, or how the parts were cut that were counted
     replication: float = 1.0  # edges of all parts by the edges of the graph
@@ -196,13 +199,13 @@ class CountResult(frames.Tabular):
         return open_store(self.graph["path"])
 
     @property
-    def work_per_second(self) -> float:
-        """Work units per second of the phase ``run``."""
-        return self.work / self.seconds["run"] if self.seconds["run"] > 0 else 0.0
+    def work_per_second(self) -> float | None:
+        """Work units that this session did, over the seconds of its phase ``run``; None where it did nothing."""
+        return rate_of(self.work - self.work_before, self.seconds["run"])
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the vectors as one JSON object; integers in full."""
-        unit = self.work_unit
+        unit, rate = self.work_unit, self.work_per_second
         return {
             "motif": self.motif.name,
             "parameters": asdict(self.motif),
@@ -220,7 +223,7 @@ class CountResult(frames.Tabular):
             "leases": self.leases,
             "plan_key": self.plan_key,
             "seconds": {phase: round(value, 6) for phase, value in self.seconds.items()},
-            "work": {unit: self.work, f"{unit}_per_second": round(self.work_per_second)},
+            "work": {unit: self.work, **({} if rate is None else {f"{unit}_per_second": round(rate)})},
             "graph": self.graph,
             "peak_memory_bytes": self.peak_memory_bytes,
             "peak_device_bytes": self.peak_device_bytes,
@@ -233,7 +236,12 @@ class CountResult(frames.Tabular):
             "top": [entry.to_json() for entry in self.top],
             "job": None
             if self.job_directory is None
-            else {"path": self.job_directory, "leases_before": self.leases_before, "reused": self.reused},
+            else {
+                "path": self.job_directory,
+                "leases_before": self.leases_before,
+                "work_before": self.work_before,
+                "reused": self.reused,
+            },
             **({} if self.checksum is None else {"checksum": self.checksum}),
             **({"best": [asdict(each) for each in self.best]} if self.best else {}),
         }
@@ -266,6 +274,11 @@ class ListingResult(CountResult):
             "files": self.files,
             "checked": self.checked,
         }
+
+
+def rate_of(work: int, run_s: float) -> float | None:
+    """Return work units per second of one session, over its phase ``run`` of ``run_s`` seconds; None without work."""
+    return work / run_s if work > 0 and run_s > 0 else None
 
 
 def find_top(

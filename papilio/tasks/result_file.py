@@ -58,12 +58,14 @@ class _GraphRow:
     n_v: int
     n_edges: int
     signed: bool
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _JobRow:
     path: str | None = None
     leases_before: int = 0
+    work_before: int = 0
     reused: bool = False
 
 
@@ -122,7 +124,7 @@ class JobAnswer:
 
     result: _WrittenResult  # the answer, as it was written
     ledger: LedgerEnd  # the state of the ledger that it was made from
-    vectors_checksum: str | None  # of ``vectors.parquet``; None for an answer without vectors
+    vectors_digest: str | None  # of ``vectors.parquet``; None for an answer without vectors
 
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
         """Return the result, with the vectors that the file leaves out; ``name`` is the file, for messages.
@@ -145,6 +147,7 @@ class JobAnswer:
             "table": data.table or {},
             "job_directory": job.path,
             "leases_before": job.leases_before,
+            "work_before": job.work_before,
             "reused": job.reused,
         }
         same = {each.name for each in fields(kind)} & {each.name for each in fields(data)} - found.keys()

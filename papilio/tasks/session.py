@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import wraps
-from json import dumps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -23,10 +22,17 @@ from papilio.interrupts import Stopped, set_advice
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.location import local_path, os_errors_named
-from papilio.storage.records import write_record
+from papilio.storage.records import seal_json, write_record
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.control import JobControl
-from papilio.tasks.directory import FORMAT, FORMAT_VERSION, JobDirectory, advise_resume, resume_command
+from papilio.tasks.directory import (
+    FORMAT,
+    FORMAT_VERSION,
+    JobDirectory,
+    advise_resume,
+    require_plain,
+    resume_command,
+)
 from papilio.tasks.history import JobHistory
 from papilio.tasks.job import JobSpec
 from papilio.tasks.leases.book import LeaseBook
@@ -86,6 +92,7 @@ class JobSession:
         the job. StoreError when the directory cannot be written or is damaged.
         """
         self._create()
+        require_plain(self.root)
         self._ledger.__enter__()
         try:
             self._describe()
@@ -158,7 +165,7 @@ class JobSession:
             "plan_key": None,
             "settings": self._settings,
         }
-        write_durably(self.root / "job.json", dumps(described, indent=2) + "\n")
+        write_durably(self.root / "job.json", seal_json(described, indent=2))
 
     def _sweep(self) -> None:
         """Remove what no record names: shards of leases in flight, what has a temporary name, unfinished cuts."""
@@ -199,9 +206,9 @@ class JobSession:
         if directory.plan_key is None and self._history.sessions:
             raise TilingError(f"{self.root}: job.json names no plan, and its ledger has sessions: {ADVICE}")
         if directory.plan_key is None:
-            write_durably(self.root / "plan.json", dumps(plan.to_json()) + "\n")
+            write_durably(self.root / "plan.json", seal_json(plan.to_json()))
             described = {**directory.described, "plan_key": plan.key}
-            write_durably(self.root / "job.json", dumps(described, indent=2) + "\n")
+            write_durably(self.root / "job.json", seal_json(described, indent=2))
         elif directory.plan_key != plan.key:
             raise TilingError(
                 f"job directory {self.root} holds the plan {directory.plan_key}; this run made the plan "
@@ -248,7 +255,7 @@ class JobSession:
             path, n_bytes = self._sync_shard(result.shard.path)
             fields["shard"] = {
                 "path": path,
-                "checksum": result.shard.checksum,
+                "digest": result.shard.digest,
                 "n_bytes": n_bytes,
             }
         fields["listed"] = [self._register(each) for each in result.listed]
@@ -283,10 +290,10 @@ class JobSession:
         assert self._book is not None, "begin_leases comes first"
         if not (isinstance(result, ListingResult) and result.limit_reached):
             self._book.require_complete()
-        checksum = None
+        digest = None
         if vectors:
             path = self.root / "vectors.parquet"
-            checksum = write_partial_shard(path, vectors)
+            digest = write_partial_shard(path, vectors)
             sync_path(path)
         self._end("finished")
         self._history = JobDirectory(self.root).history()
@@ -294,9 +301,9 @@ class JobSession:
         answer = {
             "result": result.to_json(),
             "ledger": {"n_records": self._ledger.n_records, "tip": self._ledger.tip},
-            "vectors_checksum": checksum,
+            "vectors_digest": digest,
         }
-        write_durably(self.root / "result.json", dumps(answer, indent=2) + "\n")
+        write_durably(self.root / "result.json", seal_json(answer, indent=2))
 
     @_explained
     def _end(self, outcome: str) -> None:

@@ -57,10 +57,10 @@ class JobStatus:
 
     @property
     def share(self) -> float:
-        """Share of the predicted work that is done, 0 to 1."""
+        """Share of the predicted work that is done: below 1 until the job is finished."""
         if self.state == "finished":
             return 1.0
-        return self.work_done / self.work if self.work else 0.0
+        return min(self.work_done / self.work, 0.999) if self.work else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields and ``share`` as a JSON object."""

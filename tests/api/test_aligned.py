@@ -24,6 +24,9 @@ from papilio.storage.store import write_store
 from tests.conftest import share_of_examples
 from tests.tools.oracle import count_butterflies
 
+# Random tables look like anything.
+pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")
+
 laws = settings(max_examples=share_of_examples(40), deadline=None, derandomize=True, database=None)
 
 LABELS: dict[str, Callable[[int], Any]] = {

@@ -95,7 +95,7 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
         ),
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "-q", 3, "--host-memory", "300MiB", *HERE),
-            5, "balanced biclique (3, 3) is counted on the whole graph only: raise the budget",
+            5, "balanced biclique (3, 3) is counted on the whole graph only; raise --host-memory to at least",
         ),
     ],
 )  # fmt: skip

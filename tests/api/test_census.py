@@ -159,7 +159,7 @@ def test_census_in_python_is_resumed_and_verified(votes: Path, tmp_path: Path) -
         ),
         (
             ("count", "balanced-butterfly", "STORE", "--host-memory", "300MiB", *HERE),
-            5, "balanced butterfly is counted on the whole graph only: raise the budget",
+            5, "balanced butterfly is counted on the whole graph only; raise --host-memory to at least",
         ),
     ],
 )  # fmt: skip

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from math import comb
@@ -18,6 +20,8 @@ import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.questions import Listing
+from papilio.storage.digests import digest_file
+from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.fold import PartialFold
@@ -27,6 +31,7 @@ from papilio.tasks.listing import ListingFold, make_fold
 from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.listings import rows_of, write_many, write_women
+from tests.tools.tampering import reseal
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +196,7 @@ def test_rows_that_were_changed_are_found(many: Path, tmp_path: Path) -> None:
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
     shard.write_bytes(content)
-    with pytest.raises(StoreError, match=f"{shard.name} has checksum"):
+    with pytest.raises(StoreError, match=f"{shard.name} has digest"):
         papilio.verify_job(job)
 
 
@@ -345,7 +350,7 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     ):
         with pytest.raises(ExecutionError, match=message):
             fold.add(LeaseResult(0, 0, 1, total, 1, "w0", "cpu", {}, 0, listed=listed, capped=capped))
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(StoreError, match="is missing"):
         fold.add(LeaseResult(0, 0, 1, 3, 1, "w0", "cpu", {}, 0, listed=lost))
     fold.add(LeaseResult(0, 0, 1, 0, 1, "w0", "cpu", {}, 0))
     assert not fold.is_full
@@ -363,3 +368,104 @@ def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:
     rows = rows_of(result.output)
     assert len(set(rows)) == 1000
     assert all(len(set(us)) == len(set(vs)) == 20 for us, vs in rows)
+
+
+@pytest.fixture
+def finished(women: Path, tmp_path: Path) -> Path:
+    """A finished job whose listing is at ``out`` beside it."""
+    papilio.enumerate_motifs(
+        women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=tmp_path / "job"
+    )
+    return tmp_path / "job"
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()  # the file may be linked elsewhere
+    path.write_bytes(content)
+
+
+def test_a_finished_job_publishes_no_damaged_shard(finished: Path, tmp_path: Path) -> None:
+    rows, shard = rows_of(tmp_path / "out"), max((finished / "shards" / "1").iterdir())
+    damage(shard)
+    assert papilio.resume_job(finished).output == str(tmp_path / "out"), "the listing itself is whole"
+    shutil.rmtree(tmp_path / "out")
+    with pytest.raises(StoreError, match=f"{shard.name} has digest .* run the lease again"):
+        papilio.resume_job(finished)
+    assert not (tmp_path / "out").exists()
+    damage(shard)  # back again
+    papilio.resume_job(finished)
+    assert rows_of(tmp_path / "out") == rows
+
+
+def test_a_damaged_listing_is_written_again_from_the_shards(finished: Path, tmp_path: Path) -> None:
+    rows = rows_of(tmp_path / "out")
+    damage(max((tmp_path / "out").glob("*.parquet")))
+    papilio.resume_job(finished)
+    assert rows_of(tmp_path / "out") == rows
+    max((tmp_path / "out").glob("*.parquet")).unlink()
+    papilio.resume_job(finished)
+    assert rows_of(tmp_path / "out") == rows
+
+
+def rewrite_ledger(job: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Write a ledger of other records, and an answer that names it, as whoever gives a job to others could."""
+    records = read_ledger(job / "ledger.jsonl").records
+    (job / "ledger.jsonl").unlink()
+    with Ledger(job / "ledger.jsonl") as ledger:
+        for record in records:
+            change(record)
+            ledger.append(record)
+        reseal(job / "result.json", ledger={"n_records": ledger.n_records, "tip": ledger.tip})
+
+
+@pytest.mark.parametrize("where", ["{0}", "shards/../../{1}", "../{1}", "shards/1/../../../{1}", "{1}"])
+def test_a_ledger_leads_to_no_file_outside_its_job(finished: Path, tmp_path: Path, where: str) -> None:
+    secret = tmp_path / "secret.parquet"
+    secret.write_bytes(max((finished / "shards" / "1").iterdir()).read_bytes())
+    secret.chmod(0o600)
+    shutil.rmtree(tmp_path / "out")
+
+    def mislead(record: dict[str, Any]) -> None:
+        for each in record.get("listed", ()):
+            each |= {"path": where.format(secret, secret.name), "digest": digest_file(secret)}
+
+    rewrite_ledger(finished, mislead)
+    with pytest.raises(StoreError, match=r"the shard .* is no file of shards/N"):
+        papilio.resume_job(finished)
+    assert (secret.stat().st_nlink, secret.stat().st_mode & 0o777) == (1, 0o600)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "link", ["shards", "shards/1", "shards/1/file", "control", "vectors.parquet", "ledger.jsonl.lock"]
+)
+def test_links_in_a_job_directory_are_not_followed(finished: Path, tmp_path: Path, link: str) -> None:
+    """An unfinished job writes, sweeps and publishes: nothing of it may happen elsewhere."""
+    precious = tmp_path / "precious"
+    place = finished / link
+    if link == "shards/1/file":
+        place = max((finished / "shards" / "1").iterdir())
+    is_file = place.is_file() or place.suffix != ""
+    if place.exists():
+        place.rename(precious)
+    elif is_file:
+        precious.write_bytes(b"precious")
+    else:
+        precious.mkdir()
+    (tmp_path / "kept").mkdir()
+    if precious.is_dir():
+        (precious / "thesis").write_text("precious")
+    before = {each: each.read_bytes() for each in precious.rglob("*") if each.is_file()}
+    content = precious.read_bytes() if precious.is_file() else b""
+    place.symlink_to(precious)
+    shutil.rmtree(tmp_path / "out")
+    for unfinished in (False, True):
+        if unfinished:
+            (finished / "result.json").unlink()
+        with pytest.raises(StoreError, match="is a symbolic link, which no job makes"):
+            papilio.resume_job(finished)
+        assert {each: each.read_bytes() for each in precious.rglob("*") if each.is_file()} == before
+        assert not precious.is_file() or precious.read_bytes() == content
+        assert not (tmp_path / "out").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from papilio.graph import BipartiteGraph
 from papilio.storage import edges
 from papilio.storage.generate import Rmat, generate
 from papilio.storage.store import write_store
+from papilio.tasks.budget import Budget
 from papilio.tasks.forecast import PROCESS_BYTES
+from tests.tools.budgets import named_budget
 from tests.tools.commands import Run
 
 ROOM = 7_000_000
@@ -33,6 +36,14 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edges, "ROW_GROUP_EDGES", 1 << 14)
         generate(Rmat(14, 13, 600_000), path, seed=5)
+    return path
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A graph of which cutting takes more than a MiB."""
+    path = tmp_path_factory.mktemp("even") / "graph"
+    generate(Rmat(14, 14, 60_000, a=0.25, b=0.25, c=0.25), path, seed=3)
     return path
 
 
@@ -185,11 +196,51 @@ def test_parts_are_kept_where_they_are_asked_for(
         papilio.count(graph, papilio.Butterfly(), per="edge", engine="cpu", parts=parts)
 
 
+@pytest.mark.parametrize(
+    ("motif", "per"),
+    [("butterfly", "total"), ("butterfly", "edge"), (papilio.Biclique(2, 2), "vertex")],
+    ids=str,
+)
+@pytest.mark.parametrize("host", [300 << 20, 351 << 20], ids=["nothing is left", "little is left"])
+def test_a_count_runs_with_the_least_budget_that_a_refusal_names(
+    even: Path, motif: Any, per: Any, host: int
+) -> None:
+    def count(budget: Budget) -> int:
+        return papilio.count(even, motif, per=per, engine="cpu", host_memory=budget.host_bytes).count
+
+    whole = papilio.count(even, motif, engine="cpu").count
+    least = named_budget(lambda: count(Budget(None, host)), Budget(None, host))
+    assert least.host_bytes is not None
+    assert count(least) == whole
+    assert named_budget(lambda: count(Budget(None, least.host_bytes - (1 << 20))), least) == least
+
+
+@pytest.mark.parametrize("motif", ["butterfly", papilio.Biclique(2, 2), "maximal-biclique"], ids=str)
+@pytest.mark.parametrize(
+    "given", [Budget(500 << 20), Budget(500 << 20, 300 << 20), Budget(8 << 30, 900 << 20)], ids=str
+)
+def test_parts_are_cut_with_the_least_budgets_that_a_refusal_names(
+    even: Path, motif: Any, given: Budget, tmp_path: Path
+) -> None:
+    def cut(budget: Budget, name: str = "refused") -> int:
+        memory: dict[str, Any] = {"device_memory": budget.device_bytes, "host_memory": budget.host_bytes}
+        return len(papilio.partition(even, tmp_path / name, motif, **memory).manifest.parts)
+
+    least = named_budget(lambda: cut(given), given)
+    assert cut(least, "parts") > 0
+    for kind in ("device_bytes", "host_bytes"):
+        value = getattr(least, kind)
+        if value != getattr(given, kind):
+            less = replace(least, **{kind: value - (1 << 20)})
+            assert named_budget(lambda: cut(less), less) == least  # noqa: B023
+    assert [path.name for path in tmp_path.iterdir()] == ["parts"]
+
+
 def test_refusals(graph: Path, budget: int, tmp_path: Path) -> None:
     butterfly, parts = papilio.Butterfly(), tmp_path / "parts"
     with pytest.raises(InputError, match="give device_memory, host_memory or both"):
         papilio.partition(graph, parts, butterfly)
-    with pytest.raises(CapacityError, match="raise the budget of host memory"):
+    with pytest.raises(CapacityError, match="raise --host-memory to at least"):
         papilio.partition(graph, parts, butterfly, host_memory=PROCESS_BYTES["cpu"])
     assert not list(tmp_path.iterdir())
     papilio.partition(graph, parts, butterfly, host_memory=budget)

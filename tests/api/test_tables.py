@@ -19,6 +19,9 @@ from papilio.errors import InputError
 from papilio.storage.interop import from_any
 from tests.api.test_aligned import Row, column, expected, tables
 
+# Random frames look like anything.
+pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")
+
 laws = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 

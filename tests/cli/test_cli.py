@@ -127,7 +127,7 @@ def test_count_json_is_one_object_of_the_documented_form(women: Path, run: Run) 
     phases = {"start", "plan", "read", "prepare", "run", "fold", "write", "total"}
     assert data["seconds"].keys() == phases
     assert data["work"].keys() == {"wedges", "wedges_per_second"}
-    assert data["graph"].keys() == {"path", "hash", "kind", "n_u", "n_v", "n_edges", "signed"}
+    assert data["graph"].keys() == {"path", "hash", "kind", "n_u", "n_v", "n_edges", "signed", "provenance"}
     assert {decision["number"] for decision in data["decisions"]} == {1, 2, 3, 4}
     documented = (ROOT / "docs" / "cli.md").read_text()
     assert all(f"`{name}`" in documented for name in (*SCHEMA, *phases))

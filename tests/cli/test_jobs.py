@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -22,8 +23,10 @@ import papilio
 from papilio.storage.ledger import read_ledger
 from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.leases import lengths
+from papilio.wording import show_share
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
+from tests.tools.tampering import reseal
 
 SIDE = 1000
 BUTTERFLIES = comb(SIDE, 2) ** 2
@@ -132,7 +135,15 @@ def test_a_killed_client_resumes_to_the_exact_count(
     leases = lease_records(job)
     assert result["count"] == BUTTERFLIES
     assert leases[: len(kept)] == kept, "what was finished before the kill was counted again"
-    assert result["job"] == {"path": str(job), "leases_before": len(kept), "reused": False}
+    work_before = sum(lease["work"] for lease in kept)
+    assert result["job"] == {
+        "path": str(job),
+        "leases_before": len(kept),
+        "work_before": work_before,
+        "reused": False,
+    }
+    rate = (result["work"]["wedges"] - work_before) / result["seconds"]["run"]
+    assert result["work"]["wedges_per_second"] == pytest.approx(rate, rel=1e-3)
     assert sum(worker["leases"] for worker in result["worker_details"]) == len(leases) - len(kept)
     assert sum(int(lease["total"]) for lease in leases) == BUTTERFLIES
     assert sum(lease["stop"] - lease["start"] for lease in leases) == result["items"]
@@ -143,6 +154,38 @@ def test_a_killed_client_resumes_to_the_exact_count(
     checked = call_json("verify", job, "--sample", 2, "--engine", "cpu")
     assert (checked["count"], checked["recount"]["leases"]) == (BUTTERFLIES, 2)
     assert checked["shards"] == (0 if per == "total" else len(leases))
+
+
+def test_one_rate_and_one_share_everywhere(store: Path, tmp_path: Path) -> None:
+    """The rate is work units over the seconds of the phase run; a finished job that is asked again has none."""
+    job = tmp_path / "job"
+    asked = ("count", "butterfly", store, "--cluster", "inline", "--engine", "cpu", "--job", job)
+    said = call(*asked)[1]
+    result = papilio.open_job(job).result()
+    assert result.work_per_second == pytest.approx(result.work / result.seconds["run"])
+    rate = f"{result.work_per_second:,.0f}"
+    told = re.search(rf"^{result.work:,} wedges: ([\d,]+) per second of the phase run$", said, re.MULTILINE)
+    assert told is not None
+    assert int(told[1].replace(",", "")) == pytest.approx(result.work_per_second, rel=1e-4)
+    again = call(*asked)[1]
+    assert f"{result.work:,} wedges\n" in again
+    assert "per second" not in again
+    assert call_json(*asked)["work"] == {"wedges": result.work}
+    call("report", job, "--no-figures")
+    page = (job / "report" / "report.html").read_text("utf-8").replace("<wbr />", "")
+    assert rate in page
+    assert "wedges per second of the phase run" in page
+    lines = call("status", job)[0].splitlines()
+    assert next(line for line in lines if line.startswith("progress")).split(";")[0] == (
+        "progress    100.0% of the predicted work"
+    )
+    assert sum(line.count("%") for line in lines) == 1
+
+
+def test_only_a_whole_is_a_hundred_percent() -> None:
+    shares = (0, 0.0004, 0.29, 0.5, 0.57, 0.9989, 0.99999, 1.0)
+    shown = ["0.0%", "0.0%", "29.0%", "50.0%", "57.0%", "99.8%", "99.9%", "100.0%"]
+    assert [show_share(each) for each in shares] == shown
 
 
 def test_a_running_job_shows_its_progress_and_refuses_a_second_client(store: Path, tmp_path: Path) -> None:
@@ -257,6 +300,8 @@ def test_a_tampered_answer_is_found(finished: Path, tmp_path: Path) -> None:
     answer = json.loads((job / "result.json").read_text())
     answer["result"]["count"] += 1
     (job / "result.json").write_text(json.dumps(answer))
+    assert "result.json has digest" in call("verify", job, code=3)[1]
+    reseal(job / "result.json", **answer)
     assert (
         f"the leases sum to count {BUTTERFLIES}; the answer says {BUTTERFLIES + 1}"
         in call("verify", job, code=1)[1]
@@ -267,9 +312,7 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     job = copy_of(finished, tmp_path)
     reference = lease_records(job)[0]["shard"]
     shard = job / reference["path"]
-    vectors = {
-        name: vector.copy() for name, vector in read_partial_shard(shard, reference["checksum"]).items()
-    }
+    vectors = {name: vector.copy() for name, vector in read_partial_shard(shard, reference["digest"]).items()}
     vectors["u"][3] += np.uint64(1)
     write_partial_shard(shard, vectors)
     assert str(shard) in call("verify", job, code=3)[1]
@@ -279,7 +322,7 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     os.truncate(shard, shard.stat().st_size - 1)
     assert f"{shard} has {reference['n_bytes'] - 1} bytes; the ledger says" in call("verify", job, code=3)[1]
     shard.unlink()
-    assert f"{shard} does not exist" in call("verify", job, code=3)[1]
+    assert f"{shard} is missing" in call("verify", job, code=3)[1]
 
 
 def test_a_wrong_engine_is_found_by_the_sample(finished: Path, tmp_path: Path) -> None:
@@ -295,11 +338,11 @@ def test_a_wrong_engine_is_found_by_the_sample(finished: Path, tmp_path: Path) -
         tip = ledger.tip
     answer = json.loads((job / "result.json").read_text())
     answer["ledger"]["tip"] = tip
-    (job / "result.json").write_text(json.dumps(answer))
+    reseal(job / "result.json", **answer)
     assert call("verify", job)[0] == f"{BUTTERFLIES}\n"
     error = call("verify", job, "--sample", len(lines), "--engine", "cpu", code=1)[1]
     assert "the ledger holds total" in error
-    assert read_partial_shard(job / first["shard"]["path"], first["shard"]["checksum"]).keys() == {"u", "v"}
+    assert read_partial_shard(job / first["shard"]["path"], first["shard"]["digest"]).keys() == {"u", "v"}
 
 
 def test_damaged_and_unplanned_directories_are_listed(tmp_path: Path) -> None:

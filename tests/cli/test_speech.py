@@ -82,13 +82,13 @@ def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: py
     for _ in range(4):
         bar._update(advance=500_000)
     text = shown()
-    assert "50% (2M of 4M wedges) in 0:00:" in text
+    assert "50.0% (2M of 4M wedges) in 0:00:" in text
     assert text.endswith(" left")
     bar(PhaseStarted("write"))
     assert "%" not in shown(), "how much there is to write is not known"
     bar.advance_phase("reading", 12_300_000, 45_600_000, "bytes")
     assert "reading" in shown()
-    assert "27% (12.3 MB of 45.6 MB)" in shown()
+    assert "26.9% (12.3 MB of 45.6 MB)" in shown()
     bar.advance_phase("reading", 12_300_000, 0, "bytes")
 
 

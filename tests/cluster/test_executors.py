@@ -7,6 +7,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import FORGET_S, ExistingExecutor
 from papilio.cluster.inline import InlineExecutor
-from papilio.errors import InputError
+from papilio.cluster.pool import DaskPool
+from papilio.errors import ClusterError, InputError
 from papilio.storage.store import GraphStore
 from papilio.tasks.leases import lengths as lease_policy
 from papilio.tasks.leases.counter import RootCounter
@@ -189,3 +191,17 @@ def test_numbers_of_workers_that_make_no_sense_are_refused(local: Executor, sena
         papilio.count(senate, papilio.Butterfly(), cluster=local, workers=2)
     with pytest.raises(InputError, match="cluster is a int"):
         papilio.open_cluster(7)
+
+
+@pytest.mark.parametrize(("place", "advised"), [("conversions/a.csv-1/graph", True), ("graph", False)])
+def test_workers_that_do_not_see_a_conversion_need_a_shared_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, advised: bool
+) -> None:
+    monkeypatch.setenv("PAPILIO_CACHE", str(tmp_path))
+    pool = ExistingExecutor("tcp://nowhere:8786")
+    pool._client = SimpleNamespace(run=lambda *_, **__: {"tcp://other:1": f"{place} does not exist"})
+    job: Any = SimpleNamespace(source=str(tmp_path / place), graph_hash="0" * 32)
+    worker: Any = SimpleNamespace(name="tcp://other:1", host="other")
+    with pytest.raises(ClusterError, match="worker tcp://other:1 on other cannot use the store") as caught:
+        DaskPool.check_source(pool, job, (worker,))
+    assert ("set PAPILIO_CACHE" in str(caught.value)) == advised

@@ -24,6 +24,7 @@ from papilio.tasks.control import Submission
 from papilio.tasks.graphs import job_of_store
 from papilio.tasks.session import JobSession
 from tests.tools.commands import Run
+from tests.tools.tampering import reseal
 
 OTHER = 65534
 
@@ -123,6 +124,23 @@ def test_resume_connects_to_no_scheduler_that_others_may_have_named(
     assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "341")
     assert run("resume", job).exit_code == 0, "a finished job contacts nobody"
     assert not listener.was_called()
+
+
+@pytest.mark.parametrize(("change", "message"), CHANGES)
+def test_resume_replaces_no_file_that_others_may_have_named(
+    change: object, message: str, job: Path, run: Run
+) -> None:
+    precious = job.with_name("precious.csv")
+    precious.write_text("precious")
+    settings = json.loads((job / "job.json").read_text())["settings"]
+    reseal(job / "job.json", settings={**settings, "cluster": "inline", "output": str(precious)})
+    assert callable(change)
+    change(job)
+    with pytest.raises(InputError, match=r"job.json says to write .*precious.csv, which exists") as caught:
+        papilio.resume_job(job)
+    assert message in str(caught.value)
+    assert run("resume", job).exit_code == 2
+    assert precious.read_text() == "precious"
 
 
 def test_resume_connects_to_the_scheduler_of_a_directory_of_ones_own(job: Path, listener: Listener) -> None:

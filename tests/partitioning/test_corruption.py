@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from copy import copy
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from papilio.errors import StoreError
+from papilio.graph import UnipartiteGraph
 from papilio.partitioning.block_ids import read_vector_ids
 from papilio.partitioning.manifest import FORMAT_VERSION, PartitionManifest
-from papilio.partitioning.store import open_partition
-from tests.partitioning.helpers import write_wedges
+from papilio.partitioning.store import PartitionWriter, open_partition
+from papilio.parts import CliquePart, MaximalPart, RootPart
+from tests.partitioning.helpers import manifest_of, root_part, write_wedges
+from tests.tools.tampering import replace_sealed, reseal
 
 ENTRIES = "blocks/s0/entries.parquet"
 
@@ -28,22 +33,22 @@ def path(tmp_path: Path) -> Path:
 
 
 def change(path: Path, **values: Any) -> None:
-    """Change, or with ``...`` remove, keys of the manifest."""
-    data = json.loads((path / "partition.json").read_text())
-    data.update(values)
-    (path / "partition.json").write_text(json.dumps({k: v for k, v in data.items() if v is not ...}))
+    """Change, or with ``...`` remove, keys of the manifest, with the digest of what it says then."""
+    reseal(path / "partition.json", **values)
 
 
-def replace_file(path: Path, name: str, table: pa.Table) -> None:
-    """Replace a file of the block s0, and record its new size so that only the content is wrong."""
-    pq.write_table(table, path / "blocks/s0" / name)
-    size = (path / "blocks/s0" / name).stat().st_size
+def replace_file(path: Path, name: str, table: pa.Table, block: str = "s0") -> None:
+    """Replace a file of a block, and record its new size and digest so that only the content is wrong."""
+    file = path / "blocks" / block / name
+    digest, size = replace_sealed(file, table), file.stat().st_size
     manifest = PartitionManifest.from_json((path / "partition.json").read_text(), "partition.json")
     blocks = [
-        replace(block, files=[replace(f, n_bytes=size) if f.name == name else f for f in block.files])
-        if block.name == "s0"
-        else block
-        for block in manifest.blocks
+        replace(
+            each, files=[replace(f, n_bytes=size, digest=digest) if f.name == name else f for f in each.files]
+        )
+        if each.name == block
+        else each
+        for each in manifest.blocks
     ]
     (path / "partition.json").write_text(replace(manifest, blocks=tuple(blocks)).to_json())
 
@@ -129,7 +134,7 @@ def test_manifest_changed_after_it_was_written(path: Path) -> None:
 def test_missing_and_truncated_files(path: Path) -> None:
     data = (path / ENTRIES).read_bytes()
     (path / ENTRIES).unlink()
-    with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is corrupt"):
+    with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is incomplete"):
         open_partition(path)
     (path / ENTRIES).write_bytes(data[:-10])
     with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes and the manifest says {len(data)}"):
@@ -139,7 +144,7 @@ def test_missing_and_truncated_files(path: Path) -> None:
 def test_files_that_vanish_later(path: Path) -> None:
     partition = open_partition(path)
     (path / ENTRIES).unlink()
-    with pytest.raises(StoreError, match=r"entries.parquet: cannot be read"):
+    with pytest.raises(StoreError, match=r"entries.parquet is missing"):
         partition.read_block("s0")
 
 
@@ -150,7 +155,7 @@ def test_a_flipped_bit(path: Path) -> None:
     at = bytes(data).index(values)
     data[at + 5] ^= 4
     (path / ENTRIES).write_bytes(data)
-    with pytest.raises(StoreError, match=r"entries.parquet: has checksum \d+; expected \d+"):
+    with pytest.raises(StoreError, match=r"entries.parquet, row group 0 has digest .* it was changed"):
         open_partition(path).read_block("s0")
 
 
@@ -163,14 +168,14 @@ def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
     ids = partition.read_block("s0").ids.tobytes()
     data[bytes(data).index(ids)] ^= 1
     name.write_bytes(data)
-    with pytest.raises(StoreError, match=r"starts.parquet: has checksum \d+; expected \d+"):
+    with pytest.raises(StoreError, match=r"starts.parquet, row group 0 has digest .* it was changed"):
         read_vector_ids(partition, 0, "vertex")
 
 
 def test_not_parquet(path: Path) -> None:
     size = (path / ENTRIES).stat().st_size
     (path / ENTRIES).write_bytes(b"x" * size)
-    with pytest.raises(StoreError, match=r"entries.parquet: cannot be read .*make it again"):
+    with pytest.raises(StoreError, match=r"entries.parquet has digest .*make it again"):
         open_partition(path).read_block("s0")
 
 
@@ -182,3 +187,98 @@ def test_other_columns_and_rows(path: Path) -> None:
     replace_file(path, "entries.parquet", table.rename_columns(["edge"]))
     with pytest.raises(StoreError, match=rf"holds {table.num_rows} rows of edge int32"):
         open_partition(path).read_block("s0")
+
+
+def test_ranges_of_a_file_that_were_exchanged(path: Path) -> None:
+    """Sums of words are the same: 800,125 butterflies became 821,804."""
+    data = (path / ENTRIES).read_bytes()
+    at = data.index(open_partition(path).read_block("s0").middles.tobytes())
+    for size in (4, 8, 16):
+        for first in range(at, at + 40 - 2 * size, 4):
+            second = first + size
+            swapped = data[first:second], data[second : second + size]
+            if swapped[0] != swapped[1]:
+                (path / ENTRIES).write_bytes(data[:first] + swapped[1] + swapped[0] + data[second + size :])
+                with pytest.raises(StoreError, match=r"entries.parquet, row group 0 has digest"):
+                    open_partition(path).read_block("s0")
+
+
+def test_files_of_another_block_and_of_another_partition(path: Path, tmp_path: Path) -> None:
+    write_wedges(tmp_path / "q", 2, change=1)
+    data = (path / ENTRIES).read_bytes()
+    for other in (tmp_path / "q" / ENTRIES, path / "blocks/s0/starts.parquet"):
+        (path / ENTRIES).write_bytes(other.read_bytes()[: len(data)].ljust(len(data), b"\0"))
+        with pytest.raises(StoreError, match=r"entries.parquet.* has digest"):
+            open_partition(path).read_block("s0")
+
+
+@pytest.mark.parametrize(
+    ("block", "name", "column", "at", "value", "message"),
+    [
+        ("e0", "entries", "end", 3, 7, "holds 0 to 7; expected 0 to 6"),
+        ("e0", "entries", "end", 3, -1, "holds -1 to 6; expected 0 to 6"),
+        ("e0", "entries", "end", 3, 2**31 - 1, "holds 0 to 2147483647; expected 0 to 6"),
+        ("s0", "starts", "stop", 3, 0, "the column stop does not rise at row 3"),
+        ("s0", "starts", "stop", 0, -5, "the column stop does not rise at row 0"),
+        ("s0", "starts", "stop", 8, 10**12, "rows end at entry 1000000000000 of"),
+        ("e0", "middles", "rank", 3, 1, "the column rank does not rise at row 2"),
+    ],
+)
+def test_places_that_no_kernel_may_follow(
+    path: Path, block: str, name: str, column: str, at: int, value: int, message: str
+) -> None:
+    """Digests find what was changed; a partition that was written so must not read beyond its arrays either."""
+    table = pq.read_table(path / "blocks" / block / f"{name}.parquet")
+    values = table.column(column).to_numpy().copy()
+    values[at] = value
+    place = table.schema.get_field_index(column)
+    field = table.schema.field(column)
+    replace_file(path, f"{name}.parquet", table.set_column(place, field, pa.array(values, field.type)), block)
+    with pytest.raises(StoreError, match=message):
+        open_partition(path).read_block(block)
+
+
+@pytest.mark.parametrize("kind", [RootPart, MaximalPart, CliquePart])
+def test_places_of_parts_of_roots(kind: type[Any], tmp_path: Path) -> None:
+    roots = root_part()
+    part: Any = roots
+    if kind is MaximalPart:
+        part = MaximalPart(*(getattr(roots, f.name) for f in fields(roots)), excluded=np.array([1], np.int32))
+    if kind is CliquePart:
+        graph = UnipartiteGraph.from_edges([0, 0, 1], [1, 2, 2])
+        none = np.empty(0, np.int64)
+        part = CliquePart(graph, roots.ids_u, none, roots.roots, roots.work)
+    wrong: list[Any] = [
+        replace(part, roots=np.array([1, 3], np.int32)),
+        replace(part, roots=np.array([-1, 0], np.int32)),
+        replace(part, graph=with_ends(part.graph, u=9)),
+        replace(part, graph=with_ends(part.graph, v=-1)),
+    ]
+    if kind is MaximalPart:
+        wrong.append(replace(part, excluded=np.array([4], np.int32)))
+    for number, each in enumerate([part, *wrong]):
+        with PartitionWriter(tmp_path / str(number)) as writer:
+            writer.write_block("r0", each)
+            writer.finish(manifest_of())
+        partition = open_partition(tmp_path / str(number))
+        if number == 0:
+            assert type(partition.read_block("r0")) is kind
+            continue
+        with pytest.raises(StoreError, match="; expected 0 to 2"):
+            partition.read_block("r0")
+
+
+def with_ends(graph: Any, **last: int) -> Any:
+    """Return a graph whose last edge has another end."""
+    changed = copy(graph)
+    for name, value in last.items():
+        ends = getattr(graph, name).copy()
+        ends[-1] = value
+        object.__setattr__(changed, name, ends)
+    return changed
+
+
+def test_a_partition_of_version_1(path: Path) -> None:
+    change(path, format_version=1)
+    with pytest.raises(StoreError, match=r"format_version 1, without digests .* make it again"):
+        open_partition(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from papilio.partitioning import disk_rows, row_sort
 from papilio.partitioning.disk_rows import VERTEX_BYTES, DiskRows, core_masks, degrees, write_disk_rows
 from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, SortPlan, plan_sort
 from papilio.storage import edges
-from papilio.storage.store import GraphStore, write_store
+from papilio.storage.store import GraphStore, open_store, write_store
+from tests.tools.tampering import reseal
 
 BATCH = 256
 """Edges of a row group in these tests."""
@@ -302,7 +304,7 @@ def test_a_store_out_of_order(tmp_path: Path, scratch: Path) -> None:
     u[300:302], v[300:302] = u[[301, 300]], v[[301, 300]]
     store = rewrite(store_of(tmp_path, graph), u, v)
     with pytest.raises(
-        StoreError, match=r"part-00000.parquet, row group 1: edge .* comes after .*write it again"
+        StoreError, match=r"part-00000.parquet, row group 1: edge .* comes after .*convert the graph again"
     ):
         write_disk_rows(store, scratch, 10**9, 2)
     u, v = graph.u.copy(), graph.v.copy()
@@ -323,4 +325,5 @@ def rewrite(store: GraphStore, u: NDArray[np.int32], v: NDArray[np.int32]) -> Gr
     writer = edges.EdgeFilesWriter(root, signed=False)
     writer.append([u, v])
     writer.close()
-    return GraphStore(store.path, store.manifest)
+    reseal(root / "graph.json", edge_files=[asdict(entry) for entry in writer.files])
+    return open_store(store.path)

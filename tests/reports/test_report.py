@@ -18,6 +18,7 @@ from papilio.storage.store import GraphStore
 from papilio.storage.tables import read_rows
 from tests.reports.conftest import SENATE, call, parse_page, text_of
 from tests.test_imports import run_blocked
+from tests.tools.tampering import reseal
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 
@@ -149,7 +150,7 @@ def test_a_job_that_has_no_plan_yet(votes: GraphStore, tmp_path: Path, odd_job: 
     copy = tmp_path / "job"
     copy.mkdir()
     described = {**json.loads((odd_job / "job.json").read_text()), "plan_key": None}
-    (copy / "job.json").write_text(json.dumps(described))
+    reseal(copy / "job.json", **described)
     (copy / "ledger.jsonl").write_bytes(b"")
     text = text_of(assert_self_contained(write_report(copy)))
     assert "No session has handed out leases yet." in text
@@ -203,7 +204,7 @@ from papilio.cli import main
 main(["scale", "count", "butterfly", {votes.path!r}, "--cluster", "inline", "--workers", "1", "--output",
       {str(tmp_path / "x")!r}])
 """
-    with pytest.raises(AssertionError, match=r"need matplotlib, .* install papilio\[report\]"):
+    with pytest.raises(AssertionError, match=r"need matplotlib: pip install .papilio\[report\]"):
         run_blocked(code, "matplotlib")
     assert not (tmp_path / "x").exists()
     code = code.replace('"--output"', '"--no-figures", "--repeat", "1", "--output"')

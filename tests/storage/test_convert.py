@@ -14,7 +14,7 @@ import pytest
 
 from papilio.errors import CapacityError, DuplicateEdgeError, MalformedLineError, StoreError
 from papilio.storage import convert as converting
-from papilio.storage import lineparser, ordering, textlines
+from papilio.storage import ordering, textlines
 from papilio.storage.convert import convert
 from papilio.storage.store import StoreWriter, open_store
 from tests.storage.convert_helpers import labelled_edges, write_input
@@ -203,7 +203,7 @@ MALFORMED: dict[str, tuple[str, dict[str, Any], int, str]] = {
     "after a header": ("u,v\n0,1\n0,\n", {}, 3, "'' is not a 64-bit integer"),
     "crlf": ("0\t1\r\n1\t\r\n", {}, 2, "'' is not a 64-bit integer"),
     "empty label": ("a,b\nx,\n", {"header": False}, 2, "a label is empty"),
-    "quotes": ('a,b\n"x,y\n', {"header": False, "labels": "text"}, 2, "unexpected end of data"),
+    "quotes": ('a,b\n"x,y\n', {"header": False, "labels": "text"}, 2, "its quotes are not those of CSV"),
     "sign word": ("0 1 1\n1 1 up\n", {"sign_column": 3}, 2, "column 3 is 'up', not a number; name the words"),
     "sign not finite": ("0 1 1\n1 1 nan\n", {"sign_column": 3}, 2, "column 3 is 'nan', not a number"),
     "unknown sign": ("0 1 a\n1 1 c\n", {"sign_values": "a:b"}, 2, "the sign values are 'a', 'b'"),
@@ -267,14 +267,8 @@ def test_long_lines_are_shortened_or_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(textlines, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(textlines, "_HEAD_BYTES", 1000)
     monkeypatch.setattr(textlines, "_MAX_LINE_BYTES", 3000)
-    with pytest.raises(MalformedLineError, match="a line is longer than 3000 bytes"):
+    with pytest.raises(MalformedLineError, match="line 301: it is longer than 3000 bytes"):
         convert(write_input(tmp_path, "0 1\n" * 300 + "x" * 9000 + "\n"), tmp_path / "g")
-
-
-def test_line_that_only_the_parser_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lineparser, "_label_problem", lambda text, kind, size: None)
-    with pytest.raises(MalformedLineError, match=r"line 1: '0 1': one of the 2 lines from here on"):
-        convert(write_input(tmp_path, "0 1\n0 x\n"), tmp_path / "g")
 
 
 # Failures and the surroundings

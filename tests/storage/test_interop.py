@@ -253,7 +253,11 @@ UNSIGNED = nx.Graph([("a", "b")])
         (lambda: from_numpy(np.array([[0.5, 1]])), GraphError, "u holds fractions"),
         (lambda: from_numpy(np.array([[0, 2**31]])), CapacityError, "at most 2147483647"),
         (lambda: from_numpy(np.array([[0, 0, 0]])), GraphError, "0, neither positive nor negative"),
-        (lambda: from_numpy(np.array([[0, 0, np.nan]])), GraphError, "edge 0 is missing"),
+        (
+            lambda: from_numpy(np.array([[0, 0, np.nan]])),
+            GraphError,
+            "column 'sign' has a missing value in row 0",
+        ),
         (lambda: from_numpy(np.array([["a", "b", "c"]])), GraphError, "not numbers"),
         (lambda: from_numpy(np.array([["a", "b"]]), relabel=False), GraphError, "use relabel=True"),
         (lambda: from_numpy(np.array([["a", "b"]]), n_u=4), InputError, "n_u and n_v are for ids"),

@@ -149,14 +149,14 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_shards_are_checked(tmp_path: Path) -> None:
     shard = write_rows(tmp_path / "x", 3)
     with pytest.raises(StoreError, match="has 3 rows; expected 4"):
-        check_listing_shard(ListingShard(shard.path, shard.checksum, 4))
+        check_listing_shard(ListingShard(shard.path, shard.digest, 4))
     content = bytearray(Path(shard.path).read_bytes())
     content[10] ^= 1
     Path(shard.path).write_bytes(content)
-    with pytest.raises(StoreError, match="has checksum"):
+    with pytest.raises(StoreError, match="has digest"):
         check_listing_shard(shard)
     Path(shard.path).unlink()
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(StoreError, match="is missing"):
         check_listing_shard(shard)
 
 
@@ -179,7 +179,7 @@ def test_a_listing_has_the_first_rows_of_its_shards(
     assert written["rows"] == sum(files)
     assert read_listing(out) == written
     for file in written["files"]:
-        check_listing_shard(ListingShard(str(out / file["name"]), file["checksum"], file["rows"]))
+        check_listing_shard(ListingShard(str(out / file["name"]), file["digest"], file["rows"]))
         assert (out / file["name"]).stat().st_size == file["bytes"]
     assert pq.read_table(out).to_pylist() == every[: sum(files)]
     if keep:

@@ -1,4 +1,4 @@
-"""Result files and partial shards: columns, metadata, checksums, nothing partial left."""
+"""Result files and partial shards: columns, metadata, digests, nothing partial left."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_partial_shard_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "u": np.arange(11, dtype=np.uint64),
         "w": np.empty(0, np.uint64),
     }
-    checksum = write_partial_shard(tmp_path / "s.parquet", vectors)
-    back = read_partial_shard(tmp_path / "s.parquet", checksum)
+    digest = write_partial_shard(tmp_path / "s.parquet", vectors)
+    back = read_partial_shard(tmp_path / "s.parquet", digest)
     assert back.keys() == vectors.keys()
     for name, vector in vectors.items():
         assert back[name].dtype == np.uint64
@@ -136,31 +136,31 @@ def test_partial_shard_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_partial_shard_without_vectors(tmp_path: Path) -> None:
-    checksum = write_partial_shard(tmp_path / "s.parquet", {})
-    assert read_partial_shard(tmp_path / "s.parquet", checksum) == {}
+    digest = write_partial_shard(tmp_path / "s.parquet", {})
+    assert read_partial_shard(tmp_path / "s.parquet", digest) == {}
 
 
-def test_checksum_tells_names_sizes_and_values_apart(tmp_path: Path) -> None:
+def test_digest_tells_names_sizes_and_values_apart(tmp_path: Path) -> None:
     one, two = np.array([1, 2], np.uint64), np.array([1, 3], np.uint64)
     shards = [{"u": one}, {"v": one}, {"u": two}, {"u": one[:1], "v": one[1:]}, {"u": one, "v": one[:0]}]
-    checksums = {write_partial_shard(tmp_path / "s.parquet", shard) for shard in shards}
-    assert len(checksums) == len(shards)
+    digests = {write_partial_shard(tmp_path / "s.parquet", shard) for shard in shards}
+    assert len(digests) == len(shards)
 
 
 def test_partial_shard_that_is_not_the_one_written(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
-    checksum = write_partial_shard(path, {"u": np.arange(9, dtype=np.uint64)})
+    digest = write_partial_shard(path, {"u": np.arange(9, dtype=np.uint64)})
     write_partial_shard(path, {"u": np.arange(1, 10, dtype=np.uint64)})
-    with pytest.raises(StoreError, match=f"expected {checksum}: run the lease again"):
-        read_partial_shard(path, checksum)
+    with pytest.raises(StoreError, match=f"expected {digest}: it was changed, run the lease again"):
+        read_partial_shard(path, digest)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(StoreError, match="not a readable shard"):
-        read_partial_shard(path, checksum)
+    with pytest.raises(StoreError, match=r"s.parquet has digest"):
+        read_partial_shard(path, digest)
     path.unlink()
-    with pytest.raises(StoreError, match="does not exist"):
-        read_partial_shard(path, checksum)
+    with pytest.raises(StoreError, match="is missing"):
+        read_partial_shard(path, digest)
     write_edge_counts(
         path, write_store(tmp_path / "g", GRAPH, provenance={}), np.ones(4, np.uint64), motif=Butterfly()
     )
-    with pytest.raises(StoreError, match="not a readable shard"):
-        read_partial_shard(path, checksum)
+    with pytest.raises(StoreError, match=r"s.parquet has digest"):
+        read_partial_shard(path, digest)

@@ -214,7 +214,7 @@ def test_labels_of_integers_and_strings(tmp_path: Path) -> None:
     words = np.array([f"vertex {i} \N{GREEK SMALL LETTER PI}" for i in range(300)])
     write_store(tmp_path / "g", graph, provenance={}, labels_u=np.arange(500) * 7 - 3, labels_v=words)
     store = open_store(tmp_path / "g")
-    assert store.manifest.labels == ("u", "v")
+    assert list(store.manifest.labels) == ["u", "v"]
     labels_u, labels_v = store.labels("u"), store.labels("v")
     assert labels_u is not None
     assert labels_u.dtype == np.int64

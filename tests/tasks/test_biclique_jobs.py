@@ -24,6 +24,7 @@ from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.commands import Run
 from tests.tools.fake_biclique import FakeBicliqueEngine
+from tests.tools.tampering import reseal
 
 K34 = papilio.BipartiteGraph.from_edges([0] * 4 + [1] * 4 + [2] * 4, [0, 1, 2, 3] * 3)
 ALL_OF_K34 = {(p, q): math.comb(3, p) * math.comb(4, q) for p in range(1, 4) for q in range(1, 5)}
@@ -186,7 +187,7 @@ def test_a_changed_cell_is_found(store: Path, tmp_path: Path) -> None:
     answer = json.loads(path.read_text())
     rows = answer["result"]["table"]
     rows[0][2], rows[1][2] = str(int(rows[0][2]) + 1), str(int(rows[1][2]) - 1)
-    path.write_text(json.dumps(answer))
+    reseal(path, **answer)
     with pytest.raises(ExecutionError, match=r"sum to 12 in cell \(1, 1\); the answer says 13"):
         papilio.verify_job(job)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple, replace
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.families import load_engine
-from papilio.motifs import Biclique
+from papilio.motifs import Biclique, Butterfly, MaximalBiclique
 from papilio.parts import PartBytes, PartSizes
 from papilio.questions import Listing
 from papilio.tasks.budget import NO_BUDGET, Budget
 from papilio.tasks.forecast import part_memory, predict_memory
 from papilio.tasks.memory import choose_memory, device_room, host_room, part_limit, require_memory
 from tests.tasks.fakes import make_job, make_worker
+from tests.tools.budgets import named_budget
 from tests.tools.strategies import planted_graph
 
 
@@ -67,7 +69,7 @@ def test_the_whole_graph_is_taken_where_it_fits_the_budget() -> None:
     assert f"needs about {needed / 2**30:.2f} GiB" in parts.reason
     assert choose_memory(job, "gpu", GPUS, Budget(device_bytes=1 << 30)).strategy == "partition"
     assert choose_memory(job, "gpu", GPUS, Budget(device_bytes=8 << 30)).strategy == "replicate"
-    with pytest.raises(CapacityError, match="raise the budget"):
+    with pytest.raises(CapacityError, match=r"raise --host-memory to at least .*, or count part by part"):
         require_memory(replace(job, budget=Budget(host_bytes=1 << 30)), "cpu", WORKERS)
     listing = make_job(**LARGE, motif=Biclique(3, 3), listing=Listing(5))
     with pytest.raises(CapacityError, match="listed on the whole graph only"):
@@ -82,9 +84,48 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
         ("gpu", GPUS, Budget(device_bytes=1 << 30, host_bytes=800 << 20), "host"),
     ):
         with pytest.raises(
-            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.*raise the budget of {kind}"
+            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* and a part of one edge needs"
         ):
             choose_memory(job, engine, workers, budget)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "gpu"])
+@pytest.mark.parametrize("per", ["total", "vertex", "edge"])
+@pytest.mark.parametrize(
+    "motif", [Butterfly(), Biclique(3, 3), MaximalBiclique()], ids=lambda each: each.name
+)
+def test_the_budget_that_an_error_names_is_the_least(motif: Any, per: Any, engine: Any) -> None:
+    job = make_job(**LARGE, motif=motif, per=per if per in motif.granularities else "total")
+    workers = GPUS if engine == "gpu" else (replace(WORKERS[0], memory_bytes=1 << 45),)
+    given = Budget(1 << 20 if engine == "gpu" else None, 1 << 20)
+    named = named_budget(lambda: require_memory(replace(job, budget=given), engine, workers), given)
+    require_memory(replace(job, budget=named), engine, workers)
+    for kind in ("device_bytes", "host_bytes")[engine == "cpu" :]:
+        less = replace(named, **{kind: getattr(named, kind) - (1 << 20)})
+        with pytest.raises(CapacityError):
+            require_memory(replace(job, budget=less), engine, workers)
+
+
+def test_workers_that_are_too_small_are_told_what_they_need() -> None:
+    job = make_job(**LARGE)
+    with pytest.raises(CapacityError, match="use workers with at least") as caught:
+        require_memory(job, "cpu", (make_worker(memory_bytes=1 << 30),))
+    found = re.search(r"at least (\d+)MiB of host memory, 350MiB of it for the process", str(caught.value))
+    assert found is not None
+    least = int(found[1]) << 20
+    require_memory(job, "cpu", (make_worker(memory_bytes=least),))
+    with pytest.raises(CapacityError):
+        require_memory(job, "cpu", (make_worker(memory_bytes=least - (1 << 20)),))
+
+
+def test_a_budget_of_device_memory_is_noted_where_it_bounds_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    job = make_job(budget=Budget(device_bytes=1 << 30))
+    require_memory(job, "cpu", WORKERS)
+    assert "the budget of device memory, 1.00 GiB, bounds nothing" in caplog.text
+    caplog.clear()
+    require_memory(job, "gpu", GPUS)
+    require_memory(make_job(), "cpu", WORKERS)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("per", ["total", "vertex", "edge"])

@@ -22,6 +22,7 @@ from papilio.kernels.engine import Best
 from papilio.questions import MOTIFS
 from papilio.storage.store import GraphStore, write_store
 from tests.tools.little_cliques import ROW, LittleClique, all_cliques, make_rows
+from tests.tools.tampering import reseal
 
 ALL, TRIANGLES = LittleClique(), LittleClique(3)
 
@@ -141,7 +142,7 @@ def test_an_answer_that_the_leases_do_not_give_is_refused(
     answer = json.loads(file.read_text())
     changed = {"checksum": answer["result"]["checksum"] ^ 1, "best": answer["result"]["best"][1:]}
     answer["result"][name] = changed[name]
-    file.write_text(json.dumps(answer))
+    reseal(file, **answer)
     with pytest.raises(ExecutionError, match=r"checksum|largest motifs"):
         papilio.verify_job(tmp_path / "job")
 

@@ -323,7 +323,7 @@ def test_when_memory_runs_out_a_part_is_tried_alone_and_its_leases_are_halved(
         expect(graph, Butterfly(), "total", outcome)
         assert sum(outcome.n_leases_by_worker.values()) >= outcome.plan.n_items / 4
         monkeypatch.setattr(ButterflyCpu, "prepare", Mock(side_effect=MemoryError("none")))
-        with pytest.raises(CapacityError, match=r"part \d+ of .* cannot be prepared in the memory"):
+        with pytest.raises(CapacityError, match=r"part \d+ of .* cannot be prepared in the free memory"):
             count_job(executor, job, "cpu", None, ignore_events)
 
 

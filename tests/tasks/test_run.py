@@ -210,7 +210,7 @@ def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path
     result = run_lease(lease(edge, 0, 20, str(tmp_path)), SEAT)
     assert result.shard is not None
     fold = PartialFold(plan_with(edge, [(0, 20)]))
-    with pytest.raises(StoreError, match="checksum"):
+    with pytest.raises(StoreError, match="digest"):
         fold.add(replace(result, shard=ShardRef(result.shard.path, "0" * 32)))
     fold.add(result)
     assert fold.finish().vectors["edge"].tolist() == [0] * (GRAPH.n_edges - 1) + [80]

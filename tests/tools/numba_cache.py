@@ -89,7 +89,7 @@ def _open(root: Path) -> Path:
             _begin(folder, keys)
         for source in sources:  # Numba names a folder after the path of the sources
             link = folder / f"{source.name}_{hashlib.sha1(str(source).encode()).hexdigest()}"
-            if not link.is_symlink():
+            if not os.path.lexists(link):
                 link.symlink_to(source.name)
     mark_used(folder)
     return folder

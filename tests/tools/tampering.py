@@ -10,7 +10,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MUTATIONS", "mutate"]
+import pyarrow as pa
+
+from papilio.storage.records import seal_json
+from papilio.storage.sealed import SealedWriter
+
+__all__ = ["MUTATIONS", "mutate", "replace_sealed", "reseal"]
+
+
+def reseal(path: Path, **values: Any) -> None:
+    """Change, or with ``...`` remove, keys of a sealed JSON file, as a writer with an error would have written it."""
+    data = (json.loads(path.read_text()) if path.exists() else {}) | values
+    path.write_text(seal_json({key: value for key, value in data.items() if value is not ...}))
+
+
+def replace_sealed(path: Path, table: pa.Table, rows: int = 1 << 20, **options: Any) -> str:
+    """Write another sealed Parquet file, with this many rows in a row group, in the place of one; return its digest."""
+    with SealedWriter(path, table.schema, **options) as writer:
+        for start in range(0, table.num_rows, rows):
+            writer.write(table.slice(start, rows))
+    return writer.digest
+
 
 _VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 3, 1.5, 2.0, 10**30, "", "x", "../x", "7", "\ud800", [], ["x"], [[]], {}, {"x": 1},
@@ -110,8 +130,18 @@ def _flip(rng: random.Random, text: bytes) -> bytes:
     return bytes(changed)
 
 
+def _exchange_ranges(rng: random.Random, text: bytes) -> bytes:
+    """Swap two ranges of 8 to 4,096 bytes, or half of a file that is smaller."""
+    size = min(rng.choice((8, 16, 64, 512, 4096)), len(text) // 2)
+    first = rng.randrange(len(text) - 2 * size + 1)
+    second = rng.randrange(first + size, len(text) - size + 1)
+    a, b = text[first : first + size], text[second : second + size]
+    return text[:first] + b + text[first + size : second] + a + text[second + size :]
+
+
 _BYTES: dict[str, Callable[[random.Random, bytes], bytes]] = {
     "flip": _flip,
+    "ranges": _exchange_ranges,
     "truncate": lambda rng, text: text[: rng.randrange(len(text) + 1)],
     "empty": lambda rng, text: b"",
     "latin": lambda rng, text: text[:20] + b"\xff\xfe" + text[20:],

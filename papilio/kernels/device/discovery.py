@@ -14,6 +14,8 @@ from functools import cache
 from importlib.util import find_spec
 from uuid import UUID
 
+from papilio.extras import how_to_install
+
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
 _UUID_BYTES = 16
@@ -55,6 +57,12 @@ def retain_context() -> None:
     device, context = ctypes.c_int(0), ctypes.c_void_p()
     if driver.cuDeviceGet(ctypes.byref(device), 0) == _CUDA_SUCCESS:
         driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+
+def begin_context() -> None:
+    """Start the driver; make a context where exactly one device is visible. Runs in a thread, and imports nothing."""
+    if len(list_gpus()) == 1:
+        retain_context()
 
 
 def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
@@ -158,5 +166,5 @@ def missing_for_gpu() -> str | None:
     if not list_gpus():
         return "no CUDA device is visible"
     if find_spec("cupy") is None:
-        return "CuPy is not installed (install papilio[cuda13] or papilio[cuda12])"
+        return f"CuPy is not installed: {how_to_install('cupy')}"
     return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from papilio.errors import EngineUnavailableError
+from papilio.extras import missing_package
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import EngineName
@@ -58,9 +58,7 @@ def decompose_graph(
     try:
         from papilio.kernels.device.cuda import shared_device
     except ImportError as error:
-        raise EngineUnavailableError(
-            f"the gpu engine needs CuPy ({error}); install papilio[cuda13] or papilio[cuda12], or use --engine cpu"
-        ) from error
+        raise missing_package("the gpu engine needs", "cupy", f"use --engine cpu ({error})") from error
     return decompose_on_gpu(shared_device(), graph, kind, layer, with_forest, report)
 
 
@@ -144,18 +142,21 @@ def decompose_on_gpu(
     with device.guard(), ThreadPoolExecutor(1) as beside:
         if with_forest:
             device.load("forest", {})
-            loading = beside.submit(_load_forest)  # while the device works
+            # Imported here and not by that thread: a module may be half imported where two threads import.
+            from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
+
+            loading = beside.submit(_load_forest, build_tip_forest)  # while the device works
         index: PeelIndex
         if kind == "wing":
             index = blooms = index_wing_gpu(device, graph)
 
             def build() -> Forest:
                 spanning = span_wings(device, blooms, peeled.numbers)
-                build_tip, build_wing = loading.result()
+                loading.result()
                 if spanning is not None:
-                    return build_tip(peeled.numbers, *spanning)
+                    return build_tip_forest(peeled.numbers, *spanning)
                 links = blooms.wedges
-                return build_wing(
+                return build_wing_forest(
                     peeled.numbers,
                     device.to_host(links.link_offsets),
                     device.to_host(links.link_segment),
@@ -169,11 +170,11 @@ def decompose_on_gpu(
 
             def build() -> Forest:
                 spanning = span_tips(device, pairs, peeled.numbers)
-                build_tip, _ = loading.result()
+                loading.result()
                 if spanning is not None:
-                    return build_tip(peeled.numbers, *spanning)
+                    return build_tip_forest(peeled.numbers, *spanning)
                 on_host = (device.to_host(pairs.offsets), device.to_host(pairs.others))
-                return build_tip(peeled.numbers, *on_host)
+                return build_tip_forest(peeled.numbers, *on_host)
 
         device.synchronize()
         index_s = perf_counter() - began
@@ -181,9 +182,6 @@ def decompose_on_gpu(
         return finish_forest(peeled, index_s, build if with_forest else None, report)
 
 
-def _load_forest() -> tuple[Callable[..., Forest], Callable[..., Forest]]:
-    """Return what builds a forest of pairs and of blooms; loaded, or compiled, by that of one pair."""
-    from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
-
-    build_tip_forest(np.ones(2, np.uint64), np.arange(3), np.array([1, 0], np.int32))
-    return build_tip_forest, build_wing_forest
+def _load_forest(build: Callable[..., Forest]) -> None:
+    """Load or compile the loops of forests, by building the forest of one pair."""
+    build(np.ones(2, np.uint64), np.arange(3), np.array([1, 0], np.int32))

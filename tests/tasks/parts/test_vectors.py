@@ -75,7 +75,7 @@ def test_the_largest_counts_and_files_of_a_vector_of_several_slices(tmp_path: Pa
     unnamed = LabelledGraph(BipartiteGraph.from_edges([0], [0]))
     expected = np.argsort(~memory, kind="stable")[:20].tolist()
     assert [entry.ids[0] for entry in find_top({"u": vector}, unnamed, 20)] == expected
-    checksum = write_partial_shard(tmp_path / "shard.parquet", {"u": vector})
-    read = read_partial_shard(tmp_path / "shard.parquet", checksum)
+    digest = write_partial_shard(tmp_path / "shard.parquet", {"u": vector})
+    read = read_partial_shard(tmp_path / "shard.parquet", digest)
     assert np.array_equal(read["u"], memory)
-    assert write_partial_shard(tmp_path / "again.parquet", {"u": memory}) == checksum
+    assert write_partial_shard(tmp_path / "again.parquet", {"u": memory}) == digest

@@ -1,0 +1,192 @@
+"""Evidence that edges are of the other kind than they are read as: one set of vertices, or two layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from papilio.graph import GraphKind
+from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
+from papilio.storage.columns import numbers_of
+
+LOOKS_BIPARTITE = "the input looks bipartite"
+"""Beginning of a note. It is not repeated: a graph that looks bipartite is only read as unipartite on request."""
+
+_SAMPLE_EDGES = 1 << 17
+_SLICE_EDGES = 1 << 20
+_ENOUGH_LABELS = 100
+"""Distinct labels on each side from which a sample without a common label stands for the whole input."""
+_ENOUGH_EDGES = 20
+_SHIFTS, _PROBES = 16, 4096
+_TURNED = 0.9
+
+
+class Sides:
+    """A sample of the edges of an input, as labels on the left and on the right.
+
+    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither.
+
+    Parameters
+    ----------
+    names : sequence
+        Names of the two columns, where they have names.
+    said : str
+        Why the input declares itself to be of the other kind.
+    """
+
+    def __init__(self, names: Sequence[Any] = (), said: str = "") -> None:
+        self.names = [str(name) for name in names]
+        self._said = said
+        self._u: list[NDArray[Any]] = []
+        self._v: list[NDArray[Any]] = []
+        self._n_held = 0
+        self._halvings = 0  # one edge in 2^halvings is held
+
+    def add(self, u: Any, v: Any) -> None:
+        """Take the next edges, NumPy or Arrow arrays of shape (k,)."""
+        for start in range(0, len(u), _SLICE_EDGES):
+            self._add(u[start : start + _SLICE_EDGES], v[start : start + _SLICE_EDGES])
+
+    def _add(self, u: Any, v: Any) -> None:
+        while len(u) >> self._halvings > _SAMPLE_EDGES:
+            self._halvings += 1
+        u, v = self._thinned(_as_numpy(u, self._halvings), _as_numpy(v, self._halvings))
+        self._u.append(u)
+        self._v.append(v)
+        self._n_held += u.size
+        while self._n_held > _SAMPLE_EDGES:
+            self._halvings += 1
+            u, v = np.concatenate(self._u), np.concatenate(self._v)
+            u, v = self._thinned(u, v) if _are_integers(u, v) else (u[::2], v[::2])
+            if u.size == self._n_held:  # the same edge again and again
+                u, v = u[::2], v[::2]
+            self._u, self._v, self._n_held = [u], [v], u.size
+
+    def _thinned(self, u: NDArray[Any], v: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the edges to hold, by a hash of the sum of both labels: both directions of an edge, or none."""
+        if not self._halvings or not _are_integers(u, v):
+            return u.copy(), v.copy()
+        hashed = (u + v).view(np.uint64)
+        hashed *= np.uint64(0x9E3779B97F4A7C15)
+        held = np.flatnonzero(hashed < np.uint64(1 << (64 - self._halvings)))
+        return u[held], v[held]
+
+    def doubt(self, kind: GraphKind) -> str:
+        """Return why edges that are read as ``kind`` look like the other kind, or an empty string."""
+        if self._said or not self._n_held:
+            return self._said
+        u, v = np.concatenate(self._u), np.concatenate(self._v)
+        if not _are_integers(u, v):
+            try:
+                left, right = set(u.tolist()), set(v.tolist())
+            except TypeError:  # labels that are not hashable; the reader rejects them
+                return ""
+            both, smaller = len(left & right), min(len(left), len(right))
+            if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
+                u, v = u.astype(np.int64), v.astype(np.int64)
+        if _are_integers(u, v):
+            few, many = sorted((_distinct(u), _distinct(v)), key=len)
+            both, smaller = _count_common(few, many), few.size
+        where = " and ".join(self.names[:2])
+        if kind == "unipartite":
+            if are_of_two_sets(self.names):
+                return f"{where} are names of two kinds of things"
+            is_clear = both == 0 and smaller > 1 and (not self._halvings or smaller >= _ENOUGH_LABELS)
+            return "no label is in both columns" if is_clear else ""
+        if both and are_of_one_set(self.names):
+            return f"{where} are names of one kind of thing"
+        if both < 3 or 10 * both < smaller:
+            return ""
+        if _are_integers(u, v):
+            return _why_one_set(u, v, 1 << self._halvings)
+        return "most labels are in both columns" if 2 * both >= smaller else ""
+
+    def note(self, provenance: dict[str, Any], kind: GraphKind) -> None:
+        """Add a doubt to the provenance of a conversion, as ``doubt`` and among the notes."""
+        read = provenance["layout"].get("read", {})
+        self.names = [re.sub(r" \(column \d+\)$", "", read[role]) for role in ("u", "v") if role in read]
+        why = self.doubt(kind)
+        if not why:
+            return
+        provenance["doubt"] = why
+        if kind == "unipartite":
+            provenance["notes"].append(f"{LOOKS_BIPARTITE} ({why}), and was read as unipartite")
+        elif not any("--unipartite" in note for note in provenance["notes"]):
+            provenance["notes"].append(
+                f"the input looks unipartite ({why}), and was read as bipartite; --unipartite (in Python "
+                "kind='unipartite') if both columns name the same things"
+            )
+
+
+def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
+    """Return labels as int64, which are thinned later, or as objects, of which one in 2^halvings is taken."""
+    if isinstance(labels, pa.Array):
+        if labels.type == pa.int64():
+            return numbers_of(labels)
+        labels = labels.take(pa.array(np.arange(0, len(labels), 1 << halvings)))
+        return _objects(labels.to_pylist())
+    if labels.dtype.kind in "iu":
+        return np.asarray(labels, np.int64)
+    if labels.dtype.kind == "f" and bool(
+        (np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()
+    ):
+        return np.asarray(labels, np.int64)
+    return _objects(labels[:: 1 << halvings].tolist())
+
+
+def _objects(labels: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
+    return u.dtype == np.int64 and v.dtype == np.int64
+
+
+def _distinct(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the distinct labels, sorted; for these sizes sorting is faster than NumPy's hash tables."""
+    ordered = np.sort(labels)
+    kept: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return kept
+
+
+def _count_common(labels: NDArray[np.int64], ordered: NDArray[np.int64]) -> int:
+    """Return how many of ``labels``, shape (k,), are among sorted ones."""
+    at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
+    return int(np.count_nonzero(ordered[at] == labels))
+
+
+def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str:
+    """Return why integers look like labels of one set, where each edge stands for ``weight`` ones.
+
+    Two dense ranges, of users and of items, overlap anyway. Labels of one set have the same gaps, so that far more are
+    common than of one side and the other side moved a little.
+    """
+    left, right = _distinct(u), _distinct(v)
+    probes = left[:: -(-left.size // _PROBES)]
+    common = _count_common(probes, right)
+    shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
+    chance = max(_count_common(probes + step, right) for step in shifts)
+    if common > 1.5 * chance and common - chance > 4 * chance**0.5:
+        return "labels with the same gaps are in both columns"
+    proper = u != v
+    n_proper = int(np.count_nonzero(proper))
+    if n_proper < _ENOUGH_EDGES:
+        return ""
+    if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are to be expected
+        ids = _distinct(np.concatenate((left, right)))
+        a, b = np.searchsorted(ids, u[proper]), np.searchsorted(ids, v[proper])
+        turned = _count_common(b * ids.size + a, np.sort(a * ids.size + b))
+        if turned >= _TURNED * n_proper:
+            return "nearly every edge is there in both directions"
+    if bool((u < v).all()) or bool((u > v).all()):
+        mixed = u < np.random.default_rng(0).permutation(v)
+        if 0.1 < mixed.mean() < 0.9:
+            return "every edge has the smaller label on the same side"
+    return ""
