@@ -170,10 +170,10 @@ def test_the_conda_recipe_needs_what_the_package_needs() -> None:
     recipe = yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     run = {need.replace(" ", "") for need in recipe["requirements"]["run"]}
-    renamed = {
-        need.replace("dask>", "dask-core>").replace("duckdb>", "python-duckdb>")
-        for need in project["dependencies"]
-    }
+    names = {"dask>": "dask-core>", "duckdb>": "python-duckdb>", "xxhash>": "python-xxhash>"}
+    renamed = set(project["dependencies"])
+    for name, other in names.items():
+        renamed = {need.replace(name, other) for need in renamed}
     assert run == renamed | {f"python{project['requires-python']}"}
     assert recipe["context"]["version"] == __version__
     assert recipe["about"]["license"] == project["license"]

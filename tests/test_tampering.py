@@ -196,6 +196,37 @@ def test_largest_counts_are_those_of_the_vectors_and_the_store(
         assert "was counted per total" in message
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "advice"),
+    [
+        ("store", "graph.json", "convert the graph again"), ("parts", "partition.json", "make it again"),
+        ("counted", "job.json", "count again"), ("listed", "_listing.json", "remove it"),
+        ("scale", "scale.json", "run the experiment in another directory"),
+    ],
+)  # fmt: skip
+def test_files_of_version_1_hold_no_digests(
+    written: Path, tmp_path: Path, name: str, file: str, advice: str
+) -> None:
+    shutil.copytree(written / name, tmp_path / "x")
+    reseal(tmp_path / "x" / file, format_version=1)
+    with pytest.raises(
+        StoreError, match=rf"{file} has format_version 1, without digests .* reads 2: .*{advice}"
+    ):
+        READERS[name](tmp_path / "x")
+
+
+def test_every_key_of_an_answer_counts(written: Path, tmp_path: Path) -> None:
+    """A key ``checksum`` with another name was taken for that of a newer version, and the answer for one without."""
+    shutil.copytree(written / "table", tmp_path / "x")
+    path = tmp_path / "x" / "result.json"
+    whole = json.loads(path.read_text())
+    for key in whole["result"]:
+        result = {f"{name}x" if name == key else name: value for name, value in whole["result"].items()}
+        path.write_text(json.dumps({**whole, "result": result}))
+        with pytest.raises(StoreError, match=r"result.json has digest"):
+            papilio.open_job(tmp_path / "x").result()
+
+
 def test_the_ledger_of_another_job_is_refused(written: Path, tmp_path: Path) -> None:
     for name, q in (("one", 2), ("two", 3)):
         papilio.count(written / "store", papilio.Biclique(2, q), engine="cpu", job=tmp_path / name)

@@ -309,7 +309,7 @@ def test_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(converting.pq.ParquetWriter, "write_batch", full)
-    with pytest.raises(CapacityError, match=r"disk of .* is full"):
+    with pytest.raises(CapacityError, match=rf"{tmp_path}: .*use another temp_dir; the disk is full"):
         convert(path, tmp_path / "g")
 
 

@@ -400,7 +400,12 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "common word": ("1 2 3\n", {"sign_values": "a:a"}, InputError, "without a common word"),
     "policy": ("1 2\n", {"duplicates": "some"}, InputError, "duplicates is 'some'"),
     "label type": ("1 2\n", {"labels": "float"}, InputError, "labels is 'float'"),
-    "memory": ("1 2\n", {"memory_bytes": 2**20}, CapacityError, "1048576 bytes; converting needs at least"),
+    "memory": (
+        "1 2\n",
+        {"memory_bytes": 2**20},
+        CapacityError,
+        r"converting may use 1.00 MiB; raise memory_bytes \(--memory\) to at least 512MiB",
+    ),
 }
 
 

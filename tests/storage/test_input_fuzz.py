@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.errors import PapilioError
+from papilio.errors import InputError, PapilioError
 from tests.storage.convert_helpers import COMPRESS, labelled_edges
 
 CASES = int(os.environ.get("PAPILIO_FUZZED", "3000"))
@@ -215,3 +215,26 @@ def test_thousands_of_damaged_inputs(tmp_path: Path) -> None:
     for at in range(CASES):
         (tmp_path / str(at)).mkdir()
         check(f"long {SEED} {at}", list(FORMATS)[at % len(FORMATS)], tmp_path / str(at))
+
+
+def test_damaged_parquet_files_are_errors_of_the_input(tmp_path: Path) -> None:
+    """Most damage is done to the footer, which no checksum covers; text that is no UTF-8 is met there and in pages."""
+    labels = [f"us\N{LATIN SMALL LETTER E WITH ACUTE}r {number % 37}" for number in range(400)]
+    table = pa.table({"user": labels, "item": [number * 7 % 91 for number in range(400)]})
+    path = tmp_path / "edges.parquet"
+    pq.write_table(table, path)
+    whole = path.read_bytes()
+    footer = len(whole) - int.from_bytes(whole[-8:-4], "little") - 8
+    rng, messages = random.Random(SEED), []
+    names = whole.index(b"item", footer), whole.index(labels[0].encode()) + 2
+    for case in range(150):
+        data = bytearray(whole)
+        data[names[case] if case < 2 else rng.randrange(footer if case % 3 else 4, len(data))] ^= 1 << 7
+        path.write_bytes(data)
+        try:
+            papilio.convert(path, tmp_path / "g", overwrite=True)
+        except InputError as error:
+            messages.append(str(error))
+    assert len(messages) > 50
+    assert all(str(path) in message for message in messages)
+    assert {each.name for each in tmp_path.iterdir()} <= {"edges.parquet", "g"}
