@@ -24,11 +24,10 @@ from benchmarks.cases import CASES, load_case
 from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.skewed_graphs import draw_skewed
-from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
-from papilio.motifs import BalancedButterfly, Butterfly, Motif
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Motif
 
 POSITIVE = 0.7
 """Share of positive edges where signs are random."""

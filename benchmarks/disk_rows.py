@@ -6,7 +6,7 @@
 Both rank the vertices by falling degree and write the rows of each layer, neighbours ascending, into scratch files
 within a bound of host memory. ``duckdb`` gets the ranked edges as one 64-bit key each, which it sorts fastest, and
 leaves out what Papilio adds up on the way (prefix lengths and work). Each run is a process of its own; its peak is the
-resident memory that it grew by (``papilio.partitioning.peak_memory``). Both must write the same bytes.
+resident memory that it grew by (``papilio.partitioning.cut_run``). Both must write the same bytes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.wedge.graph import order_falling
+from papilio.partitioning.cut_run import PeakMemory
 from papilio.partitioning.disk_rows import write_disk_rows
-from papilio.partitioning.peak_memory import PeakMemory
 from papilio.storage.store import GraphStore, open_store, write_store
 
 __all__ = ["DUCKDB_SHARE", "sort_by_duckdb"]

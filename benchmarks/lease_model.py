@@ -1,7 +1,7 @@
 """A discrete-event model of a run of leases: the planner's own pool, a serial client, workers of uneven speed.
 
-What is handed out comes from :class:`papilio.tasks.leases.pool.WorkPool`, in sizes of
-:func:`papilio.tasks.leases.lengths.choose_lengths`, as :class:`papilio.tasks.leases.counter.RootCounter` does
+What is handed out comes from :class:`papilio.tasks.leases.WorkPool`, in sizes of
+:func:`papilio.tasks.leases.choose_lengths`, as :class:`papilio.tasks.lease_counter.RootCounter` does
 it; who gets it, and who is asked to cut what it holds, follows :class:`papilio.cluster.flow.TaskFlow`. The client
 serves one result at a time and needs ``latency_s`` for each lease that it hands out. Requests to cut leave it
 one after the other, each in ``ask_s``. A running lease answers them at the end of a slice, a waiting one after it,
@@ -26,16 +26,18 @@ from numpy.typing import NDArray
 
 from papilio.cluster.driver import LEASES_IN_FLIGHT
 from papilio.cluster.flow import LEAST_CUT_S, LEAST_RUN_S, MOST_CUTS, OVERRUN_SHARE, TAIL_WATCH_S
-from papilio.kernels.costs import CostTable, Interval
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases import pool as work_pool
-from papilio.tasks.leases.lengths import (
+from papilio.kernels.engine import CostTable, Interval
+from papilio.tasks import leases as lease_policy
+from papilio.tasks import leases as work_pool
+from papilio.tasks.leases import (
     FAIR_PARTS,
+    GUIDED_SHARE,
     MIN_LEASE_S,
     SHORTEST_LEASE_S,
+    Piece,
+    WorkPool,
     choose_lengths,
 )
-from papilio.tasks.leases.pool import GUIDED_SHARE, Piece, WorkPool
 from papilio.tasks.run import SLICE_S
 
 __all__ = ["Counter", "Machine", "Outcome", "Policy", "simulate"]
@@ -166,7 +168,7 @@ class Outcome:
 
 
 class Counter:
-    """The leases of a run, by the rules of :class:`papilio.tasks.leases.counter.RootCounter`, without its tasks.
+    """The leases of a run, by the rules of :class:`papilio.tasks.lease_counter.RootCounter`, without its tasks.
 
     Parameters
     ----------

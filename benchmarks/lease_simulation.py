@@ -28,13 +28,12 @@ from benchmarks.lease_model import Machine, Outcome, Policy, simulate
 from papilio.cluster.flow import LEAST_CUT_S, MOST_CUTS
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.costs import MAX_TABLE_ENTRIES, CostTable
+from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable
 from papilio.motifs import Butterfly
 from papilio.storage.generate import generate
 from papilio.storage.models import Rmat
 from papilio.storage.store import open_store
-from papilio.tasks.leases.lengths import FAIR_PARTS, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
-from papilio.tasks.leases.pool import GUIDED_SHARE
+from papilio.tasks.leases import FAIR_PARTS, GUIDED_SHARE, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
 from papilio.tasks.run import SLICE_S
 
 __all__ = ["JOBS_S", "RATE_PROFILE", "WORKERS", "Workload", "load_costs", "run_experiments"]

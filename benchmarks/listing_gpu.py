@@ -23,8 +23,7 @@ from benchmarks.cases import Case, load_case
 from benchmarks.clique_gpu import read_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.families import family_of, load_lister
-from papilio.motifs import Clique, MaximalBiclique, MaximalClique, Motif
-from papilio.questions import Listing
+from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif
 from papilio.storage.listings import ListingWriter
 from papilio.storage.names import read_names
 from papilio.tasks.job import digest

@@ -1,7 +1,7 @@
 """What each filter of the search for maximal bicliques saves: branches for each maximal biclique, without and with it.
 
 A plain search on Python's integers as sets of columns, slow and apart from the engines, with the rows in their order
-(``papilio.kernels.maximal.index``). Branches that an excluded row ends at once count, too.
+(``papilio.kernels.biclique.index``). Branches that an excluded row ends at once count, too.
 
 python -m benchmarks.maximal_ablation --data ../shared/data opsahl-ucforum bonanza marvel
 """
@@ -17,7 +17,7 @@ from time import process_time
 
 from benchmarks.cases import Case, load_case
 from papilio.graph import BipartiteGraph
-from papilio.kernels.maximal.index import build_maximal_index
+from papilio.kernels.biclique.index import build_maximal_index
 from papilio.motifs import MaximalBiclique
 
 __all__ = ["FILTERS", "Ablation", "ablate", "count_branches"]

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from papilio.census_motif import Census
 from papilio.families import family_of, load_engine, load_lister
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels.engine import Engine, EngineName, Partial
@@ -36,13 +35,14 @@ from papilio.motifs import (
     BalancedButterfly,
     Biclique,
     Butterfly,
+    Census,
     Clique,
     Granularity,
+    Listing,
     MaximalBiclique,
     MaximalClique,
     Motif,
 )
-from papilio.questions import Listing
 
 QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
     "butterfly": [(Butterfly(), per) for per in GRANULARITIES],

@@ -17,13 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from papilio.api.census import CensusResult, census
-    from papilio.api.count import count, open_cluster, open_graph, plan
+    from papilio.api.count import CensusResult, census, count, open_cluster, open_graph, plan
     from papilio.api.decompose import DecompositionResult, decompose
     from papilio.api.jobs import list_jobs, open_job, resume_job, submit, verify_job
     from papilio.api.listing import enumerate_motifs, plan_listing
     from papilio.api.partition import partition
-    from papilio.census_motif import Census
     from papilio.errors import PapilioError
     from papilio.graph import BipartiteGraph, UnipartiteGraph
     from papilio.measures.bipartite import (
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
         BalancedButterfly,
         Biclique,
         Butterfly,
+        Census,
         Clique,
         MaximalBiclique,
         MaximalClique,
@@ -63,8 +62,8 @@ if TYPE_CHECKING:
     from papilio.storage.reading import clear_conversions, list_conversions, read
     from papilio.storage.store import GraphStore
     from papilio.tasks.directory import JobDirectory
+    from papilio.tasks.job_remote import cancel_job, read_job_log, wait_job
     from papilio.tasks.plan import CountPlan
-    from papilio.tasks.remote import cancel_job, read_job_log, wait_job
     from papilio.tasks.result import CountResult, ListingResult
 
 if sys.get_int_max_str_digits() == sys.int_info.default_max_str_digits:
@@ -135,29 +134,29 @@ __all__ = [
 ]
 
 _NAMES = {
-    "papilio.api.census": "CensusResult census",
-    "papilio.api.count": "count open_cluster open_graph plan",
+    "papilio.api.count": "CensusResult census count open_cluster open_graph plan",
     "papilio.api.decompose": "DecompositionResult decompose",
     "papilio.api.jobs": "list_jobs open_job resume_job submit verify_job",
     "papilio.api.listing": "enumerate_motifs plan_listing",
     "papilio.api.partition": "partition",
-    "papilio.census_motif": "Census",
     "papilio.errors": "PapilioError",
     "papilio.graph": "BipartiteGraph UnipartiteGraph",
-    "papilio.measures.bipartite": "cohesion_profile latapy_clustering local_clustering "
-    "robins_alexander top_butterflies",
+    "papilio.measures.bipartite": "cohesion_profile latapy_clustering "
+    "local_clustering robins_alexander top_butterflies",
     "papilio.measures.census_pairs": "CensusPair CensusPairs CensusVertices census_pairs census_vertices",
     "papilio.measures.largest": "maximum_clique top_bicliques",
-    "papilio.measures.values": "CohesionProfile LatapyClustering LocalClustering MaximumClique RobinsAlexander",
-    "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly Clique MaximalBiclique MaximalClique",
+    "papilio.measures.values": "CohesionProfile LatapyClustering "
+    "LocalClustering MaximumClique RobinsAlexander",
+    "papilio.motifs": "BalancedBiclique BalancedButterfly Biclique Butterfly "
+    "Census Clique MaximalBiclique MaximalClique",
     "papilio.partitioning.store": "Partition open_partition",
     "papilio.storage.convert": "convert",
     "papilio.storage.generate": "generate",
     "papilio.storage.reading": "clear_conversions list_conversions read",
     "papilio.storage.store": "GraphStore",
     "papilio.tasks.directory": "JobDirectory",
+    "papilio.tasks.job_remote": "cancel_job read_job_log wait_job",
     "papilio.tasks.plan": "CountPlan",
-    "papilio.tasks.remote": "cancel_job read_job_log wait_job",
     "papilio.tasks.result": "CountResult ListingResult",
 }
 """What each module gives."""

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.census_motif import CensusClass
 from papilio.extras import import_extra
-from papilio.motifs import Cell
+from papilio.motifs import Cell, CensusClass
 
 BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
 

@@ -12,23 +12,26 @@ from importlib import import_module
 from math import comb
 from typing import Any, Literal
 
-from papilio.census_motif import CENSUS_CLASSES, Census, CensusClass
 from papilio.errors import UnsupportedError
 from papilio.extras import missing_package
 from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.motifs import (
+    CENSUS_CLASSES,
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
     Cell,
+    Census,
+    CensusClass,
     Clique,
+    Listing,
     MaximalBiclique,
     MaximalClique,
     Motif,
+    choose_options,
 )
-from papilio.questions import Listing, choose_options
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
 """``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
@@ -74,7 +77,7 @@ class Listed:
 
     ``columns`` gives what a row holds: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and how
     many, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is made with
-    threads, or a device, then the :class:`~papilio.questions.Listing` and the options of the motif.
+    threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
     """
 
     listers: Names
@@ -86,7 +89,7 @@ class Listed:
 class Parted:
     """How a graph beyond memory is cut into parts for a family.
 
-    ``kind`` is what its partitions are of, see :data:`papilio.partitioning.manifest.Family`. ``cutter`` cuts them, see
+    ``kind`` is what its partitions are of, see :data:`papilio.partitioning.store.Family`. ``cutter`` cuts them, see
     :func:`papilio.partitioning.root_parts.cut_roots`. ``least_sizes`` gives the least p and q that a question asks for;
     for cliques the least k, and 1.
     """
@@ -237,8 +240,8 @@ def _make(
 
 
 _SIGNED_WEDGES: Names = {
-    "cpu": "papilio.kernels.wedge.signed_cpu:BalancedButterflyCpu",
-    "gpu": "papilio.kernels.wedge.signed_gpu:BalancedButterflyGpu",
+    "cpu": "papilio.kernels.wedge.cpu:BalancedButterflyCpu",
+    "gpu": "papilio.kernels.wedge.gpu:BalancedButterflyGpu",
 }
 _BICLIQUES: Names = {
     "cpu": "papilio.kernels.biclique.cpu:BicliqueCpu",
@@ -367,7 +370,7 @@ _ROWS = (
     Family(
         MaximalClique,
         engines={
-            "cpu": "papilio.kernels.clique.maximal_cpu:MaximalCliqueCpu",
+            "cpu": "papilio.kernels.clique.cpu:MaximalCliqueCpu",
             "gpu": "papilio.kernels.clique.maximal_gpu:MaximalCliqueGpu",
         },
         memory="papilio.kernels.clique.memory",

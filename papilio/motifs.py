@@ -1,4 +1,4 @@
-"""What can be counted: one frozen dataclass per motif; :mod:`papilio.questions` has what is said of all of them.
+"""What can be counted: one frozen dataclass per motif; :mod:`papilio.motifs` has what is said of all of them.
 
 A motif carries only what defines the question (never how it is computed), so that its JSON form is part
 of the identity of a job.
@@ -7,11 +7,11 @@ of the identity of a job.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal
 
-from papilio.arguments import Between, check_fields
-from papilio.errors import InputError
+from papilio.arguments import Between, Count, check_fields
+from papilio.errors import InputError, UnsupportedError
 
 Granularity = Literal["total", "vertex", "edge"]
 """What a count is given for: the whole graph, every vertex of both layers, or every edge (its support)."""
@@ -472,3 +472,203 @@ class BalancedButterfly(Motif):
     def cell(self, k: Any) -> tuple[Any, Any]:
         """Return k as (p, q)."""
         return (2, k) if self.pair_side == "u" else (k, 2)
+
+
+@dataclass(frozen=True)
+class CensusClass:
+    """One of the six classes of butterflies of a signed graph, by what a pair of vertices does at both neighbours.
+
+    Attributes
+    ----------
+    name : str
+        ``++``, ``--`` or ``+-`` (different signs, whichever is whose) at either neighbour.
+    cell : tuple of int
+        Its place in tables: 1 for ``++``, 2 for ``--``, 3 for ``+-``.
+    group : str
+        ``coherent``, ``incoherent`` or ``mixed``: same signs at both neighbours, different ones at both, or neither.
+    """
+
+    name: str
+    cell: tuple[int, int]
+    group: Literal["coherent", "incoherent", "mixed"]
+
+
+CENSUS_CLASSES = (
+    CensusClass("++/++", (1, 1), "coherent"),
+    CensusClass("++/--", (1, 2), "coherent"),
+    CensusClass("--/--", (2, 2), "coherent"),
+    CensusClass("+-/+-", (3, 3), "incoherent"),
+    CensusClass("++/+-", (1, 3), "mixed"),
+    CensusClass("--/+-", (2, 3), "mixed"),
+)
+"""All of them; coherent and incoherent butterflies are balanced, mixed ones are not."""
+
+
+_CENSUS_CELLS = frozenset(each.cell for each in CENSUS_CLASSES)
+
+
+@dataclass(frozen=True)
+class Census(Motif):
+    """Butterflies of a signed graph by class: by the signs of a pair of vertices at both neighbours.
+
+    See :class:`CensusClass`.
+
+    Attributes
+    ----------
+    pair_side : {"u", "v"}
+        Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it, the others do not.
+
+    Raises
+    ------
+    InputError
+        For another side.
+    """
+
+    name: ClassVar[str] = "census"
+    needs_signs: ClassVar[bool] = True
+
+    pair_side: PairSide
+
+    def __post_init__(self) -> None:
+        check_fields(self, " of a census")
+
+    @property
+    def title(self) -> str:
+        """``census of butterflies by pairs of U``."""
+        return f"census of butterflies by pairs of {self.pair_side.upper()}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """``census --pair-side u``."""
+        return (self.name, "--pair-side", self.pair_side)
+
+    @property
+    def is_table(self) -> bool:
+        """It is one: by class."""
+        return True
+
+    @property
+    def granularities(self) -> tuple[Granularity, ...]:
+        """In all."""
+        return ("total",)
+
+    def has_cell(self, cell: Cell) -> bool:
+        """Whether it is that of a class."""
+        return cell in _CENSUS_CELLS
+
+
+def rows_by_class(
+    classes: tuple[CensusClass, ...], table: Mapping[Cell, int]
+) -> tuple[tuple[CensusClass, int, float], ...]:
+    """Return the classes with their counts in the table of an answer, and their shares of the sum."""
+    total = sum(table.values())
+    counts = [(each, table.get(each.cell, 0)) for each in classes]
+    return tuple((each, count, count / total if total else 0.0) for each, count in counts)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """That the motifs themselves are asked for, one by one, and which of them; InputError for a limit below 1.
+
+    Attributes
+    ----------
+    limit : int or None
+        Most of them that are listed; None for all.
+    with_u, with_v : tuple of int
+        Ids of vertices of U and of V, rising, that each must hold; those of a unipartite graph are ``with_u``.
+    labels : str
+        Identity of the labels that the vertices are written with.
+    """
+
+    limit: Count | None = None
+    with_u: tuple[int, ...] = ()
+    with_v: tuple[int, ...] = ()
+    labels: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def title(self, kind: str) -> str:
+        """Return ``all``; ``up to 1,000``; ``all with vertices u 3, 4``, or ``3, 4`` on unipartite graphs."""
+        layers = (" u", " v") if kind == "bipartite" else ("", "")
+        held = "".join(
+            f"{layer} {', '.join(map(str, ids))}"
+            for layer, ids in zip(layers, (self.with_u, self.with_v), strict=True)
+            if ids
+        )
+        number = "all" if self.limit is None else f"up to {self.limit:,}"
+        return f"{number}{f' with vertices{held}' if held else ''}"
+
+
+MOTIFS: dict[str, type[Motif]] = {
+    each.name: each
+    for each in (
+        BalancedBiclique,
+        BalancedButterfly,
+        Biclique,
+        Butterfly,
+        Census,
+        Clique,
+        MaximalBiclique,
+        MaximalClique,
+    )
+}
+"""All motifs, by name."""
+
+
+def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
+    """Return what was asked for of the engines of ``motif``, by name and without what is the default.
+
+    InputError for an option or a value that the motif does not have.
+    """
+    for name, value in options.items():
+        if name not in motif.choices:
+            known = ", ".join(motif.choices) or "none"
+            raise InputError(f"{motif.name} has no option {name!r}; its options: {known}")
+        if value not in motif.choices[name]:
+            raise InputError(f"{name} is {value!r}; expected one of {', '.join(motif.choices[name])}")
+    return tuple((name, options[name]) for name in sorted(options) if options[name] != motif.choices[name][0])
+
+
+def read_motif(motif: Motif | str) -> Motif:
+    """Return a motif, which may be given by its name where no size and no side has to be chosen.
+
+    InputError for anything else.
+    """
+    if isinstance(motif, Motif):
+        return motif
+    ready: dict[str, type[Motif]] = {
+        each.name: each for each in (Butterfly, BalancedButterfly, MaximalBiclique, MaximalClique)
+    }
+    if motif in ready:
+        return ready[motif]()
+    if motif in MOTIFS:
+        kind = MOTIFS[motif]
+        parameters = ", ".join(field.name for field in fields(kind))
+        raise InputError(
+            f"motif is {motif!r}, whose parameters are not said; give papilio.{kind.__name__}({parameters}), with a "
+            "value for each, or without"
+        )
+    raise InputError(
+        f"motif is {motif!r}; known: {', '.join(sorted(MOTIFS))}, as papilio.Butterfly() and so on"
+    )
+
+
+def motif_to_json(motif: Motif) -> dict[str, Any]:
+    """Return ``{"name": ..., <parameters>}``; the inverse of :func:`motif_from_json`."""
+    return {"name": motif.name, **asdict(motif)}
+
+
+def motif_from_json(data: dict[str, Any]) -> Motif:
+    """Rebuild a motif from :func:`motif_to_json`'s form.
+
+    UnsupportedError when no motif of that name exists. InputError when it has no such parameters.
+    """
+    parameters = {key: value for key, value in data.items() if key != "name"}
+    name = data.get("name")
+    if name not in MOTIFS:
+        raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(sorted(MOTIFS))}")
+    try:
+        return MOTIFS[name](**parameters)
+    except TypeError as error:
+        raise InputError(f"motif {name!r} does not take {sorted(parameters)} ({error})") from error

@@ -15,13 +15,12 @@ import pandas as pd
 import pytest
 
 import papilio
-from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes
+from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes, show_bytes
 from papilio.errors import GraphError, InputError, PapilioError
-from papilio.questions import Listing
+from papilio.motifs import Listing
 from papilio.storage import interop
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.store import write_store
-from papilio.wording import show_bytes
 
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
 

@@ -76,7 +76,8 @@ def test_an_upgrade_never_runs_code_of_the_version_before(tmp_path: Path) -> Non
 
 def test_code_that_was_compiled_in_another_way_is_never_loaded() -> None:
     """Even that of a module that knows nothing of compiling."""
-    from papilio.kernels import checksum, jit
+    from papilio.kernels import exact as checksum
+    from papilio.kernels import jit
 
     stamps = cast(Any, jit.compiled(checksum.mix))._cache._cache_file._source_stamp
     assert stamps == [source_stamp(Path(each.__file__)) for each in (checksum, jit)]

@@ -36,7 +36,7 @@ from papilio.families import load_engine
 load_engine(papilio.Butterfly(), "gpu")
 """,
     "dask_cuda": """
-from papilio.cluster import devices
+from papilio.cluster import executor as devices
 from papilio.errors import EngineUnavailableError
 devices.missing_for_gpu = lambda: None
 raise EngineUnavailableError(devices.missing_for_cuda())

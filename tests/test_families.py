@@ -10,8 +10,7 @@ import pytest
 
 from papilio.errors import UnsupportedError
 from papilio.families import FAMILIES, Family, family_of, resolve
-from papilio.motifs import Biclique, Butterfly, Motif
-from papilio.questions import MOTIFS
+from papilio.motifs import MOTIFS, Biclique, Butterfly, Motif
 from tests.conftest import ROOT
 
 ABOVE = ("partitioning", "tasks", "cluster", "api", "measures", "reports", "cli")

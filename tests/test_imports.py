@@ -46,7 +46,6 @@ HOMES = {
     "cupy": ("papilio/kernels",),
     "numba": (
         "papilio/kernels/jit.py",
-        "papilio/kernels/atomics.py",
         "papilio/kernels/tree/bits.py",
     ),
     "dask": ("papilio/cluster",),
@@ -262,7 +261,7 @@ print({{"pandas", "scipy"}} & set(sys.modules))
 def test_columns_become_arrays_where_pandas_cannot_be_imported(column: str) -> None:
     code = f"""
 import pyarrow as pa
-from papilio.storage.columns import numbers_of
+from papilio.storage.edge_files import numbers_of
 print(numbers_of({column}).size == len({column}))
 """
     assert run_blocked(code, "pandas", "scipy", "cffi") == "True\n"

@@ -36,7 +36,7 @@ if "PAPILIO_TEST_LEASES" in os.environ:
 interrupts.WRAP_UP_S, interrupts.LIMIT_S = 100, 110
 from papilio.cli import main
 if __name__ == "__main__":
-    from papilio.tasks.leases import lengths as lease_policy
+    from papilio.tasks import leases as lease_policy
     lease_policy.KEPT_LEASE_S = 0.5
     main()
 """

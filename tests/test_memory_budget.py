@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage import edges
+from papilio.storage import edge_files as edges
 from papilio.storage.generate import Rmat, generate
 from papilio.storage.store import write_store
-from papilio.tasks.forecast import PROCESS_BYTES
+from papilio.tasks.memory import PROCESS_BYTES
 from tests.conftest import ROOT
 from tests.tools.devices import cuda_device
 

@@ -8,8 +8,7 @@ import json
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import GRANULARITIES, Biclique, Butterfly
-from papilio.questions import choose_options, motif_from_json, motif_to_json
+from papilio.motifs import GRANULARITIES, Biclique, Butterfly, choose_options, motif_from_json, motif_to_json
 
 
 def test_json_round_trip() -> None:

@@ -46,8 +46,8 @@ ALLOWED_PLACES = {
     ("kernels/device/cuda.py", "compile"): "a CUDA source of the package",
     ("extras.py", "import_module"): "an optional package, by its name",
     ("families.py", "import_module"): "a table of the package's own engines",
-    ("tasks/forecast.py", "import_module"): "what a row of the families names",
-    ("tasks/parts/vectors.py", "import_module"): "a module of the package",
+    ("tasks/memory.py", "import_module"): "what a row of the families names",
+    ("tasks/parts.py", "import_module"): "a module of the package",
 }
 """Calls that are no danger where they stand, by file and name, and why."""
 

@@ -21,7 +21,7 @@ from papilio.errors import CapacityError, PapilioError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore, write_store
-from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks import leases as lease_policy
 from tests.tools.commands import call_command
 from tests.tools.faulty_os import FaultyOs, faulty_os
 

@@ -5,34 +5,42 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from papilio.api.inputs import (
+from papilio.api.call import (
     GraphInput,
+    JobRun,
     Question,
+    Where,
     check_output,
     owns_output,
+    place_job,
     shard_parent,
     write_counts,
 )
 from papilio.api.partition import Fitting
-from papilio.api.placing import Where, place_job
-from papilio.api.run import JobRun
 from papilio.arguments import Bytes, Workers, checked
 from papilio.cluster.driver import JobOutcome, plan_job
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.families import EngineChoice, family_of
-from papilio.motifs import Granularity, Motif
-from papilio.questions import choose_options, read_motif
+from papilio.motifs import (
+    CENSUS_CLASSES,
+    Census,
+    CensusClass,
+    Granularity,
+    Motif,
+    PairSide,
+    choose_options,
+    read_motif,
+    rows_by_class,
+)
 from papilio.storage.labelled import Vectors
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.budget import Budget
-from papilio.tasks.graphs import require_kind
-from papilio.tasks.job import JobSpec
+from papilio.tasks.job import Budget, JobSpec, require_kind
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 
@@ -168,7 +176,7 @@ def count(
     workers : int, optional
         As for :func:`open_cluster`.
     progress : callable, optional
-        Called with every event of :mod:`papilio.cluster.events`.
+        Called with every event of :mod:`papilio.cluster.executor`.
     job : path-like, optional
         Job directory, which keeps every finished lease. Where it holds a part of this count already, on
         whatever cluster or engine, only the rest is counted; where it holds the answer, nothing is.
@@ -251,3 +259,95 @@ class _CountRun(JobRun[CountResult]):
         return replace(
             result, vectors=Vectors(vectors, self.source.labelled), top=top, source=self.source.given
         )
+
+
+@dataclass(frozen=True, eq=False)
+class CensusResult:
+    """Butterflies by class."""
+
+    counted: CountResult  # the count, with its proof of work
+    # the six classes, each with its butterflies and their share of all
+    rows: tuple[tuple[CensusClass, int, float], ...]
+
+    @property
+    def classes(self) -> dict[str, int]:
+        """Butterflies by name of the class, such as ``++/+-``."""
+        return {each.name: number for each, number, _ in self.rows}
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """Coherent, incoherent and mixed butterflies."""
+        sums: dict[str, int] = {}
+        for each, number, _ in self.rows:
+            sums[each.group] = sums.get(each.group, 0) + number
+        return sums
+
+    @property
+    def balanced(self) -> int:
+        """Balanced butterflies: coherent and incoherent ones."""
+        return self.counted.count - self.groups["mixed"]
+
+    @property
+    def butterflies(self) -> int:
+        """All of them."""
+        return self.counted.count
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object of the count, and the census; integers in full."""
+        return {
+            **self.counted.to_json(),
+            "classes": [
+                {"class": each.name, "group": each.group, "count": number, "share": share}
+                for each, number, share in self.rows
+            ],
+            "groups": self.groups,
+            "balanced": self.balanced,
+        }
+
+
+@checked
+def census(
+    graph: Any,
+    pair_side: PairSide,
+    *,
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    workers: Workers | None = None,
+    progress: Listener | None = None,
+    job: str | os.PathLike[str] | None = None,
+) -> CensusResult:
+    """Count the butterflies of a signed graph by class.
+
+    Parameters
+    ----------
+    graph
+        As for :func:`papilio.count`; signed.
+    pair_side : {"u", "v"}
+        Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it.
+    cluster, engine, workers, progress, job
+        As for :func:`papilio.count`.
+    output : path-like, optional
+        File for the classes: Parquet, CSV or JSON, as its suffix says.
+    overwrite : bool
+        As for :func:`papilio.count`.
+
+    Raises
+    ------
+    PapilioError
+        As :func:`papilio.count`; UnsupportedError for a graph without signs.
+    """
+    motif = Census(pair_side)
+    counted = count(
+        graph,
+        motif,
+        cluster=cluster,
+        engine=engine,
+        output=output,
+        overwrite=overwrite,
+        workers=workers,
+        progress=progress,
+        job=job,
+    )
+    return CensusResult(counted, rows_by_class(CENSUS_CLASSES, counted.table))

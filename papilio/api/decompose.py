@@ -15,21 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.inputs import GraphInput
+from papilio.api.call import GraphInput
 from papilio.arguments import Threads, checked
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import require_room
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
+from papilio.kernels.exact import require_room
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
 from papilio.storage.frames import Tabular, edge_table, vertex_table
 from papilio.storage.labelled import LabelledGraph, Vectors
 from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
-from papilio.tasks.graphs import require_graph_kind
+from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 
 PeelProgress = Callable[[str, int, int], None]

@@ -7,32 +7,29 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from papilio.api.count import count
-from papilio.api.inputs import (
+from papilio.api.call import (
     GraphInput,
     Question,
     check_output,
     enter_executor,
     owns_output,
 )
+from papilio.api.count import count
 from papilio.api.listing import resume_listing
 from papilio.api.partition import Fitting
 from papilio.arguments import Bytes, Number, Seed, Workers, checked
+from papilio.cluster.driver import Recount, recount_leases
 from papilio.cluster.events import Listener, ignore_events
-from papilio.cluster.recount import Recount, recount_leases
-from papilio.cluster.selection import check_cluster
-from papilio.cluster.trust import require_trusted, require_trusted_output
+from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
 from papilio.errors import InputError
 from papilio.families import EngineChoice, family_of
-from papilio.motifs import Granularity, Motif
-from papilio.questions import choose_options, read_motif
-from papilio.storage.location import local_path
+from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.storage.files import local_path
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.budget import Budget
-from papilio.tasks.check import JobCheck, check_job
 from papilio.tasks.control import Priority
 from papilio.tasks.directory import JobDirectory, find_finished, list_jobs
-from papilio.tasks.graphs import job_of_store, require_kind
+from papilio.tasks.job import Budget, job_of_store, require_kind
+from papilio.tasks.job_remote import JobCheck, check_job
 from papilio.tasks.result import CountResult
 
 __all__ = ["list_jobs", "open_job", "resume_job", "submit", "verify_job"]
@@ -78,9 +75,9 @@ def submit(
     Raises
     ------
     PapilioError
-        As :func:`papilio.cluster.submission.submit_job` says.
+        As :func:`papilio.cluster.submit.submit_job` says.
     """
-    from papilio.cluster.submission import submit_job
+    from papilio.cluster.submit import submit_job
 
     check_cluster(cluster)
     motif = read_motif(motif)

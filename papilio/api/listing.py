@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from papilio.api.inputs import GraphInput
-from papilio.api.placing import Where, place_job
-from papilio.api.run import JobRun
+from papilio.api.call import GraphInput, JobRun, Where, place_job
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, family_of
-from papilio.motifs import Motif
-from papilio.questions import Listing, choose_options, read_motif
+from papilio.motifs import Listing, Motif, choose_options, read_motif
+from papilio.storage.files import local_path
 from papilio.storage.listings import (
     ListingShard,
     check_listing,
@@ -31,11 +29,9 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.location import local_path
 from papilio.storage.names import find_held, hash_labels, read_names
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
-from papilio.tasks.graphs import job_of_store, require_kind
-from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.job import JobSpec, digest, job_of_store, require_kind
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from papilio.api.inputs import GraphInput, scratch_parent
+from papilio.api.call import GraphInput, scratch_parent
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
@@ -17,21 +17,15 @@ from papilio.cluster.executor import Executor, choose_engine
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.families import EngineChoice, resolve
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Motif
+from papilio.motifs import Granularity, Motif, choose_options, read_motif
 from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.cut_run import PLANNED_SHARE
 from papilio.partitioning.store import Partition, open_partition
-from papilio.questions import choose_options, read_motif
-from papilio.storage.array_file import release_memory
-from papilio.storage.location import local_path, os_errors_named
+from papilio.storage.files import local_path, os_errors_named, release_memory
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.budget import Budget
-from papilio.tasks.forecast import PROCESS_BYTES
-from papilio.tasks.graphs import job_of_store, require_kind
-from papilio.tasks.job import JobSpec, PartitionRef
-from papilio.tasks.machine import free_memory_bytes
-from papilio.tasks.memory import choose_memory, part_limit, unlimit, with_least_budget
-from papilio.tasks.worker import WorkerInfo, describe_worker
+from papilio.tasks.job import Budget, JobSpec, PartitionRef, job_of_store, require_kind
+from papilio.tasks.machine import WorkerInfo, describe_worker, free_memory_bytes
+from papilio.tasks.memory import PROCESS_BYTES, choose_memory, part_limit, unlimit, with_least_budget
 
 CUTTING_SHARE = 0.5
 """Share of the free memory of this machine that cutting takes where nothing else is said."""

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import papilio
 from papilio.cli.motifs import MotifGroup
-from papilio.cli.options import CLUSTER_OPTIONS, COUNT_OPTIONS, JOB_FLAG, RUN_OPTIONS, with_output
-from papilio.cli.report import answer, report_plan, report_result, show_progress
+from papilio.cli.options import (
+    CLUSTER_OPTIONS,
+    COUNT_OPTIONS,
+    ENGINES,
+    JOB_FLAG,
+    JSON_FLAG,
+    RUN_OPTIONS,
+    STORE,
+    integer,
+    with_output,
+)
+from papilio.cli.report import answer, report_plan, report_result, say, say_seconds, show_progress
+from papilio.errors import InputError
 from papilio.motifs import Motif
+
+if TYPE_CHECKING:
+    from papilio.api.decompose import DecompositionResult
 
 
 @click.command(cls=MotifGroup)
@@ -46,3 +60,145 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Show how MOTIF would be counted in the graph STORE: tasks, predicted work, memory, decisions."""
     answer(papilio.plan(store, motif, options=engine_options, **options), as_json, report_plan)
+
+
+@click.command("enumerate", cls=MotifGroup, listed=True)
+@STORE
+@click.option("--output", type=click.Path(), metavar="DIR", help="Directory to make, of Parquet files.")
+@click.option("--limit", type=integer, metavar="N", help="Most that are listed.")
+@click.option("--no-limit", is_flag=True, help="List all of them, however many they are.")
+@click.option(
+    "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
+)
+@click.option(
+    "--with-v", multiple=True, metavar="LABEL", help="Only those that hold this vertex of V; may be repeated."
+)
+@click.option(
+    "--containing", multiple=True, metavar="LABEL",
+    help="Only those that hold this vertex, of a unipartite graph or of either layer; may be repeated.",
+)  # fmt: skip
+@JOB_FLAG
+@click.option("--dry-run", is_flag=True, help="Show how they would be listed; list nothing.")
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+def enumerate_(
+    motif: Motif,
+    store: str,
+    as_json: bool,
+    engine_options: dict[str, str],
+    output: str | None,
+    limit: int | None,
+    no_limit: bool,
+    job: str | None,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """List MOTIF in the graph STORE: each is a row of Parquet files.
+
+    The rows have the columns u and v, or n of a unipartite graph: lists of the labels of its vertices. The path of the
+    directory goes to standard output, everything else to standard error. papilio count says how many there are,
+    without listing them.
+
+    \b
+    papilio enumerate biclique STORE -p 3 -q 4 --limit 1000 --output bicliques
+    papilio enumerate biclique STORE -p 3 -q 4 --no-limit --with-u Evelyn --output bicliques
+    papilio enumerate clique STORE -k 5 --limit 1000 --output cliques
+    papilio enumerate maximal-clique STORE --min-size 5 --no-limit --containing Ada --output cliques
+    papilio enumerate maximal-biclique STORE --min-u 3 --no-limit --output groups
+    """
+    if limit is not None and no_limit:
+        raise InputError(f"--limit {limit} and --no-limit contradict each other; give one of them")
+    if dry_run:
+        made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
+        answer(made, as_json, report_plan)
+        return
+    if limit is None and not no_limit:
+        raise InputError(
+            "how many? give --limit N, or --no-limit for all of them: there may be very many; "
+            f"papilio count {' '.join(motif.words)} {store} says how many"
+        )
+    if output is None:
+        raise InputError("where to? give --output DIR, a directory to make")
+    with show_progress() as bar:
+        result = papilio.enumerate_motifs(
+            store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
+        )
+    answer(result, as_json, report_result)
+
+
+_PHASES = {
+    "read": "reading",
+    "index": "listing pairs of vertices",
+    "coarse": "cutting into ranges",
+    "fine": "peeling",
+    "hierarchy": "finding components",
+    "write": "writing",
+}
+
+_SHOWN_LEVELS = 5
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(["wing", "tip"]))
+@STORE
+@click.option(
+    "--layer", type=click.Choice(["u", "v"]),
+    help="Tip: the layer whose vertices are peeled; the other stays whole.",
+)  # fmt: skip
+@click.option(
+    "--output", type=click.Path(), metavar="DIR",
+    help="Directory to make: numbers and components as Parquet files.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace a decomposition that is at --output.")
+@click.option("--no-hierarchy", is_flag=True, help="Numbers alone, without the components of every level.")
+@click.option(
+    "--engine", type=ENGINES, default="auto", show_default=True,
+    help="auto takes the first GPU that can be used; gpu is never replaced by cpu.",
+)  # fmt: skip
+@click.option(
+    "--threads", type=integer, metavar="N", help="Threads of the cpu engine; all processors by default."
+)
+@JSON_FLAG
+def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> None:
+    """Peel the bipartite graph STORE: the wing number of every edge (bitruss), or the tip number of every vertex of a
+    layer, and the dense parts at every level.
+
+    The largest number goes to standard output, everything else to standard error. It runs in this process: on all its
+    processors, or on its first GPU.
+
+    \b
+    papilio decompose wing STORE --output wings
+    papilio decompose tip STORE --layer u --output tips
+    """
+    with show_progress() as bar:
+
+        def show(phase: str, done: int, total: int) -> None:
+            bar.advance_phase(_PHASES[phase], done, total)
+
+        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
+    answer(result, as_json, _report)
+
+
+def _report(result: DecompositionResult) -> None:
+    """Write the largest number; then the levels with most items, what was done, and how long it took."""
+    click.echo(result.max_number)
+    items = "edges" if result.kind == "wing" else f"vertices of layer {result.layer}"
+    sizes = result.level_sizes()
+    graph = result.graph
+    say(
+        f"{result.kind} numbers of {result.n_items:,} {items} in {graph['n_u']:,} x {graph['n_v']:,} vertices: "
+        f"largest {result.max_number:,}, different ones {len(sizes):,}"
+    )
+    top = sorted(sizes)[-_SHOWN_LEVELS:]
+    if top:
+        say("highest: " + ", ".join(f"{level:,} of {sizes[level]:,}" for level in reversed(top)))
+    if result.forest is not None:
+        roots = int((result.forest.parents < 0).sum())
+        say(f"components: nodes {result.forest.n_nodes:,}, trees {roots:,}")
+    say(
+        f"engine {result.engine}: ranges {result.ranges:,}, rounds {result.coarse_rounds:,} coarse and "
+        f"{result.fine_rounds:,} fine, supports changed {result.updates:,}"
+    )
+    say_seconds(result.seconds)
+    if result.output is not None:
+        say(f"numbers and components: {result.output}")

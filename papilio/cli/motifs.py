@@ -22,8 +22,7 @@ from papilio.arguments import Between
 from papilio.cli.options import integer
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES
-from papilio.motifs import Motif
-from papilio.questions import MOTIFS
+from papilio.motifs import MOTIFS, Motif
 
 
 def attribute_help(kind: type) -> dict[str, str]:

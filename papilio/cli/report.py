@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.census_motif import CensusClass, rows_by_class
+from papilio.arguments import plural, show_bytes
 from papilio.cluster.progress import ProgressBar
-from papilio.motifs import Cell
-from papilio.wording import plural, show_bytes
+from papilio.motifs import Cell, CensusClass, rows_by_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from papilio.partitioning.manifest import PartitionManifest
+    from papilio.partitioning.store import PartitionManifest
     from papilio.storage.reading import Conversion, Reading
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan

@@ -12,7 +12,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from papilio.arguments import plural
 from papilio.charts import require_matplotlib
+from papilio.cli.cluster import ALLOCATION, allocation_options
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     CLUSTER_OPTIONS,
@@ -28,7 +30,6 @@ from papilio.cli.options import (
     parse_numbers,
 )
 from papilio.cli.report import print_json, say, show_progress
-from papilio.cli.slurm import ALLOCATION, allocation_options
 from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
@@ -37,7 +38,6 @@ from papilio.reports.page import write_report
 from papilio.reports.run import run_experiment, submit_points
 from papilio.reports.scaling import SHORT_S, counting_s
 from papilio.tasks.result import CountResult
-from papilio.wording import plural
 
 _WARM_UP_FLAG = click.option(
     "--warm-up/--no-warm-up", default=True, show_default=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
@@ -10,14 +11,24 @@ from typing import Any, get_args, get_type_hints
 import click
 
 import papilio
-from papilio.cli.motifs import attribute_help, field_option
-from papilio.cli.options import JSON_FLAG, SEED, STORE, column, size, with_options
-from papilio.cli.report import conversion_lines, info_lines, print_json, report_store, say, show_progress
+from papilio.arguments import plural, show_bytes
+from papilio.cli.motifs import MotifGroup, attribute_help, field_option
+from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, SEED, STORE, THREADS, column, size, with_options
+from papilio.cli.report import (
+    conversion_lines,
+    info_lines,
+    partition_lines,
+    print_json,
+    report_store,
+    say,
+    show_progress,
+)
+from papilio.motifs import GRANULARITIES, Motif
+from papilio.partitioning.cut_request import STRATEGIES
 from papilio.storage.formats import FORMATS
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import Conversion, cache_directory
 from papilio.storage.statistics import describe
-from papilio.wording import plural, show_bytes
 
 
 @click.command()
@@ -198,3 +209,54 @@ def _add_model(model: type[Model]) -> None:
 
 for _model in (Rmat, PowerLaw, Planted, Complete):
     _add_model(_model)
+
+
+@click.command(cls=MotifGroup, motif_flag=True)
+@STORE
+@click.argument("output", type=click.Path())
+@click.option("--motif", required=True, metavar="MOTIF", help="What will be counted.")
+@click.option(
+    "--per",
+    type=click.Choice(GRANULARITIES),
+    default="total",
+    show_default=True,
+    help="The finest counts that the parts are to serve.",
+)
+@BUDGET_OPTIONS
+@click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default="auto",
+    show_default=True,
+    help="How work items are grouped; auto compares what bcpar and pair_blocks would move.",
+)
+@click.option(
+    "--threads",
+    type=THREADS,
+    help="Threads of cutting and of the CPU workers that the parts are made for; by default all processors.",
+)
+@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")
+@JSON_FLAG
+def partition(
+    store: str, output: str, motif: Motif, as_json: bool, engine_options: dict[str, str], **options: Any
+) -> None:
+    """Cut the graph STORE into parts that fit a worker's memory, once, into the directory OUTPUT.
+
+    The parts are made for workers with a GPU where --device-memory is given, else for CPU workers. Parts of bicliques
+    and cliques serve all larger sizes.
+
+    \b
+    papilio partition STORE PARTS --motif butterfly --device-memory 8GiB --host-memory 16GiB
+    papilio count butterfly STORE --parts PARTS --device-memory 8GiB
+    """
+    with show_progress() as bar:
+        bar.describe("cutting into parts")
+        made = papilio.partition(
+            store, output, motif, options=engine_options, progress=bar.advance_share, **options
+        )
+    if as_json:
+        print_json({"path": made.path, **json.loads(made.manifest.to_json())})
+        return
+    click.echo(made.path)
+    for line in partition_lines(made.manifest):
+        say(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from papilio.cluster.devices import missing_for_cuda
+from papilio.cluster.executor import missing_for_cuda
 from papilio.cluster.own_cluster import OwnCluster
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.device.discovery import list_visible_ids

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import psutil
 from packaging.requirements import Requirement
 
-from papilio.cluster.devices import ONE_WORKER_PER_GPU, find_shared_gpu
+from papilio.arguments import plural, show_bytes
+from papilio.cluster.executor import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.extras import how_to_install
 from papilio.kernels import __file__ as kernels_file
@@ -35,7 +36,6 @@ from papilio.tasks.machine import (
     read_cgroup_limits,
 )
 from papilio.version import __version__
-from papilio.wording import plural, show_bytes
 
 if TYPE_CHECKING:
     from papilio.cluster.executor import Executor

@@ -2,18 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, Self, TypeVar
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from papilio.cluster.devices import check_devices
-from papilio.cluster.task_source import AnyTask, TaskSource
-from papilio.errors import CapacityError, ClusterError, EngineUnavailableError, UnsupportedError, WorkerError
+from papilio.errors import (
+    CapacityError,
+    ClusterError,
+    EngineUnavailableError,
+    InputError,
+    PapilioError,
+    UnsupportedError,
+    WorkerError,
+    fault_of,
+)
+from papilio.extras import how_to_install
 from papilio.families import EngineChoice
+from papilio.interrupts import requested
+from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
-from papilio.tasks.job import JobSpec
-from papilio.tasks.worker import Seat, WorkerInfo
+from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.lease_counter import MAX_ATTEMPTS
+from papilio.tasks.machine import Seat, WorkerInfo, describe_worker
+from papilio.tasks.prepared import forget_graphs
 from papilio.version import __version__
+
+ONE_WORKER_PER_GPU = (
+    "start one worker per GPU: 'dask cuda worker', or one CUDA_VISIBLE_DEVICES for each, or use --engine cpu"
+)
+"""What to do about a GPU with several workers."""
+
+
+def find_shared_gpu(users: Iterable[tuple[str, str]]) -> tuple[str, list[str]] | None:
+    """Return the first GPU that several users name, and these users; None when each has its own.
+
+    Each user comes with the UUID of its GPU; an empty one says nothing.
+    """
+    found: dict[str, list[str]] = {}
+    for uuid, user in users:
+        if uuid:
+            found.setdefault(uuid, []).append(user)
+    return next(((uuid, names) for uuid, names in found.items() if len(names) > 1), None)
+
+
+def check_devices(workers: Sequence[WorkerInfo]) -> None:
+    """Refuse, with a ClusterError, two processes that use one GPU, by its UUID; several workers of one may."""
+    processes = {(worker.host, worker.pid): worker for worker in workers}
+    named = ((w.gpu_uuid, f"{w.name} (process {w.pid} on {w.host})") for w in processes.values())
+    shared = find_shared_gpu(named)
+    if shared is not None:
+        uuid, users = shared
+        raise ClusterError(f"workers {' and '.join(users)} use the same GPU, {uuid}; {ONE_WORKER_PER_GPU}")
+
+
+def missing_for_cuda() -> str | None:
+    """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""
+    missing = missing_for_gpu()
+    if missing is None and find_spec("dask_cuda") is None:
+        return f"dask-cuda is not installed: {how_to_install('dask_cuda')}"
+    return missing
+
+
+AnyTask = TypeVar("AnyTask", PrepareTask, LeaseTask)
+Result_contra = TypeVar("Result_contra", contravariant=True)
+
+
+class TaskSource(Protocol[AnyTask, Result_contra]):
+    """Tasks to be had one by one; :class:`papilio.tasks.lease_counter.RootCounter` is one of leases."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a task can be taken; when no other one is held, by any worker."""
+
+    def take(self, n_workers: int, worker: str) -> AnyTask | None:
+        """Return the next task for ``worker``, one of ``n_workers``; None when there is none for it now."""
+
+    def answer(self, task: AnyTask, result: Result_contra) -> None:
+        """Take note of a result; what it leaves undone can be taken again."""
+
+    def lose(self, task: AnyTask, worker: str, *, was_running: bool) -> None:
+        """Put back the task of a worker that is gone; it is a suspect when it was running there."""
+
+    def fail(self, task: AnyTask, error: Exception) -> None:
+        """Put back, or give up, a task that raised; raises ``error`` when the run cannot go on."""
+
+    def predict_s(self, task: AnyTask, worker: str) -> float | None:
+        """Return how long the task takes on the worker, or None when it cannot be cut."""
+
+
+class TaskList:
+    """A fixed list of preparations, each for whichever worker comes next."""
+
+    def __init__(self, tasks: Iterable[PrepareTask]) -> None:
+        self._pending = deque(tasks)
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self._pending)
+
+    def take(self, n_workers: int, worker: str) -> PrepareTask | None:
+        """Return the next one, whoever asks."""
+        return self._pending.popleft() if self._pending else None
+
+    def answer(self, task: PrepareTask, result: Any) -> None:
+        """Every answer is whole."""
+
+    def lose(self, task: PrepareTask, worker: str, *, was_running: bool) -> None:
+        """Put a task first in line again, under a new key, unless it has taken too many workers down (ClusterError)."""
+        if task.attempt + 1 >= MAX_ATTEMPTS:
+            raise ClusterError(
+                f"{task} took {MAX_ATTEMPTS} workers down, the last one {worker}; "
+                "see that worker's log: it most likely ran out of memory"
+            )
+        self._pending.appendleft(replace(task, attempt=task.attempt + 1))
+
+    def fail(self, task: PrepareTask, error: Exception) -> None:
+        """Raise: a graph that cannot be prepared on one worker cannot be counted."""
+        raise error
+
+    def predict_s(self, task: PrepareTask, worker: str) -> None:
+        """Preparing cannot be cut."""
+
 
 Result = TypeVar("Result")
 TaskFunction = Callable[[AnyTask, Seat], Result]
@@ -122,3 +234,54 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
     if executor.gpu_refusal is not None:
         return "cpu", f"the {executor.name} cluster runs CPU workers", workers
     return "cpu", f"no worker can use a GPU: {workers[0].gpu_missing}", workers
+
+
+class InlineExecutor(Executor):
+    """Runs tasks in the calling thread; the engine uses all processors, or the first visible GPU.
+
+    The CPU engine has ``threads`` threads, by default for the processors that this process may use.
+    """
+
+    name = "inline"
+    in_process = True
+    workers: tuple[WorkerInfo, ...] = ()
+
+    def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
+        if n_workers not in (None, 1):
+            raise InputError(
+                f"workers is {n_workers}; the inline cluster is one worker: use the local cluster"
+            )
+        self._worker = describe_worker("inline", threads)
+        self.workers = (self._worker,)
+
+    def run(
+        self,
+        function: TaskFunction[AnyTask, Result],
+        source: TaskSource[AnyTask, Result],
+        workers: Sequence[WorkerInfo],
+        in_flight: int,
+    ) -> Iterator[Result]:
+        """Run the tasks in order, until a signal comes; one that fails is tried again, in parts, as the source decides.
+
+        An error ends the run when another lease would fare no better in this process: its GPU is lost, the store is
+        gone, the disk is full; see :data:`papilio.errors.FAULTS`.
+        """
+        while not requested() and (task := source.take(1, self._worker.name)) is not None:
+            try:
+                with machine_errors_named(f"this process, {task}"):
+                    result = function(task, self._worker.seat)
+            except PapilioError as error:
+                if fault_of(error) not in ("lease", "size"):
+                    raise
+                source.fail(task, error)
+                continue
+            source.answer(task, result)
+            yield result
+
+    def close(self) -> None:
+        """Forget the prepared graphs of this process."""
+        forget_graphs()
+
+
+if TYPE_CHECKING:
+    pass

@@ -19,13 +19,13 @@ from distributed.comm import connect
 from distributed.deploy import Cluster
 
 from papilio.cluster.pool import DaskPool
-from papilio.cluster.trust import find_stranger
+from papilio.cluster.selection import find_stranger
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.records import read_json, read_record
 from papilio.tasks.control import Priority
 from papilio.tasks.job import JobSpec
+from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.prepared import forget_graphs
-from papilio.tasks.worker import WorkerInfo
 
 LAG_S: dict[Priority, float] = {"high": 0.0, "normal": 60.0, "low": 600.0}
 """How much later than now a lease is queued at its worker: those of equal jobs go in the order in which they were

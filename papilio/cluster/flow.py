@@ -19,13 +19,12 @@ from typing import Any, Generic, Protocol
 from distributed import Future
 from distributed.client import FutureCancelledError
 
-from papilio.cluster.executor import Result, TaskFunction
+from papilio.cluster.executor import AnyTask, Result, TaskFunction, TaskSource
 from papilio.cluster.remote import call_task
-from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError, DeviceLostError, ExecutionError, PapilioError, fault_of
 from papilio.interrupts import WRAP_UP_S, requested, waking
 from papilio.tasks.cutting import request_cuts
-from papilio.tasks.worker import WorkerInfo
+from papilio.tasks.machine import WorkerInfo
 
 WATCH_S = 1.0
 """Time without a result after which the cluster is looked at."""

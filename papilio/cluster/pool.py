@@ -9,15 +9,14 @@ from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
 from typing import Any, Self
 
-from papilio.cluster.executor import Executor, Result, TaskFunction, check_versions
+from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
 from papilio.cluster.flow import TaskFlow
 from papilio.cluster.quiet import quiet_dask
 from papilio.cluster.remote import describe_dask_worker, find_store_problem
-from papilio.cluster.task_source import AnyTask, TaskSource
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.storage.reading import is_cached
 from papilio.tasks.job import JobSpec
-from papilio.tasks.worker import WorkerInfo, read_worker
+from papilio.tasks.machine import WorkerInfo, read_worker
 
 JOIN_S = 60.0
 """How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on

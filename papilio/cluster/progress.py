@@ -7,9 +7,9 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
+from papilio.arguments import show_share
 from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade, RowsKnown
 from papilio.kernels.announce import on_compiling
-from papilio.wording import show_share
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

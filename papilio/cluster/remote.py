@@ -9,12 +9,11 @@ from typing import Any
 
 from distributed import Worker, get_worker
 
-from papilio.cluster.executor import Result, TaskFunction, machine_errors_named
-from papilio.cluster.task_source import AnyTask
+from papilio.cluster.executor import AnyTask, Result, TaskFunction, machine_errors_named
 from papilio.errors import DeviceLostError, ExecutionError, PapilioError
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
-from papilio.tasks.worker import WorkerInfo, describe_worker
+from papilio.tasks.machine import WorkerInfo, describe_worker
 
 FAREWELL_S = 1.0
 """Time for the error of a lost GPU to reach the scheduler before its process ends."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from papilio.arguments import read_path
-from papilio.cluster.devices import missing_for_cuda
-from papilio.cluster.executor import Executor
-from papilio.cluster.inline import InlineExecutor
+from papilio.cluster.executor import Executor, InlineExecutor, missing_for_cuda
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.kernels.device.discovery import list_visible_ids, missing_for_gpu
@@ -170,3 +172,72 @@ def _choose_own(engine: EngineChoice, n_workers: int | None) -> tuple[str, str]:
     if lacking is not None:
         return "inline", f"{n_gpus} GPUs are visible, and this process counts on one of them: {lacking}"
     return "cuda", f"{n_gpus} GPUs are visible: a worker for each"
+
+
+def find_stranger(path: Path) -> str | None:
+    """Say who, besides this user and root, can change a file or put another one in its place; None when nobody can.
+
+    What the group may write counts, unless the group is this user's alone. In a directory with the sticky bit others
+    can put files, but none in the place of this one.
+    """
+    for place in (path, path.parent):
+        try:
+            found = place.stat()
+        except OSError as error:
+            return f"{place} cannot be looked at ({error.strerror})"
+        if found.st_uid not in (os.geteuid(), 0):
+            return f"{place} belongs to {_name_of(found.st_uid)}"
+        if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
+            continue
+        by_group = found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid)
+        if by_group or found.st_mode & stat.S_IWOTH:
+            return f"{place} can be written to by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    return None
+
+
+def require_trusted(cluster: str | None, named_in: Path) -> None:
+    """Refuse a cluster that is named in a file which others can write, unless it is one that this process starts.
+
+    The InputError names the file ``named_in`` and who can write it.
+    """
+    if cluster is None or cluster in OWN_CLUSTERS:
+        return
+    files = [named_in, Path(cluster)] if os.path.isfile(cluster) else [named_in]
+    for file in files:
+        stranger = find_stranger(file)
+        if stranger is not None:
+            raise InputError(
+                f"{named_in} says to run on {cluster!r}, and {stranger}: whoever it is could run code as you; name the "
+                "cluster yourself (--cluster), or say that you trust them (--trust)"
+            )
+
+
+def require_trusted_output(output: str | None, named_in: Path) -> None:
+    """Refuse to replace a file, or a directory, that is named in a file which others can write.
+
+    The InputError names the file ``named_in`` and who can write it.
+    """
+    if output is None or not os.path.lexists(output):
+        return
+    stranger = find_stranger(named_in)
+    if stranger is not None:
+        raise InputError(
+            f"{named_in} says to write {output}, which exists, and {stranger}: move it away, or say that you trust "
+            "them (--trust)"
+        )
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"
+
+
+def _is_private_group(gid: int) -> bool:
+    """Whether a group is the one of this user alone, by the custom that it has the same name and no other members."""
+    try:
+        group, me = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return gid == me.pw_gid and group.gr_name == me.pw_name and set(group.gr_mem) <= {me.pw_name}

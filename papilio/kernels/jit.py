@@ -12,13 +12,14 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
-from numba import njit
-from numba.core import event
+from numba import njit, types
+from numba.core import cgutils, event
 from numba.core.caching import FunctionCache, NullCache
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
 from numba.core.types.misc import unliteral
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from papilio.kernels.announce import say_compiling
@@ -209,3 +210,20 @@ def allocating(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """Make part of each compiled caller, in the least time of a call: for what an inner loop does."""
     return cast(Function, _make(function, called=True, _nrt=False, forceinline=True))
+
+
+def _type_fetch_add(_context: Any, array: Any, _at: Any, _amount: Any) -> tuple[Any, Callable[..., Any]]:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        made = context.make_array(kind)(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, kind, made, [arguments[1]], wraparound=False)
+        return builder.atomic_rmw("add", place, arguments[2], "monotonic")
+
+    return array.dtype(array, types.int64, array.dtype), emit
+
+
+fetch_add: Callable[[NDArray[Any], Place, Any], Any] = intrinsic(_type_fetch_add)
+"""``fetch_add(array, at, amount)`` in compiled code: ``array[at] += amount`` in one step; returns the value before.
+
+``amount`` is of the dtype of the array.
+"""

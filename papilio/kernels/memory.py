@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Motif
-from papilio.questions import Listing
+from papilio.motifs import Granularity, Listing, Motif
 
 ID, OFFSET, COUNT = 4, 8, 8
 """Bytes of a vertex or edge id, of an offset and of a count."""

@@ -10,13 +10,13 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.api.call import check_output
 from papilio.api.count import count
-from papilio.api.inputs import check_output
 from papilio.arguments import Bytes, Count, Threads, Workers, checked
 from papilio.cluster.events import Listener
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertex_bound
+from papilio.kernels.exact import check_vertex_bound
 from papilio.kernels.threads import choose_threads
 from papilio.measures.clustering import cluster_pairs
 from papilio.measures.levels import join_levels
@@ -102,7 +102,7 @@ def latapy_clustering(
     threads : int, optional
         By default the processors that this process may use.
     progress : callable, optional
-        Called with events of :mod:`papilio.cluster.events`.
+        Called with events of :mod:`papilio.cluster.executor`.
 
     Raises
     ------

@@ -15,25 +15,22 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.census import CensusResult, census
-from papilio.api.inputs import GraphInput, Question, check_output
+from papilio.api.call import GraphInput, Question, check_output
+from papilio.api.count import CensusResult, census
 from papilio.arguments import Count, Threads, Workers, checked
-from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import ExecutionError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import require_room
+from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
-from papilio.motifs import PairSide
-from papilio.questions import motif_to_json
-from papilio.storage.labelled import Vectors
-from papilio.storage.origins import plain_labels
+from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
+from papilio.storage.labelled import Vectors, plain_labels
 from papilio.storage.results import write_pairs
 from papilio.tasks.fold import exact_sum
-from papilio.tasks.graphs import require_kind
+from papilio.tasks.job import require_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
 

@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.inputs import Question, check_output
+from papilio.api.call import Question, check_output
 from papilio.arguments import Between, Threads, checked
 from papilio.cluster.events import Listener
 from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.clique.cpu import heaviest_first
 from papilio.kernels.clique.maximum_loops import (
     MaximumSearch,
     make_maximum_search,
@@ -27,17 +28,13 @@ from papilio.kernels.clique.maximum_loops import (
 )
 from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
 from papilio.kernels.clique.question import predict_work
-from papilio.kernels.clique.roots import heaviest_first
-from papilio.kernels.maximal.best import find_best
-from papilio.kernels.maximal.list import MaximalBicliqueLister
+from papilio.kernels.maximal.list import MaximalBicliqueLister, find_best
 from papilio.kernels.maximal.memory import predict_graph
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.measures.clustering import Report, run_reported
 from papilio.measures.values import Edges, LargestBiclique, LargestBicliques, MaximumClique
-from papilio.motifs import Clique, MaximalBiclique
-from papilio.questions import Listing
-from papilio.storage.labelled import Vectors
-from papilio.storage.origins import plain_labels
+from papilio.motifs import Clique, Listing, MaximalBiclique
+from papilio.storage.labelled import Vectors, plain_labels
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
 """What ordering and orienting a graph takes; see papilio.kernels.clique.memory."""
@@ -81,7 +78,7 @@ def maximum_clique(
     threads : int, optional
         By default the processors that this process may use.
     progress : callable, optional
-        Called with events of :mod:`papilio.cluster.events`.
+        Called with events of :mod:`papilio.cluster.executor`.
 
     Raises
     ------
@@ -225,7 +222,7 @@ def top_bicliques(
     threads : int, optional
         By default the processors that this process may use.
     progress : callable, optional
-        Called with events of :mod:`papilio.cluster.events`.
+        Called with events of :mod:`papilio.cluster.executor`.
 
     Raises
     ------

@@ -18,14 +18,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.census_motif import CENSUS_CLASSES
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertices
+from papilio.kernels.exact import check_vertices
 from papilio.kernels.jit import Ids, Ints, Place, Sums, allocating, compiled
 from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import add_to_sums, join_sums
 from papilio.kernels.wedge.signed_loops import index_signed
 from papilio.measures.clustering import Report, layer_of, run_reported, wedge_costs
+from papilio.motifs import CENSUS_CLASSES
 from papilio.parts import Layer
 
 _KINDS = 3

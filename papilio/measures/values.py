@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.inputs import GraphInput, Question
+from papilio.api.call import GraphInput, Question
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.graph import GraphKind
-from papilio.kernels.bounds import require_room
+from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique
-from papilio.questions import motif_to_json
-from papilio.storage.array_file import SLICE_ENTRIES
+from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique, motif_to_json
+from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
 from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
-from papilio.tasks.graphs import require_graph_kind
+from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, json_labels
 

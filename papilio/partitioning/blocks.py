@@ -35,7 +35,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.parts import Block, CliquePart, EndBlock, Layer, MaximalPart, RootPart, StartBlock
-from papilio.storage.columns import numbers_of
+from papilio.storage.edge_files import numbers_of
 from papilio.storage.sealed import SealedReader, SealedWriter
 
 PARTITION_ADVICE = "the partition is damaged, make it again"

@@ -35,14 +35,7 @@ from papilio.kernels.clique.question import (
 )
 from papilio.motifs import Motif
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.clique_loops import (
-    CANDIDATE,
-    OUTER,
-    ROOT,
-    join_rows,
-    keep_inner,
-    price_rows,
-)
+from papilio.partitioning.clique_loops import join_rows, keep_inner, price_rows
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run
 from papilio.partitioning.disk_degrees import core_masks
@@ -59,6 +52,10 @@ from papilio.partitioning.root_subgraphs import (
 from papilio.partitioning.store import Partition
 from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
+
+CANDIDATE, ROOT, OUTER = 1, 2, 4
+"""Bits of roles."""
+
 
 VERTEX_BYTES = 64
 """Host memory per vertex beside its rows: what a root needs and costs, its group, and its place among the roots."""

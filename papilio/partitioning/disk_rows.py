@@ -41,7 +41,7 @@ from papilio.partitioning.row_sort import (
     rank_layer,
 )
 from papilio.parts import Layer
-from papilio.storage.location import local_path, os_errors_named
+from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.store import GraphStore
 
 __all__ = ["VERTEX_BYTES", "DiskRows", "core_masks", "degrees", "write_disk_rows"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.parts import Layer
-from papilio.storage.array_file import ArrayFile
+from papilio.storage.files import ArrayFile
 
 
 class LayerRows:

@@ -37,7 +37,6 @@ from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run
 from papilio.partitioning.disk_degrees import core_masks, degrees
-from papilio.partitioning.manifest import PartInfo
 from papilio.partitioning.root_groups import ClosureTooLargeError, RootGroups, group_roots
 from papilio.partitioning.root_subgraphs import (
     KEPT_BYTES,
@@ -46,9 +45,9 @@ from papilio.partitioning.root_subgraphs import (
     bind_parts,
     cut_root_part,
 )
-from papilio.partitioning.store import Partition
+from papilio.partitioning.store import PartInfo, Partition
 from papilio.parts import RootPart
-from papilio.storage.array_file import release_memory
+from papilio.storage.files import release_memory
 from papilio.storage.store import GraphStore
 
 LEFT_BYTES = 28
@@ -141,7 +140,7 @@ def _choose_maximal_anchor(
 ) -> tuple[str, bool, tuple[str, str]]:
     """Do as :func:`_choose_anchor` for maximal bicliques."""
     anchor = options.get("anchor", "auto")
-    swapped = maximal_anchor.choose_anchor(layers, anchor)
+    swapped = maximal_anchor.choose_maximal_anchor(layers, anchor)
     return (
         anchor,
         swapped,

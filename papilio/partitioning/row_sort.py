@@ -34,8 +34,8 @@ from papilio.partitioning.row_loops import (
     split_rows,
     work_words,
 )
-from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
-from papilio.storage.edges import RowGroup
+from papilio.storage.edge_files import RowGroup
+from papilio.storage.files import ArrayFile, ArrayMemory, empty_pages
 from papilio.storage.store import GraphStore
 
 SCAN_BYTES = (48, 64)

@@ -19,15 +19,13 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from papilio.kernels.costs import CostTable
+from papilio.kernels.engine import CostTable
 from papilio.kernels.wedge.graph import order_falling
 from papilio.motifs import Butterfly
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run, table_entries
-from papilio.partitioning.manifest import PartInfo
-from papilio.partitioning.memory_share import run_within
-from papilio.partitioning.store import Partition, PartitionWriter
+from papilio.partitioning.cut_run import CutRun, cut_run, run_within, table_entries
+from papilio.partitioning.store import PartInfo, Partition, PartitionWriter
 from papilio.partitioning.wedge_blocks import (
     EndReader,
     LayerSurvey,
@@ -48,7 +46,7 @@ from papilio.partitioning.wedge_plan import (
     share_memory,
 )
 from papilio.parts import EndBlock, PartSizes, StartBlock
-from papilio.storage.array_file import release_memory
+from papilio.storage.files import release_memory
 from papilio.storage.store import GraphStore
 
 _GATHER_COST = 0.4

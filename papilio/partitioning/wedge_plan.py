@@ -11,7 +11,7 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
-from papilio.partitioning.manifest import Decisions
+from papilio.partitioning.store import Decisions
 from papilio.partitioning.wedge_blocks import LayerSurvey
 from papilio.partitioning.wedge_grid import BlockBudget, Grid, choose_grid, raw_bytes
 from papilio.partitioning.wedge_groups import GroupBudget, Groups, group_starts

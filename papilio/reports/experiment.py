@@ -21,21 +21,18 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from papilio.cluster.selection import resolve_workers
-from papilio.cluster.trust import require_trusted
+from papilio.cluster.selection import require_trusted, resolve_workers
 from papilio.errors import InputError, StoreError
 from papilio.families import EngineChoice
 from papilio.kernels.threads import available_threads
-from papilio.motifs import EngineOptions, Granularity, Motif
-from papilio.questions import choose_options
+from papilio.motifs import EngineOptions, Granularity, Motif, choose_options
+from papilio.storage.files import is_url, local_path
 from papilio.storage.generate import generate
 from papilio.storage.ledger import read_ledger, write_durably
-from papilio.storage.location import is_url, local_path
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.records import read_json, read_record, require_format, seal_json, write_record
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.graphs import require_kind
-from papilio.tasks.job import digest
+from papilio.tasks.job import digest, require_kind
 from papilio.version import __version__
 
 FORMAT, FORMAT_VERSION = "papilio-scaling", 2
@@ -76,7 +73,7 @@ class Experiment:
     threads: int | None  # of a ``local`` worker, the same for all points
     model: str | None  # what the graphs were generated from, for the smallest number of workers
     command: str  # the command line that measures it
-    # How the engines compute the motif, as :func:`papilio.questions.choose_options` returns it.
+    # How the engines compute the motif, as :func:`papilio.motifs.choose_options` returns it.
     options: EngineOptions = ()
 
     def __post_init__(self) -> None:

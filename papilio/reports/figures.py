@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from papilio.census_motif import CensusClass
 from papilio.charts import BLUE, GREY, ORANGE, draw_classes, require_matplotlib
+from papilio.motifs import CensusClass
 from papilio.reports.experiment import Mode
 from papilio.reports.job import LeaseSpan
 from papilio.reports.scaling import Point

@@ -24,22 +24,22 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from papilio.arguments import plural, show_bytes, show_share
 from papilio.charts import require_matplotlib
 from papilio.errors import StoreError
 from papilio.families import family_of
-from papilio.questions import Listing, motif_from_json
+from papilio.motifs import Listing, motif_from_json
 from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, RunRecord
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
 from papilio.reports.job import JobFacts, LeaseSpan, read_job, span_rows
 from papilio.reports.scaling import SHORT_S, Point, counting_s, gather_points, read_run, read_spans, rows_of
+from papilio.storage.files import atomic_file, check_replaceable, is_url, local_path
 from papilio.storage.ledger import write_durably
-from papilio.storage.location import atomic_file, check_replaceable, is_url, local_path
 from papilio.storage.names import read_names
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.storage.tables import ColumnType, write_rows
-from papilio.tasks.worker import WorkerInfo
-from papilio.wording import plural, show_bytes, show_share
+from papilio.tasks.machine import WorkerInfo
 
 _MAX_ROWS = 64
 """Workers listed one by one."""

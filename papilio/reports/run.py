@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from papilio.api import count as api
+from papilio.arguments import plural
 from papilio.cluster.doctor import installed_version
 from papilio.cluster.events import Listener, ignore_events
 from papilio.cluster.executor import Executor
@@ -25,10 +26,9 @@ from papilio.reports.experiment import Experiment, ExperimentDirectory
 from papilio.reports.scaling import read_run, require_equal_counts
 from papilio.storage.ledger import Ledger, find_holder, write_durably
 from papilio.storage.store import open_store
+from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.result import CountResult
-from papilio.tasks.worker import WorkerInfo
 from papilio.version import __version__
-from papilio.wording import plural
 
 _PACKAGES = (
     "numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask", "distributed", "dask-cuda", "pyarrow",

@@ -13,32 +13,309 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
+import duckdb
 import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from papilio.arguments import Bytes, checked, read_bytes
+from papilio.arguments import Bytes, checked, read_bytes, show_bytes, show_mebibytes
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns
-from papilio.storage.columns import numbers_of
 from papilio.storage.compression import known_encoding
-from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
+from papilio.storage.edge_files import EdgeBatch, numbers_of
+from papilio.storage.files import check_replaceable, local_path, os_errors_named
+from papilio.storage.formats import Declared, EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
 from papilio.storage.labels import read_label, write_labels
-from papilio.storage.location import check_replaceable, local_path, os_errors_named
-from papilio.storage.ordering import Deduplicator, Duck
 from papilio.storage.places import InputPath, Place, find_places
-from papilio.storage.relabel import BYTES_PER_LABEL, IdMap, LabelTracker, declared_maps, dense_map
 from papilio.storage.sides import Sides
 from papilio.storage.signs import sign_rule
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
-from papilio.wording import show_bytes, show_mebibytes
+
+_BATCH_ROWS = 1 << 19
+"""Rows of a batch that comes out of DuckDB; about 50 MB are in use for one while it is deduplicated."""
+
+
+class Duck:
+    """A DuckDB connection that spills into a scratch directory; a context manager."""
+
+    def __init__(self, scratch: Path, memory_bytes: int, threads: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._scratch = scratch
+        config = {
+            "memory_limit": f"{memory_bytes // 2**20}MiB",
+            "threads": threads,
+            "temp_directory": str(scratch / "spill"),
+            "preserve_insertion_order": False,
+        }
+        with self._errors_named():
+            self._connection = duckdb.connect(config=config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._connection.close()
+
+    def stream(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a query in batches, as they come; CapacityError when memory or disk does not suffice."""
+        with self._errors_named():
+            relation = self._connection.sql(query)
+            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            yield from reader(_BATCH_ROWS)
+
+    @contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        """Turn errors of DuckDB, which Arrow passes on as its own, into a CapacityError."""
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise CapacityError(
+                f"sorting failed with {self._memory_bytes // 2**20} MiB of memory and scratch files in "
+                f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
+            ) from error
+
+    def order_edges(self, raw: Path, columns: tuple[str, ...], last: bool) -> Iterator[EdgeBatch]:
+        """Yield raw edges with integer labels below 2^31, sorted by (u, v), the edge to keep first.
+
+        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
+        equal edges comes first.
+        """
+        selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
+        yield from self._edges(
+            f"SELECT {selected} FROM {_scan(raw, columns)} ORDER BY {_order(columns, last)}"
+        )
+
+    def distinct_labels(self, raw: Path, columns: tuple[str, ...]) -> Iterator[pa.Array]:
+        """Yield the different labels of some columns of ``raw``, sorted, in parts."""
+        parts = " UNION ".join(f"SELECT {column} AS label FROM {_file(raw)}" for column in columns)
+        for batch in self.stream(f"SELECT DISTINCT label FROM ({parts}) ORDER BY label"):
+            yield batch.column(0)
+
+    def join_edges(
+        self,
+        raw: Path,
+        columns: tuple[str, ...],
+        last: bool,
+        label_files: tuple[Path, Path],
+        undirected: bool,
+    ) -> Iterator[EdgeBatch]:
+        """Yield raw edges with any labels as ids, sorted by (u, v), the edge to keep first; see :meth:`order_edges`.
+
+        ``label_files`` have columns id and label. With ``undirected`` the smaller id of an edge is u.
+        """
+        ids = (
+            "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
+            if undirected
+            else "lu.id AS u, lv.id AS v"
+        )
+        others = "".join(f", raw.{name}" for name in (*columns[2:], "file_row_number")) if columns[2:] else ""
+        joined = (
+            f"SELECT {ids}{others} FROM {_scan(raw, columns)} raw "
+            f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "
+            f"JOIN {_file(label_files[1])} lv ON raw.v = lv.label"
+        )
+        selected = "u, v" + (", sign" if "sign" in columns else "")
+        yield from self._edges(f"SELECT {selected} FROM ({joined}) ORDER BY {_order(columns, last)}")
+
+    def _edges(self, query: str) -> Iterator[EdgeBatch]:
+        for batch in self.stream(query):
+            arrays = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(batch.num_columns)]
+            yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None
+
+
+def _file(path: Path) -> str:
+    return "read_parquet('" + str(path).replace("'", "''") + "')"
+
+
+def _scan(path: Path, columns: tuple[str, ...]) -> str:
+    """Return the table of raw edges; with the position in the input where equal edges differ (by sign)."""
+    if len(columns) == 2:
+        return _file(path)
+    return _file(path)[:-1] + ", file_row_number = true)"
+
+
+def _order(columns: tuple[str, ...], last: bool) -> str:
+    direction = "DESC" if last else "ASC"
+    keys = ["u", "v"]
+    if "time" in columns:
+        keys.append(f"time {direction}")
+    if len(columns) > 2:
+        keys.append(f"file_row_number {direction}")
+    return ", ".join(keys)
+
+
+class Deduplicator:
+    """Iterates over sorted batches with only the first of equal edges.
+
+    ``duplicates`` counts the edges left out so far; ``example`` is the first of them.
+    """
+
+    def __init__(self, batches: Iterator[EdgeBatch]) -> None:
+        self._batches = batches
+        self.duplicates = 0
+        self.example: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[EdgeBatch]:
+        previous = -1
+        for u, v, sign in self._batches:
+            if not u.size:
+                continue
+            key: NDArray[np.int64] = (u.astype(np.int64) << 32) | v
+            new: NDArray[Any] = np.empty(key.size, np.bool_)
+            new[0] = int(key[0]) != previous
+            np.not_equal(key[1:], key[:-1], out=new[1:])
+            previous = int(key[-1])
+            repeated = key.size - int(np.count_nonzero(new))
+            if not repeated:
+                yield u, v, sign
+                continue
+            self.duplicates += repeated
+            if self.example is None:
+                at = int(np.argmin(new))
+                self.example = (int(u[at]), int(v[at]))
+            yield u[new], v[new], None if sign is None else sign[new]
+
+
+BYTES_PER_LABEL = 5
+"""A mark of one byte and a rank of four, for every integer up to the largest label."""
+
+_CHUNK_LABELS = 1 << 20
+
+
+class LabelTracker:
+    """The integer labels of a layer that occur; ``max_labels`` is the size of the largest table.
+
+    Labels from this on, and negative ones, leave only the range known.
+    """
+
+    def __init__(self, max_labels: int) -> None:
+        self._max_labels = min(max_labels, 2**31 - 1)
+        self.smallest: int | None = None
+        self.largest: int | None = None
+        self.marks: NDArray[np.bool_] | None = np.zeros(1024, np.bool_)
+
+    def add(self, labels: NDArray[np.int64]) -> None:
+        """Note labels, shape (k,)."""
+        if not labels.size:
+            return
+        low, high = int(labels.min()), int(labels.max())
+        self.smallest = low if self.smallest is None else min(self.smallest, low)
+        self.largest = high if self.largest is None else max(self.largest, high)
+        if self.marks is None:
+            return
+        if low < 0 or high >= self._max_labels:
+            self.marks = None
+            return
+        if high >= self.marks.size:
+            marks = np.zeros(min(max(high + 1, 2 * self.marks.size), self._max_labels), np.bool_)
+            marks[: self.marks.size] = self.marks
+            self.marks = marks
+        self.marks[labels] = True
+
+
+@dataclass(frozen=True)
+class OffsetMap:
+    """Labels that start at ``base``, the label of vertex 0: id = label - base."""
+
+    base: int
+    size: int
+    nbytes = 0
+
+    @property
+    def is_identity(self) -> bool:
+        return self.base == 0
+
+    def describe(self) -> str:
+        """Return how ids follow from labels, for the provenance."""
+        return "labels" if self.base == 0 else f"labels minus {self.base}"
+
+    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        return labels if self.base == 0 else labels - np.int32(self.base)
+
+    def label(self, vertex: int) -> int:
+        return vertex + self.base
+
+    def labels(self) -> Iterator[NDArray[np.int64]]:
+        """Yield all labels in id order, in parts."""
+        for start in range(0, self.size, _CHUNK_LABELS):
+            stop = min(start + _CHUNK_LABELS, self.size)
+            yield np.arange(start + self.base, stop + self.base, dtype=np.int64)
+
+
+class TableMap:
+    """Labels with gaps: the id of a label is its rank among those that occur, which ``marks`` tells of each."""
+
+    is_identity = False
+
+    def __init__(self, marks: NDArray[np.bool_]) -> None:
+        self._marks = marks
+        self._rank = np.cumsum(marks, dtype=np.int32)
+        self._rank -= 1
+        self.size = int(self._rank[-1]) + 1 if marks.size else 0
+        self.nbytes = self._rank.nbytes + marks.nbytes
+
+    def describe(self) -> str:
+        return "ranks of integer labels"
+
+    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        return self._rank[labels]
+
+    def label(self, vertex: int) -> int:
+        return int(np.searchsorted(self._rank, vertex))
+
+    def labels(self) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, self._marks.size, _CHUNK_LABELS):
+            yield np.flatnonzero(self._marks[start : start + _CHUNK_LABELS]) + start
+
+
+IdMap = OffsetMap | TableMap
+"""Dense ids of integer labels, in numerical order; arrays of labels and ids have shape (k,)."""
+
+
+def dense_map(tracker: LabelTracker) -> IdMap | None:
+    """Return the map that leaves no gaps between the labels seen, or None when they are too widespread."""
+    if tracker.smallest is None or tracker.largest is None:
+        return OffsetMap(0, 0)
+    if tracker.marks is None:
+        return None
+    marks = tracker.marks[: tracker.largest + 1]
+    count = int(np.count_nonzero(marks))
+    if count == tracker.largest - tracker.smallest + 1:
+        return OffsetMap(tracker.smallest, count)
+    return TableMap(marks)
+
+
+def declared_maps(
+    name: str, declared: Declared, trackers: tuple[LabelTracker, LabelTracker]
+) -> tuple[OffsetMap, OffsetMap] | None:
+    """Return the maps by which all labels lie within declared sizes, or None when there are none.
+
+    Both layers count from the same base, the first of ``declared.bases`` that fits. InputError when labels do not fit
+    and the sizes are binding.
+    """
+    sizes = (declared.n_u, declared.n_v)
+    for base in declared.bases:
+        if all(
+            t.smallest is None or t.largest is None or (t.smallest >= base and t.largest < base + size)
+            for t, size in zip(trackers, sizes, strict=True)
+        ):
+            return OffsetMap(base, sizes[0]), OffsetMap(base, sizes[1])
+    if not declared.binding:
+        return None
+    found = " and ".join(f"{t.smallest} to {t.largest}" for t in trackers)
+    raise InputError(
+        f"{name} declares {sizes[0]} and {sizes[1]} vertices and holds ids {found}; correct the header, "
+        "or force another format, such as edges, if its first line is an edge"
+    )
+
 
 Duplicates = Literal["first", "last", "error"]
 """Which of several equal edges is kept: by time where there is a time column, else by place in the input."""

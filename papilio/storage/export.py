@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.labelled import LabelledGraph
-from papilio.storage.origins import sparse_array
+from papilio.storage.labelled import LabelledGraph, sparse_array
 
 if TYPE_CHECKING:
     import networkx

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, StoreError
 from papilio.extras import import_extra
 from papilio.motifs import Cell
-from papilio.storage.labelled import LabelledGraph
-from papilio.storage.location import os_errors_named
-from papilio.storage.origins import FrameRows
+from papilio.storage.files import os_errors_named
+from papilio.storage.labelled import FrameRows, LabelledGraph
 from papilio.storage.store import GraphStore
 
 Source = GraphStore | LabelledGraph

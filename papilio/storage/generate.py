@@ -18,10 +18,10 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes
+from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, show_bytes
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.location import check_replaceable, local_path
+from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat, count_pairs
 from papilio.storage.random_edges import (
     BLOCK_EDGES,
@@ -40,7 +40,6 @@ from papilio.storage.random_edges import (
 from papilio.storage.rmat import RmatSource
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
-from papilio.wording import show_bytes
 
 __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
 

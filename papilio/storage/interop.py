@@ -21,9 +21,19 @@ from papilio.errors import GraphError, InputError
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.column_choice import pick_ends
 from papilio.storage.export import to_arrow, to_networkx, to_numpy, to_pandas, to_scipy
-from papilio.storage.labelled import LabelledGraph, assemble, assemble_columns, label_array, read_signs
+from papilio.storage.labelled import (
+    ArrayRows,
+    ArrowRows,
+    FrameRows,
+    LabelledGraph,
+    PairRows,
+    SparseEntries,
+    assemble,
+    assemble_columns,
+    label_array,
+    read_signs,
+)
 from papilio.storage.networks import from_graph_tool, from_igraph, from_networkx
-from papilio.storage.origins import ArrayRows, ArrowRows, FrameRows, PairRows, SparseEntries
 
 if TYPE_CHECKING:
     import pandas

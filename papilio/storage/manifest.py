@@ -46,7 +46,7 @@ class Manifest:
     n_v: int
     n_edges: int
     signed: bool
-    hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edges
+    hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edge_files
     edge_files: tuple[EdgeFile, ...]  # in the order of their edges
     # digest of the label file of each layer that has one; the labels of other layers are the ids
     labels: dict[str, str] = field(default_factory=dict)

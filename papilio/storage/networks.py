@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 from papilio.arguments import checked
 from papilio.errors import GraphError
 from papilio.graph import GraphKind
-from papilio.storage.labelled import LabelledGraph, assemble, find_missing, label_array, read_signs
-from papilio.storage.origins import NetworkEdges
+from papilio.storage.labelled import (
+    LabelledGraph,
+    NetworkEdges,
+    assemble,
+    find_missing,
+    label_array,
+    read_signs,
+)
 from papilio.storage.sides import Sides
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
-from papilio.storage.location import MANIFEST_NAME, filesystem_of, is_url
+from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url
 
 InputPath = str | os.PathLike[str]
 

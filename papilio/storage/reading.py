@@ -30,17 +30,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from papilio.arguments import checked
+from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef
-from papilio.storage.location import is_url, os_errors_named
+from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.manifest import FORMAT_VERSION, Manifest
 from papilio.storage.sides import LOOKS_BIPARTITE
 from papilio.storage.store import GraphStore, open_store
 from papilio.version import __version__
-from papilio.wording import show_bytes
 
 _GRAPH, _SOURCE = "graph", "source.json"
 

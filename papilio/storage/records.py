@@ -34,8 +34,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from papilio.errors import PapilioError, StoreError
-from papilio.motifs import Motif
-from papilio.questions import MOTIFS, motif_to_json
+from papilio.motifs import MOTIFS, Motif, motif_to_json
 from papilio.storage.digests import digest_of, require_digest
 
 SignedInt = Annotated[int, "signed"]

@@ -27,13 +27,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.census_motif import CensusClass
 from papilio.errors import GraphError
-from papilio.motifs import Cell, Motif
-from papilio.questions import motif_to_json
-from papilio.storage.array_file import release_pages, slices_of
-from papilio.storage.columns import numbers_of
-from papilio.storage.location import atomic_directory, atomic_file, check_replaceable, local_path
+from papilio.motifs import Cell, CensusClass, Motif, motif_to_json
+from papilio.storage.edge_files import numbers_of
+from papilio.storage.files import (
+    atomic_directory,
+    atomic_file,
+    check_replaceable,
+    local_path,
+    release_pages,
+    slices_of,
+)
 from papilio.storage.records import seal_json
 from papilio.storage.sealed import SealedReader, SealedWriter
 from papilio.storage.store import GraphStore

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import GraphKind
 from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
-from papilio.storage.columns import numbers_of
+from papilio.storage.edge_files import numbers_of
 
 LOOKS_BIPARTITE = "the input looks bipartite"
 """Beginning of a note. It is not repeated: a graph that looks bipartite is only read as unipartite on request."""

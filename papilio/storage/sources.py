@@ -26,7 +26,7 @@ from papilio.storage.formats import (
 )
 from papilio.storage.parquet_source import ParquetSource
 from papilio.storage.places import Place
-from papilio.storage.textlines import TextSource
+from papilio.storage.text import TextSource
 
 OnRead = Callable[[int], None]
 """Told the bytes of the stored files taken so far."""

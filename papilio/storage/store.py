@@ -28,7 +28,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.storage.edges import (
+from papilio.storage.edge_files import (
     ContentHash,
     EdgeBatch,
     EdgeFilesWriter,
@@ -37,8 +37,8 @@ from papilio.storage.edges import (
     list_row_groups,
     read_row_groups,
 )
+from papilio.storage.files import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
-from papilio.storage.location import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.manifest import STORE_ADVICE, Manifest
 from papilio.storage.sealed import footer_digest
 

@@ -20,7 +20,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from papilio.errors import InputError, StoreError
-from papilio.storage.location import atomic_file, check_file
+from papilio.storage.files import atomic_file, check_file
 from papilio.storage.sealed import unreadable_named
 
 TABLE_SUFFIXES = (".parquet", ".csv", ".json")

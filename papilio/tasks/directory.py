@@ -28,18 +28,17 @@ from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.families import EngineChoice
 from papilio.interrupts import set_advice
-from papilio.questions import motif_to_json
+from papilio.motifs import motif_to_json
+from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
-from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.records import read_json, read_record, read_sealed, require_format
 from papilio.storage.results import read_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.history import JobHistory, SessionInfo, read_history
 from papilio.tasks.job import JobSpec, digest
-from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import CountResult
-from papilio.tasks.result_file import ADVICE, JobAnswer, LedgerEnd, check_answer
+from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, check_answer
 from papilio.tasks.status import JobStatus, find_state
 from papilio.version import __version__
 

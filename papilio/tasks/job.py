@@ -8,15 +8,145 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-from papilio.errors import InputError, UnsupportedError
-from papilio.families import EngineChoice, Family, WorkRate, family_of
+from papilio.arguments import Bytes, read_bytes
+from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
+from papilio.families import FAMILIES, EngineChoice, Family, WorkRate, family_of
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import EngineName
-from papilio.motifs import GRANULARITIES, EngineOptions, Granularity, Motif
-from papilio.questions import Listing, choose_options, motif_to_json
-from papilio.tasks.budget import NO_BUDGET, Budget
+from papilio.motifs import (
+    GRANULARITIES,
+    EngineOptions,
+    Granularity,
+    Listing,
+    Motif,
+    choose_options,
+    motif_to_json,
+)
+from papilio.partitioning.store import Partition, open_partition
+from papilio.storage.edge_files import ContentHash
+from papilio.storage.store import GraphStore, open_store
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Memory that a job may use on each of its workers; None leaves what a worker has."""
+
+    device_bytes: int | None = None  # of its device, with the CUDA context
+    # of its process, resident. Where the leases run in the process that folds, that is in it.
+    host_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for kind, limit in (("device", self.device_bytes), ("host", self.host_bytes)):
+            if limit is not None and limit <= 0:
+                raise InputError(f"the budget of {kind} memory is {limit} bytes; give at least 1")
+
+    @classmethod
+    def of(cls, device_memory: Bytes | None, host_memory: Bytes | None) -> Budget:
+        """Return the budget that was asked for, in bytes or as ``8GiB``. InputError for what is no size."""
+        return cls(read_bytes("device_memory", device_memory), read_bytes("host_memory", host_memory))
+
+    @property
+    def is_set(self) -> bool:
+        return self.device_bytes is not None or self.host_bytes is not None
+
+    def of_host(self, memory_bytes: int) -> int:
+        """Return the host memory that the job may use on a worker that has ``memory_bytes``."""
+        return memory_bytes if self.host_bytes is None else min(self.host_bytes, memory_bytes)
+
+    def of_device(self, memory_bytes: int) -> int:
+        """Return the device memory that the job may use on a device of ``memory_bytes``."""
+        return memory_bytes if self.device_bytes is None else min(self.device_bytes, memory_bytes)
+
+
+NO_BUDGET = Budget()
+"""Whatever the workers have."""
+
+
+class LeastBudget(NamedTuple):
+    """A budget that works: the least in whole MiB, unless the search ended early."""
+
+    budget: Budget
+    is_exact: bool
+
+
+def find_least_budget(
+    require: Callable[[Budget], object], given: Budget, most: Budget, limit_s: float
+) -> LeastBudget | None:
+    """Return the least budget that ``require`` accepts, where ``given`` is too small; None without one up to ``most``.
+
+    Raises one kind of memory where that is enough, else both; a kind that ``given`` leaves out stays out. The search
+    ends after ``limit_s`` seconds.
+
+    Parameters
+    ----------
+    require : callable
+        Raises CapacityError for a budget that is too small, and for no larger budget than one that it accepts.
+    """
+    search = _Search(require, monotonic() + limit_s)
+    device, host = given.device_bytes, given.host_bytes
+    most_device, most_host = most.device_bytes or 0, most.host_bytes or 0
+    if host is not None:
+        found = search.least(lambda each: Budget(device, each), host, most_host)
+        if found is not None:
+            return LeastBudget(Budget(device, found), search.is_exact)
+    if device is None:
+        return None
+    found = search.least(lambda each: Budget(each, host), device, most_device)
+    if found is not None or host is None:
+        return None if found is None else LeastBudget(Budget(found, host), search.is_exact)
+    both = search.least(lambda each: Budget(each, most_host), device, most_device)
+    if both is None:
+        return None
+    found = search.least(lambda each: Budget(both, each), host, most_host)
+    return None if found is None else LeastBudget(Budget(both, found), search.is_exact)
+
+
+class _Search:
+    """Looks for the least bytes, in whole MiB, with which budgets are accepted."""
+
+    def __init__(self, require: Callable[[Budget], object], ends_s: float) -> None:
+        self._require, self._ends_s, self.is_exact = require, ends_s, True
+
+    def _accepts(self, budget: Budget) -> bool:
+        try:
+            self._require(budget)
+        except CapacityError:
+            return False
+        return True
+
+    def least(self, make: Callable[[int], Budget], low_bytes: int, most_bytes: int) -> int | None:
+        """Return the least bytes above ``low_bytes``, which are too few; None where none up to ``most_bytes`` is."""
+        low, most = low_bytes // _MIB, most_bytes // _MIB
+        step = max(1, low // 16)
+        high = low
+        while True:
+            if high >= most or monotonic() > self._ends_s:
+                return None
+            low, high = high, min(high + step, most)
+            if self._accepts(make(high * _MIB)):
+                break
+            step *= 2
+        while high - low > 1:
+            if monotonic() > self._ends_s:
+                self.is_exact = False
+                break
+            middle = (low + high) // 2
+            if self._accepts(make(middle * _MIB)):
+                high = middle
+            else:
+                low = middle
+        return high * _MIB
+
+
+_MIB = 1 << 20
 
 
 def digest(data: Any) -> str:
@@ -54,7 +184,7 @@ class JobSpec:
     signed: bool  # whether the edges carry signs
     motif: Motif
     per: Granularity
-    # how its engines compute it, as :func:`papilio.questions.choose_options` returns it; no part of the question
+    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question
     options: EngineOptions = ()
     listing: Listing | None = None  # that the motifs are listed, and which; None when they are counted
     # the parts that are counted one by one; None when every worker holds the whole graph. No part of the question.
@@ -207,3 +337,117 @@ class LeaseTask:
 
     def __str__(self) -> str:
         return f"items [{self.start}, {self.stop}) of partition {self.partition}"
+
+
+_SCHEME = "memory:"
+_held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
+_held_lock = threading.Lock()
+
+
+def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
+    """Return the content hash of a graph in memory, the same as that of a store written from it."""
+    content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
+    content.update(graph.u, graph.v, graph.sign)
+    return content.hexdigest()
+
+
+@contextmanager
+def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
+    """Give a source under which the tasks of this process find ``graph`` until the block ends."""
+    source = f"{_SCHEME}{uuid4().hex}"
+    with _held_lock:
+        _held[source] = graph
+    try:
+        yield source
+    finally:
+        with _held_lock:
+            del _held[source]
+
+
+def job_of_store(
+    store: GraphStore,
+    motif: Motif,
+    per: Granularity,
+    options: EngineOptions = (),
+    listing: Listing | None = None,
+) -> JobSpec:
+    """Return the job that asks ``motif`` of a stored graph."""
+    return JobSpec(store.path, store.hash, *_sizes_of(store), motif, per, options, listing)
+
+
+def job_of_graph(
+    graph: BipartiteGraph | UnipartiteGraph,
+    source: str,
+    motif: Motif,
+    per: Granularity,
+    options: EngineOptions = (),
+    *,
+    graph_hash: str | None = None,
+) -> JobSpec:
+    """Return the job that asks ``motif`` of a graph in memory, held under ``source``.
+
+    Hashes the edges, unless their hash is given.
+    """
+    return JobSpec(source, graph_hash or hash_graph(graph), *_sizes_of(graph), motif, per, options)
+
+
+def _sizes_of(graph: GraphStore | BipartiteGraph | UnipartiteGraph) -> tuple[GraphKind, int, int, int, bool]:
+    return graph.kind, graph.n_u, graph.n_v, graph.n_edges, graph.signed
+
+
+def require_kind(motif: Motif, kind: str, source: str) -> None:
+    """Refuse a motif on a kind of graph that it is not defined on; as :func:`require_graph_kind`."""
+    require_graph_kind(f"motif {motif.name!r} is", family_of(motif).graph_kind, kind, source)
+
+
+def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> None:
+    """Refuse a graph of another kind. UnsupportedError, with what is counted there, and how to convert the input."""
+    if kind != needed:
+        there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
+        how = f"else convert the input as {needed} (--{needed})"
+        if needed == "bipartite":
+            how += " if its columns are two sets, or make its double cover or its incidence graph (docs/formats.md)"
+        raise UnsupportedError(
+            f"{what} defined on {needed} graphs; {source} is {kind}, where these motifs are counted: {there}; {how}"
+        )
+
+
+def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
+    """Read the graph of a job into memory.
+
+    StoreError when the graph cannot be read here, or is not the one that the job was planned for.
+    """
+    if job.source.startswith(_SCHEME):
+        with _held_lock:
+            graph = _held.get(job.source)
+        if graph is None:
+            raise StoreError(
+                f"{job.source} lives in another process; write the graph to a store for a cluster"
+            )
+    else:
+        store = open_store(job.source)
+        if store.hash != job.graph_hash:
+            raise StoreError(
+                f"{job.source} holds the graph {store.hash}; the job was planned for {job.graph_hash}: "
+                "the store was replaced meanwhile, count again"
+            )
+        graph = store.read()
+    return graph
+
+
+def open_job_partition(job: JobSpec) -> Partition:
+    """Open the partition of a job; reads its manifest only.
+
+    StoreError when it cannot be read here, or is not the one that the job was planned for. UnsupportedError when it is
+    one of another graph, or does not serve the question.
+    """
+    assert job.partition is not None, "the job is on the whole graph"
+    partition = open_partition(job.partition.path)
+    if partition.hash != job.partition.hash:
+        raise StoreError(
+            f"{job.partition.path} is the partition {partition.hash}; the job was planned for {job.partition.hash}: "
+            "it was replaced meanwhile, count again"
+        )
+    partition.require_graph(job.graph_hash)
+    partition.require_serves(job.motif, job.per)
+    return partition

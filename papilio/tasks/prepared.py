@@ -3,36 +3,97 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from papilio.arguments import show_bytes
 from papilio.errors import CapacityError, ExecutionError
 from papilio.families import family_of, load_engine, load_lister
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.costs import find_breakpoints
 from papilio.kernels.device.discovery import list_gpus
-from papilio.kernels.engine import ENGINES, Engine, EngineName
-from papilio.motifs import EngineOptions, Granularity
-from papilio.questions import Listing
-from papilio.storage.array_file import release_memory
+from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
+from papilio.motifs import EngineOptions, Granularity, Listing
+from papilio.storage.files import release_memory
 from papilio.storage.names import LayerNames, read_names
 from papilio.storage.store import open_store
-from papilio.tasks.cache import PreparedCache
-from papilio.tasks.forecast import PROCESS_BYTES, part_memory, predict_memory
-from papilio.tasks.graphs import open_job_partition, read_job_graph
-from papilio.tasks.job import JobSpec, LeaseTask
-from papilio.tasks.memory import device_room, host_room
-from papilio.tasks.parts.loading import PartLoader
-from papilio.tasks.worker import Seat
-from papilio.wording import show_bytes
+from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
+from papilio.tasks.machine import Seat
+from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
+from papilio.tasks.parts import PartLoader
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+class PreparedCache:
+    """A bounded map from what was asked to what was prepared.
+
+    Safe for several threads: of those that ask for the same key at the same time one prepares and the others wait for
+    it. The lock is held for bookkeeping only, never while something is prepared. What is evicted stays alive for as
+    long as a running task still uses it.
+
+    ``budget_bytes``, which may be changed between calls, is for the kept objects and the next one to be made. Older
+    ones go first; one object is always kept, however large.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self.budget_bytes = budget_bytes
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, Future[Any]] = OrderedDict()
+
+    def get(self, key: Hashable, size_hint_bytes: int, make: Callable[[], _Sized]) -> Any:
+        """Return the object of ``key``, made by ``make`` unless it is kept already.
+
+        When ``make`` raises, every thread that waits for this key sees the same error and nothing is kept.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            mine = entry is None
+            if entry is None:
+                self._make_room(size_hint_bytes)
+                entry = self._entries[key] = Future()
+            self._entries.move_to_end(key)
+        if mine:
+            try:
+                entry.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    if self._entries.get(key) is entry:
+                        del self._entries[key]
+                entry.set_exception(error)
+        return entry.result()
+
+    def _make_room(self, needed_bytes: int) -> None:
+        finished = [key for key, entry in self._entries.items() if entry.done()]
+        held = sum(self._entries[key].result().nbytes for key in finished)
+        for key in finished:
+            if held + needed_bytes <= self.budget_bytes:
+                return
+            held -= self._entries.pop(key).result().nbytes
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._entries
+
+    def forget(self, chosen: Callable[[Any], bool]) -> None:
+        """Forget the objects whose key is chosen."""
+        with self._lock:
+            for key in [key for key in self._entries if chosen(key)]:
+                del self._entries[key]
+
 
 CACHE_SHARE = 0.5
 """Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
@@ -252,7 +313,7 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
 def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
     """Return the loader of the partition of a job; a process has one, and gives up that of another job.
 
-    PapilioError as :func:`papilio.tasks.graphs.open_job_partition`.
+    PapilioError as :func:`papilio.tasks.job.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
     key = (

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.costs import CostTable
-from papilio.kernels.engine import Best, EngineName
+from papilio.kernels.engine import Best, CostTable, EngineName
 from papilio.motifs import Cell
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import write_record

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import LeaseTooLargeError
-from papilio.kernels.costs import CostTable
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import Engine, Partial, decisions_of
+from papilio.kernels.engine import CostTable, Engine, Partial, decisions_of
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.cutting import CutWatch, is_cut
-from papilio.tasks.graphs import open_job_partition
-from papilio.tasks.job import LeaseTask, PrepareTask
+from papilio.tasks.job import LeaseTask, PrepareTask, open_job_partition
+from papilio.tasks.machine import Seat
 from papilio.tasks.prepared import (
     PreparedGraph,
     engine_of,
@@ -35,7 +34,6 @@ from papilio.tasks.prepared import (
     warm_up,
 )
 from papilio.tasks.reports import LeaseResult, Movement, PrepareReport, ShardRef
-from papilio.tasks.worker import Seat
 
 SLICE_S = 0.03
 """Predicted time between two moments at which a lease can be cut."""

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
 from papilio.families import EngineChoice
 from papilio.interrupts import Stopped, set_advice
+from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
-from papilio.storage.location import local_path, os_errors_named
 from papilio.storage.records import seal_json, write_record
 from papilio.storage.results import write_partial_shard
 from papilio.tasks.control import JobControl
@@ -35,11 +35,10 @@ from papilio.tasks.directory import (
 )
 from papilio.tasks.history import JobHistory
 from papilio.tasks.job import JobSpec
-from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
-from papilio.tasks.result import CountResult, ListingResult
-from papilio.tasks.result_file import ADVICE
+from papilio.tasks.result import ADVICE, CountResult, ListingResult
 from papilio.tasks.status import CANCELLED
 from papilio.version import __version__
 

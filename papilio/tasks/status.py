@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from papilio.questions import Listing, motif_from_json
+from papilio.motifs import Listing, motif_from_json
 from papilio.storage.ledger import Holder
 from papilio.tasks.control import Coordinator, JobControl, Submission
 from papilio.tasks.history import JobHistory, SessionInfo

@@ -19,8 +19,7 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import ignore_report
 from papilio.kernels.threads import available_threads
-from papilio.motifs import EngineOptions, Granularity, Motif
-from papilio.questions import Listing, choose_options
+from papilio.motifs import EngineOptions, Granularity, Listing, Motif, choose_options
 from papilio.tasks.prepared import complete_graph, warm_engine
 
 _SIDE, _SIZES = 10, (3, 4, 6)

@@ -11,10 +11,9 @@ import pytest
 import papilio
 from papilio.errors import UnsupportedError
 from papilio.families import FAMILIES
-from papilio.motifs import BalancedBiclique, Biclique
-from papilio.questions import Listing, motif_from_json, motif_to_json
+from papilio.motifs import BalancedBiclique, Biclique, Listing, motif_from_json, motif_to_json
 from papilio.tasks.fold import find_wrong_cell
-from papilio.tasks.forecast import predict_memory
+from papilio.tasks.memory import predict_memory
 from tests.tasks.fakes import make_job
 from tests.tools.commands import Run
 

@@ -9,10 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import BalancedButterfly, Motif
-from papilio.questions import motif_from_json, motif_to_json
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
 from papilio.tasks.fold import find_wrong_cell
 from tests.tools.commands import Run
 

@@ -36,8 +36,8 @@ K23 = papilio.BipartiteGraph.from_edges([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("papilio.tasks.worker.list_gpus", tuple)
-    monkeypatch.setattr("papilio.tasks.worker.missing_for_gpu", lambda: "no CUDA device is visible")
+    monkeypatch.setattr("papilio.tasks.machine.list_gpus", tuple)
+    monkeypatch.setattr("papilio.tasks.machine.missing_for_gpu", lambda: "no CUDA device is visible")
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_discovery_without_a_driver_or_with_a_failing_one(monkeypatch: pytest.Mo
 def test_a_job_that_cannot_fit_is_refused_before_it_reads(
     women: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.tasks.forecast.PROCESS_BYTES", {"cpu": 1 << 60, "gpu": 1 << 60})
+    monkeypatch.setattr("papilio.tasks.memory.PROCESS_BYTES", {"cpu": 1 << 60, "gpu": 1 << 60})
     monkeypatch.setattr(GraphStore, "read", None)
     with pytest.raises(CapacityError, match="worker inline"):
         papilio.count(women, papilio.Butterfly())

@@ -19,15 +19,14 @@ import pytest
 import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
-from papilio.questions import Listing
+from papilio.motifs import Listing
 from papilio.storage.digests import digest_file
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.fold import PartialFold
+from papilio.tasks import leases as lease_policy
+from papilio.tasks.fold import ListingFold, PartialFold, make_fold
 from papilio.tasks.job import JobSpec, LeaseTask
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.listing import ListingFold, make_fold
 from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.listings import rows_of, write_many, write_women

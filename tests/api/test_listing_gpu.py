@@ -16,7 +16,7 @@ from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.tree.gpu_listing import TreeLister
 from papilio.motifs import Motif
 from papilio.storage.store import write_store
-from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks import leases as lease_policy
 from tests.kernels.clique.test_clique import random_graph
 from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph
@@ -34,9 +34,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = pytest.importorskip("papilio.kernels.device.cuda", reason="needs CuPy, without a GPU")
     device = emulator(1)
     monkeypatch.setattr(cuda, "shared_device", lambda limit_bytes=None: device)
-    for module in ("papilio.tasks.prepared", "papilio.tasks.worker"):
+    for module in ("papilio.tasks.prepared", "papilio.tasks.machine"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda: (GpuInfo("emulated", 4 << 30),))
-    for module in ("papilio.tasks.worker", "papilio.cluster.devices"):
+    for module in ("papilio.tasks.machine", "papilio.cluster.executor"):
         monkeypatch.setattr(f"{module}.missing_for_gpu", lambda: None)
     monkeypatch.setattr(TreeLister, "most_words", 1 << 12)
 

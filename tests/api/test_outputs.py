@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
+from papilio.api import call as inputs
 from papilio.api import count as api
-from papilio.api import inputs
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
 from papilio.measures import census_pairs as signed_pairs
 from papilio.measures import values as measures
-from papilio.storage import location
+from papilio.storage import files as location
 from papilio.storage.interop import from_pandas
 from papilio.storage.store import GraphStore, write_store
 from tests.tools.commands import Run

@@ -15,11 +15,11 @@ import papilio
 from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.storage import edges
+from papilio.storage import edge_files as edges
 from papilio.storage.generate import Rmat, generate
 from papilio.storage.store import write_store
-from papilio.tasks.budget import Budget
-from papilio.tasks.forecast import PROCESS_BYTES
+from papilio.tasks.job import Budget
+from papilio.tasks.memory import PROCESS_BYTES
 from tests.tools.budgets import named_budget
 from tests.tools.commands import Run
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import papilio
-from papilio.api import placing
+from papilio.api import call as placing
 from papilio.cluster import cuda, selection
-from papilio.cluster.inline import InlineExecutor
+from papilio.cluster.executor import InlineExecutor
 from papilio.errors import CapacityError, EngineUnavailableError, InputError
 from papilio.storage.store import GraphStore, write_store
 

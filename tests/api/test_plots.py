@@ -14,8 +14,8 @@ import pytest
 
 import papilio
 from papilio import charts
-from papilio.census_motif import CENSUS_CLASSES, rows_by_class
 from papilio.errors import InputError
+from papilio.motifs import CENSUS_CLASSES, rows_by_class
 from tests.conftest import ROOT
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed (papilio[report])")

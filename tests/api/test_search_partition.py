@@ -15,7 +15,7 @@ from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.store import write_store
-from papilio.tasks.forecast import CONTEXT_BYTES, PROCESS_BYTES
+from papilio.tasks.memory import CONTEXT_BYTES, PROCESS_BYTES
 from tests.tools.commands import Run
 from tests.tools.devices import cuda_device
 

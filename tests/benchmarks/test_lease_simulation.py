@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from benchmarks import lease_simulation
 from benchmarks.lease_model import Counter, Machine, Outcome, Policy, simulate
 from benchmarks.lease_simulation import JOBS_S, Workload, run_experiments
-from papilio.kernels.costs import CostTable
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases import pool as work_pool
-from papilio.tasks.leases.book import LeaseBook
-from papilio.tasks.leases.counter import RootCounter
+from papilio.kernels.engine import CostTable
+from papilio.tasks import leases as lease_policy
+from papilio.tasks import leases as work_pool
+from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.leases import LeaseBook
 from papilio.tasks.reports import LeaseResult
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import plan_of

@@ -15,7 +15,7 @@ from papilio.cluster.events import LeaseFinished
 from papilio.errors import InputError
 from papilio.graph import UnipartiteGraph
 from papilio.storage.store import write_store
-from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks import leases as lease_policy
 from tests.kernels.clique.test_clique import edges_of, random_graph
 from tests.tools.commands import Run
 from tests.tools.oracle_clique import cliques_of, maximal_cliques

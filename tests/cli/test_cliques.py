@@ -11,7 +11,7 @@ import pytest
 import papilio
 from papilio.errors import InputError, PapilioError, UnsupportedError
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.checksum import hash_rows, sum_hashes
+from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.storage.store import write_store
 from tests.tools.commands import Run
 

@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 import papilio
+from papilio.arguments import show_share
 from papilio.storage.ledger import read_ledger
 from papilio.storage.results import read_partial_shard, write_partial_shard
-from papilio.tasks.leases import lengths
-from papilio.wording import show_share
+from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
 from tests.tools.tampering import reseal
@@ -35,7 +35,7 @@ POLICY = {"MIN_LEASE_S": 0.03, "MAX_LEASE_S": 0.03, "VECTOR_OVERHEAD": 1e9}
 """Leases of 30 ms: a job of a second has many."""
 
 SHORT_LEASES = f"""
-import papilio.tasks.leases.lengths as policy
+import papilio.tasks.leases as policy
 vars(policy).update({POLICY})
 from papilio.cli import main
 main()

@@ -94,7 +94,7 @@ def test_the_command_says_what_is_missing(
 
 SLOW_LEASES = """
 import time
-import papilio.tasks.leases.lengths as policy
+import papilio.tasks.leases as policy
 from papilio.kernels.biclique.list import BicliqueLister
 policy.SHORTEST_LEASE_S = policy.MAX_LEASE_S = 0.0005
 run = BicliqueLister.run

@@ -14,9 +14,9 @@ import papilio
 from papilio.cluster.events import LeaseFinished, RowsKnown
 from papilio.errors import CapacityError, InputError, PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.checksum import hash_rows, sum_hashes
+from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.storage.store import write_store
-from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks import leases as lease_policy
 from tests.tools.commands import Run
 from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import edge_list, skewed_graph

@@ -14,8 +14,7 @@ from papilio.arguments import Between
 from papilio.cli.app import cli
 from papilio.errors import InputError
 from papilio.families import FAMILIES
-from papilio.motifs import BalancedButterfly, Biclique, Motif
-from papilio.questions import MOTIFS
+from papilio.motifs import MOTIFS, BalancedButterfly, Biclique, Motif
 from tests.tools.commands import Run
 
 COMMANDS = ("plan", "count", "submit count", "slurm render count", "scale count")

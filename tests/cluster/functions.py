@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from distributed import Worker
 
-import papilio.tasks.worker
+import papilio.tasks.machine
 from papilio.errors import DeviceLostError, ExecutionError, LeaseTooLargeError, StoreError
 from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import LeaseTask
+from papilio.tasks.machine import Seat
 from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import run_lease
-from papilio.tasks.worker import Seat
 
 
 def report_interval(task: LeaseTask, seat: Seat) -> tuple[int, int, str, int]:
@@ -152,4 +152,4 @@ def wait_long(task: LeaseTask, seat: Seat) -> None:
 
 def set_version(version: str, dask_worker: Worker) -> None:
     """Make a worker process say that it has another version of Papilio."""
-    vars(papilio.tasks.worker)["__version__"] = version
+    vars(papilio.tasks.machine)["__version__"] = version

@@ -13,7 +13,7 @@ from typing import Any
 
 import papilio.cluster.existing as existing
 from papilio.kernels.wedge.cpu import ButterflyCpu
-from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks import leases as lease_policy
 
 SLOWER = 3
 """How often the time of a kernel is slept after it: a job is long enough to be disturbed, its graph small."""

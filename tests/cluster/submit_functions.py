@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distributed import Scheduler
 
-from papilio.cluster.submission import find_folder_problem
+from papilio.cluster.submit import find_folder_problem
 from papilio.kernels.engine import ENGINES
 from papilio.tasks.prepared import prepared_cache
 

@@ -12,12 +12,11 @@ import pytest
 
 import papilio
 from papilio.cluster import driver, flow
-from papilio.cluster.executor import Executor
-from papilio.cluster.inline import InlineExecutor
+from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.local import LocalExecutor
 from papilio.errors import CapacityError, FailedItemsError
 from papilio.storage.store import GraphStore
-from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks.lease_counter import RootCounter
 from papilio.tasks.reports import LeaseResult
 from tests.cluster import functions
 from tests.tasks.fakes import plan_of

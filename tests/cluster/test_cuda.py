@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio.cluster.devices import missing_for_cuda
+from papilio.cluster.executor import missing_for_cuda
 from papilio.kernels.device.discovery import list_gpus
 from papilio.storage.store import GraphStore
-from papilio.tasks.leases import lengths as lease_policy
+from papilio.tasks import leases as lease_policy
 from tests.cluster.intruder import addresses_of, intrude
 
 pytestmark = [

@@ -13,14 +13,13 @@ import pytest
 
 import papilio
 from papilio.cluster.cuda import missing_for_cuda
-from papilio.cluster.devices import check_devices
-from papilio.cluster.executor import choose_engine
+from papilio.cluster.executor import check_devices, choose_engine
 from papilio.cluster.existing import ExistingExecutor
 from papilio.errors import ClusterError
 from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
-from papilio.tasks.worker import WorkerInfo, describe_worker, read_worker
+from papilio.tasks.machine import WorkerInfo, describe_worker, read_worker
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT
 from tests.tasks.fakes import make_worker
@@ -105,7 +104,7 @@ def test_visible_devices_are_those_of_the_process(driver: Path) -> None:
 import json, os
 from dataclasses import asdict
 from papilio.kernels.device.discovery import list_gpus, list_visible_ids
-from papilio.tasks.worker import describe_worker
+from papilio.tasks.machine import describe_worker
 for case in {list(cases)!r}:
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
     if case != "unset":

@@ -17,14 +17,13 @@ from distributed import Client
 
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
-from papilio.cluster.executor import Executor
+from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.existing import FORGET_S, ExistingExecutor
-from papilio.cluster.inline import InlineExecutor
 from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
 from papilio.storage.store import GraphStore
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks import leases as lease_policy
+from papilio.tasks.lease_counter import RootCounter
 from tests.conftest import read_edges
 
 BUTTERFLIES = 25_666_956

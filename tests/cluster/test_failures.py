@@ -32,10 +32,9 @@ from papilio.errors import (
     TilingError,
 )
 from papilio.storage.store import GraphStore
-from papilio.tasks.graphs import job_of_store
-from papilio.tasks.job import LeaseTask
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks import leases as lease_policy
+from papilio.tasks.job import LeaseTask, job_of_store
+from papilio.tasks.lease_counter import RootCounter
 from tests.cluster import functions
 from tests.cluster.conftest import dask_processes
 from tests.tasks.fakes import make_job

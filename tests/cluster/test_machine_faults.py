@@ -23,11 +23,11 @@ from papilio.errors import (
     WorkerError,
 )
 from papilio.storage.store import GraphStore
+from papilio.tasks import leases as lease_policy
 from papilio.tasks import run
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases.counter import MAX_FAILED_IN_ROW
-from papilio.tasks.worker import Seat
+from papilio.tasks.lease_counter import MAX_FAILED_IN_ROW
+from papilio.tasks.machine import Seat
 
 BUTTERFLIES = 25_666_956
 

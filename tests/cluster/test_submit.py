@@ -22,15 +22,15 @@ import pytest
 from distributed import Client
 
 import papilio
-from papilio.cluster import submission as submit_module
-from papilio.cluster.coordinator import dataset_name
+from papilio.cluster import submit as submit_module
 from papilio.cluster.existing import LAG_S, ExistingExecutor
+from papilio.cluster.submit import dataset_name
 from papilio.errors import ClusterError, InputError, JobBusyError, JobUnfinishedError
 from papilio.motifs import Granularity
 from papilio.storage.ledger import read_ledger
 from papilio.storage.models import Complete
 from papilio.tasks.control import Priority, Submission
-from papilio.tasks.graphs import job_of_store
+from papilio.tasks.job import job_of_store
 from papilio.tasks.session import JobSession
 from tests.cluster import submit_functions
 from tests.cluster.conftest import dask_processes

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 import papilio
-from papilio.cluster import trust
+from papilio.cluster import selection as trust
 from papilio.cluster.existing import ExistingExecutor
-from papilio.cluster.trust import find_stranger, require_trusted
+from papilio.cluster.selection import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
 from papilio.reports.experiment import begin_scaling
 from papilio.storage.store import GraphStore
 from papilio.tasks.control import Submission
-from papilio.tasks.graphs import job_of_store
+from papilio.tasks.job import job_of_store
 from papilio.tasks.session import JobSession
 from tests.tools.commands import Run
 from tests.tools.tampering import reseal

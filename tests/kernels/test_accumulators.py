@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError, LeaseTooLargeError
-from papilio.kernels import bounds
+from papilio.kernels import exact as bounds
 from papilio.kernels.engine import Engine
 from papilio.kernels.peel.gpu import Cut, PeelTuning, peel_on_gpu, peel_ranges
 from papilio.kernels.peel.gpu_wing import index_wing_gpu
@@ -77,7 +77,7 @@ def test_sums_of_large_terms_keep_both_halves() -> None:
 
 
 _CLIQUE_SUM = """
-#include "clique_few.cuh"
+#include "clique_lanes.cuh"
 extern "C" __global__ void add_nodes(const int* missing, const int* free, const int* n, const unsigned* edges,
                                      const unsigned long long* triangles, const int n_nodes,
                                      const unsigned long long before, unsigned long long* out) {
@@ -129,7 +129,7 @@ def test_segments_are_summed_in_64_bits() -> None:
 
 
 _HISTOGRAM = """
-#include "leaf_histogram.cuh"
+#include "leaves.cuh"
 extern "C" __global__ void count_leaves(const int n, unsigned long long* sums) {
     __shared__ unsigned words[kLeafWords];
     LeafHistogram leaves(words, sums, 3);

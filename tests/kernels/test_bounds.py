@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.kernels import bounds
+from papilio.kernels import exact as bounds
 from papilio.motifs import Butterfly
 from tests.conftest import EngineCase
 from tests.tools.strategies import complete_graph

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.families import FAMILIES
-from papilio.kernels.costs import CostTable
+from papilio.kernels.engine import CostTable
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.leases.lengths import (
+from papilio.tasks.leases import (
     FAIR_PARTS,
     KEPT_LEASE_S,
     KEPT_SLOWDOWN,
@@ -19,9 +19,11 @@ from papilio.tasks.leases.lengths import (
     MAX_LEASE_S,
     MIN_LEASE_S,
     SHORTEST_LEASE_S,
+    Piece,
+    WorkPool,
     choose_lengths,
+    split_guided,
 )
-from papilio.tasks.leases.pool import Piece, WorkPool, split_guided
 from tests.conftest import share_of_examples
 
 costs_lists = st.lists(st.integers(0, 10**12), max_size=200)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from papilio.graph import RowColumn
-from papilio.kernels import rows
-from papilio.kernels.rows import cut_blocks
+from papilio.kernels import listing as rows
+from papilio.kernels.listing import cut_blocks
 
 
 def rows_of(column: RowColumn) -> list[list[int]]:

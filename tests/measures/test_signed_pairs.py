@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.census_motif import CENSUS_CLASSES
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels import bounds
+from papilio.kernels import exact as bounds
 from papilio.kernels import threads as chunks
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
-from papilio.motifs import PairSide
+from papilio.motifs import CENSUS_CLASSES, PairSide
 from tests.conftest import share_of_examples
 from tests.kernels.wedge.test_balanced_butterfly import random_signs, signed_graphs, signs_of
 from tests.tools import oracle_signed as oracle

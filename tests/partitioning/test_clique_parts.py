@@ -20,7 +20,7 @@ from papilio.partitioning import root_subgraphs
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.growth import grow_groups
 from papilio.parts import PartSizes
-from papilio.storage import edges
+from papilio.storage import edge_files as edges
 from papilio.storage.store import write_store
 from tests.kernels.clique.test_clique import edges_of, graphs, laws, make, random_graph, read
 from tests.partitioning.clique_cuts import PART_BYTES, clique_parts_of, cut, cutter_of

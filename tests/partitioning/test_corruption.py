@@ -16,8 +16,7 @@ import pytest
 from papilio.errors import StoreError
 from papilio.graph import UnipartiteGraph
 from papilio.partitioning.block_ids import read_vector_ids
-from papilio.partitioning.manifest import FORMAT_VERSION, PartitionManifest
-from papilio.partitioning.store import PartitionWriter, open_partition
+from papilio.partitioning.store import FORMAT_VERSION, PartitionManifest, PartitionWriter, open_partition
 from papilio.parts import CliquePart, MaximalPart, RootPart
 from tests.partitioning.helpers import manifest_of, root_part, write_wedges
 from tests.tools.tampering import replace_sealed, reseal

@@ -18,7 +18,7 @@ from papilio.kernels.wedge.graph import index_wedges
 from papilio.partitioning import disk_rows, row_sort
 from papilio.partitioning.disk_rows import VERTEX_BYTES, DiskRows, core_masks, degrees, write_disk_rows
 from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, SortPlan, plan_sort
-from papilio.storage import edges
+from papilio.storage import edge_files as edges
 from papilio.storage.store import GraphStore, open_store, write_store
 from tests.tools.tampering import reseal
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph
+from papilio.partitioning.cut_run import PeakMemory
 from papilio.partitioning.disk_rows import degrees, write_disk_rows
-from papilio.partitioning.peak_memory import PeakMemory
-from papilio.storage import edges
+from papilio.storage import edge_files as edges
 from papilio.storage.store import open_store, write_store
 
 N_VERTICES = 100_000

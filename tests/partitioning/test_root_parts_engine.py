@@ -14,7 +14,7 @@ from papilio.motifs import Biclique, Granularity
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.root_parts import cut_roots
 from papilio.parts import PartBytes, PartSizes
-from papilio.storage import edges
+from papilio.storage import edge_files as edges
 from papilio.storage.store import write_store
 from tests.conftest import read_edges
 from tests.partitioning.helpers import assert_counted_as_whole

@@ -13,8 +13,7 @@ from papilio.errors import CapacityError
 from papilio.kernels.wedge.memory import part_arrays
 from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
-from papilio.partitioning.memory_share import run_within
-from papilio.partitioning.peak_memory import PeakMemory
+from papilio.partitioning.cut_run import PeakMemory, run_within
 from papilio.partitioning.wedge_parts import cut_wedges
 from tests.partitioning.wedge_reference import store_of
 from tests.tools.strategies import skewed_graph

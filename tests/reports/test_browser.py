@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from papilio.census_motif import CENSUS_CLASSES, rows_by_class
+from papilio.motifs import CENSUS_CLASSES, rows_by_class
 from papilio.reports.figures import draw_census
 from papilio.reports.job import read_job
 from papilio.reports.page import show_job, write_report

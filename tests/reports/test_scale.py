@@ -27,7 +27,7 @@ from papilio.reports.run import run_experiment
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import read_rows
-from papilio.tasks.leases import lengths
+from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.reports.conftest import SENATE, call, call_json, repetitions
 from tests.tools.tampering import reseal

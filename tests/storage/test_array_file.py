@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from papilio.errors import StoreError
-from papilio.storage.array_file import ArrayFile, ArrayMemory, empty_pages
+from papilio.storage.files import ArrayFile, ArrayMemory, empty_pages
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

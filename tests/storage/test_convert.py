@@ -14,7 +14,8 @@ import pytest
 
 from papilio.errors import CapacityError, DuplicateEdgeError, MalformedLineError, StoreError
 from papilio.storage import convert as converting
-from papilio.storage import ordering, textlines
+from papilio.storage import convert as ordering
+from papilio.storage import text as textlines
 from papilio.storage.convert import convert
 from papilio.storage.store import StoreWriter, open_store
 from tests.storage.convert_helpers import labelled_edges, write_input

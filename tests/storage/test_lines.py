@@ -18,15 +18,14 @@ from typing import Any
 import pytest
 
 from papilio.errors import InputError, MalformedLineError, PapilioError
-from papilio.storage import textlines
+from papilio.storage import text as textlines
 from papilio.storage.column_choice import WantedColumns
 from papilio.storage.compression import InputFile
 from papilio.storage.convert import convert
 from papilio.storage.formats import ReadOptions
-from papilio.storage.lineparser import LineParser
 from papilio.storage.places import find_places
 from papilio.storage.signs import SignRule
-from papilio.storage.textlines import TextSource
+from papilio.storage.text import LineParser, TextSource
 from tests.storage import test_input_fuzz
 from tests.storage.convert_helpers import labelled_edges, write_input
 

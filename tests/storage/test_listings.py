@@ -20,13 +20,13 @@ from papilio.graph import BipartiteGraph
 from papilio.storage.listings import (
     ListingShard,
     ListingWriter,
+    RowFile,
     check_listing_shard,
     count_missing_rows,
     read_listing,
     write_listing,
 )
 from papilio.storage.names import find_ids, hash_labels, read_names
-from papilio.storage.row_files import RowFile
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}

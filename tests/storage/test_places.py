@@ -18,7 +18,7 @@ import pytest
 
 import papilio
 from papilio.errors import InputError, MalformedLineError, PapilioError, StoreError
-from papilio.storage import textlines
+from papilio.storage import text as textlines
 from papilio.storage.convert import convert
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
 

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from papilio.errors import InputError, StoreError
-from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Motif
-from papilio.questions import motif_to_json
+from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Motif, motif_to_json
 from papilio.storage.records import Digits, SignedInt, parse_json, read_json, read_record, write_record
 
 

@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import RowColumn
-from papilio.storage.listings import ListingWriter
-from papilio.storage.row_files import RowSizes, row_schema
+from papilio.storage.listings import ListingWriter, RowSizes, row_schema
 from tests.conftest import share_of_examples
 
 QUESTION = {"graph": "abc", "motif": {"name": "maximal-clique"}, "listing": {"limit": None}}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage import edges as edge_files
+from papilio.storage import edge_files
 from papilio.storage.statistics import describe
 from papilio.storage.store import open_store, write_store
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, GraphError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage import edges as edge_files
+from papilio.storage import edge_files
 from papilio.storage.store import GraphStore, StoreWriter, open_store, write_store
 
 

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.costs import CostTable
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut
+from papilio.kernels.engine import CostTable, Cut, EngineName, Partial, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
-from papilio.tasks.forecast import predict_memory
 from papilio.tasks.job import JobSpec
+from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.memory import predict_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.reports import PrepareReport
-from papilio.tasks.worker import WorkerInfo
 
 
 @dataclass

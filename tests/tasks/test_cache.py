@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from papilio.tasks.cache import PreparedCache
+from papilio.tasks.prepared import PreparedCache
 
 
 @dataclass

@@ -14,7 +14,7 @@ import papilio
 from papilio.errors import ExecutionError, InputError, JobCancelledError, StoreError
 from papilio.tasks.control import CancelRequest, Coordinator, JobControl, Submission
 from papilio.tasks.directory import JobDirectory
-from papilio.tasks.log import JobLog
+from papilio.tasks.job_remote import JobLog
 from papilio.tasks.reports import LeaseResult
 from papilio.tasks.session import JobSession
 from tests.tasks.fakes import make_job, plan_of

@@ -18,18 +18,16 @@ import papilio
 from papilio import Butterfly
 from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.costs import CostTable
-from papilio.storage.edges import ContentHash
+from papilio.kernels.engine import CostTable
+from papilio.storage.edge_files import ContentHash
 from papilio.storage.ledger import Ledger
 from papilio.storage.results import write_partial_shard
 from papilio.storage.sealed import SealedReader
 from papilio.storage.store import write_store
-from papilio.tasks.budget import Budget
+from papilio.tasks import leases as lease_policy
 from papilio.tasks.directory import JobDirectory, list_jobs
-from papilio.tasks.job import JobSpec, PartitionRef
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases.book import LeaseBook
-from papilio.tasks.leases.pool import Piece, split_guided
+from papilio.tasks.job import Budget, JobSpec, PartitionRef
+from papilio.tasks.leases import LeaseBook, Piece, split_guided
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.reports import LeaseResult, ShardRef
 from papilio.tasks.session import JobSession

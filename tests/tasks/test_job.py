@@ -9,23 +9,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from papilio.census_motif import Census
 from papilio.errors import InputError, UnsupportedError
+from papilio.motifs import MOTIFS as KNOWN
 from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
+    Census,
     Clique,
+    Listing,
     MaximalBiclique,
     MaximalClique,
     Motif,
 )
-from papilio.questions import MOTIFS as KNOWN
-from papilio.questions import Listing
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.budget import Budget
-from papilio.tasks.job import JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
+from papilio.tasks.job import Budget, JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
 from tests.tasks.fakes import make_job, plan_of
 
 LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "/tmp/shards", 1)

@@ -10,12 +10,18 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.families import load_engine
-from papilio.motifs import Biclique, Butterfly, MaximalBiclique
+from papilio.motifs import Biclique, Butterfly, Listing, MaximalBiclique
 from papilio.parts import PartBytes, PartSizes
-from papilio.questions import Listing
-from papilio.tasks.budget import NO_BUDGET, Budget
-from papilio.tasks.forecast import part_memory, predict_memory
-from papilio.tasks.memory import choose_memory, device_room, host_room, part_limit, require_memory
+from papilio.tasks.job import NO_BUDGET, Budget
+from papilio.tasks.memory import (
+    choose_memory,
+    device_room,
+    host_room,
+    part_limit,
+    part_memory,
+    predict_memory,
+    require_memory,
+)
 from tests.tasks.fakes import make_job, make_worker
 from tests.tools.budgets import named_budget
 from tests.tools.strategies import planted_graph

@@ -17,9 +17,9 @@ from papilio.cluster.events import LeaseFinished
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.families import FAMILIES
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.checksum import hash_rows, sum_hashes
 from papilio.kernels.engine import Best
-from papilio.questions import MOTIFS
+from papilio.kernels.exact import hash_rows, sum_hashes
+from papilio.motifs import MOTIFS
 from papilio.storage.store import GraphStore, write_store
 from tests.tools.little_cliques import ROW, LittleClique, all_cliques, make_rows
 from tests.tools.tampering import reseal
@@ -216,4 +216,4 @@ def test_plans_files_and_text(store: GraphStore, tmp_path: Path, capsys: pytest.
 
 def test_cliques_of_the_registry_are_read_back_from_json() -> None:
     motif = LittleClique(3, best=2)
-    assert papilio.questions.motif_from_json(papilio.questions.motif_to_json(motif)) == motif
+    assert papilio.motifs.motif_from_json(papilio.motifs.motif_to_json(motif)) == motif

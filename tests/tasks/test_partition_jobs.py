@@ -15,12 +15,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from papilio.api.inputs import GraphInput, result_of
-from papilio.cluster.driver import JobOutcome, count_job, plan_job
+from papilio.api.call import GraphInput, result_of
+from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
-from papilio.cluster.inline import InlineExecutor
+from papilio.cluster.executor import InlineExecutor
 from papilio.cluster.local import LocalExecutor
-from papilio.cluster.recount import recount_leases
 from papilio.errors import (
     CapacityError,
     ExecutionError,
@@ -37,14 +36,13 @@ from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif
 from papilio.partitioning.store import open_partition
 from papilio.storage.store import GraphStore, write_store
+from papilio.tasks import leases as lease_policy
 from papilio.tasks import prepared as ready
-from papilio.tasks.budget import Budget
-from papilio.tasks.check import check_job
 from papilio.tasks.directory import JobDirectory
-from papilio.tasks.forecast import CONTEXT_BYTES
-from papilio.tasks.job import JobSpec
-from papilio.tasks.leases import lengths as lease_policy
-from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks.job import Budget, JobSpec
+from papilio.tasks.job_remote import check_job
+from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.memory import CONTEXT_BYTES
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.session import JobSession
 from tests.tools.devices import emulator
@@ -248,7 +246,7 @@ def test_a_part_that_does_not_fit_is_named_before_anything_is_read(
     store: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = part_job(store, Butterfly(), "total", host_bytes=351 << 20)
-    monkeypatch.setattr("papilio.tasks.parts.loading.PartLoader.load", None)
+    monkeypatch.setattr("papilio.tasks.parts.PartLoader.load", None)
     with (
         InlineExecutor(threads=1) as executor,
         pytest.raises(CapacityError, match=r"part \d+ of .*parts-but"),
@@ -260,7 +258,7 @@ def test_vectors_that_the_budget_has_no_room_for_are_summed_in_files(
     graph: BipartiteGraph, store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("papilio.tasks.memory.FOLD_SHARE", 1 << 26)
-    monkeypatch.setattr("papilio.tasks.parts.vectors.SLICE_ENTRIES", 7)
+    monkeypatch.setattr("papilio.tasks.parts.SLICE_ENTRIES", 7)
     for motif, per in (QUESTIONS[1], QUESTIONS[2], QUESTIONS[4]):
         job = part_job(store, motif, per, host_bytes=1 << 30)
         with InlineExecutor(threads=1) as executor:
@@ -338,7 +336,7 @@ def test_leases_that_are_lost_leave_a_gap_that_is_found(
 
     job = part_job(store, Butterfly(), "total")
     monkeypatch.setattr(
-        "papilio.tasks.leases.affinity.PartAffinity.choose_partition",
+        "papilio.tasks.lease_counter.PartAffinity.choose_partition",
         lambda self, worker, left, *least: max(left),
     )
     take = RootCounter.take

@@ -10,9 +10,8 @@ import pytest
 
 from papilio.errors import CapacityError, TilingError
 from papilio.families import FAMILIES
-from papilio.tasks.forecast import predict_memory
-from papilio.tasks.leases.lengths import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
-from papilio.tasks.memory import require_memory
+from papilio.tasks.leases import FAIR_PARTS, SHORTEST_LEASE_S, VECTOR_OVERHEAD
+from papilio.tasks.memory import predict_memory, require_memory
 from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease, make_plan
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
 

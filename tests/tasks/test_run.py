@@ -21,7 +21,10 @@ from papilio.tasks import prepared as ready
 from papilio.tasks import run
 from papilio.tasks.cutting import CutWatch, request_cuts
 from papilio.tasks.fold import PartialFold
-from papilio.tasks.graphs import (
+from papilio.tasks.job import (
+    JobSpec,
+    LeaseTask,
+    PrepareTask,
     hash_graph,
     held_graph,
     job_of_graph,
@@ -29,10 +32,9 @@ from papilio.tasks.graphs import (
     read_job_graph,
     require_kind,
 )
-from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
+from papilio.tasks.machine import Seat
 from papilio.tasks.reports import LeaseResult, ShardRef
 from papilio.tasks.run import run_lease, run_prepare
-from papilio.tasks.worker import Seat
 from tests.tasks.fakes import FakeEngine, make_job, plan_of
 
 GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.tasks.budget import Budget
+from papilio.tasks.job import Budget
 
 __all__ = ["named_budget"]
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from papilio.arguments import Between, check_fields
 from papilio.families import Family, Listed, WorkRate
 from papilio.graph import RowColumn, UnipartiteGraph
-from papilio.kernels.checksum import hash_rows, sum_hashes
 from papilio.kernels.engine import (
     Best,
     Cut,
@@ -28,8 +27,8 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
-from papilio.motifs import Cell, Granularity, Motif
-from papilio.questions import Listing
+from papilio.kernels.exact import hash_rows, sum_hashes
+from papilio.motifs import Cell, Granularity, Listing, Motif
 
 __all__ = ["ROW", "LittleClique", "all_cliques", "make_rows"]
 

@@ -7,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from papilio.families import load_engine
-from papilio.kernels.costs import CostTable
+from papilio.kernels.engine import CostTable
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
 from papilio.storage.store import GraphStore
-from papilio.tasks.budget import NO_BUDGET, Budget
-from papilio.tasks.graphs import job_of_store
-from papilio.tasks.job import JobSpec, PartitionRef
+from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, PartitionRef, job_of_store
 from tests.tools.parts import cut_grid
 from tests.tools.root_parts import cut_by_definition, group_at_random
 

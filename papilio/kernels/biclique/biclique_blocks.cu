@@ -4,19 +4,18 @@
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices name the item's root and a
 // child.
 // A block fills the rows of the children over the columns of the root, in its shared memory or its part of the slab, and
-// its warps take strips of them (pair_tiles.cuh).
+// its warps take strips of them (pairs.cuh).
 // LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
 // LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and pairs of those are
 //         the leaves. Candidates are found for a strip at a time; where a word holds the columns, the lists of the strip are
-//         counted together (pair_lists.cuh), the others each by tiles, by slices or, for two words, in registers
+//         counted together (pairs.cuh), the others each by tiles, by slices or, for two words, in registers
 //         (subset_tree.cuh).
 // Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
 // strip. Nothing is left to others besides.
 // Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps. Each of
 // them has the lists of a run besides.
 // sums[n]: sets of left vertices that share n right ones.
-#include "pair_lists.cuh"
-#include "pair_tiles.cuh"
+#include "pairs.cuh"
 #include "search.cuh"
 #include "subset_tree.cuh"
 

@@ -11,7 +11,7 @@
 // The pass over the wedges runs twice: to count pairs, which says how much memory they take and in which order the
 // left vertices come, and to write them; or once, to count pairs by how many right vertices they share.
 // Bounds: n edges below 2^32, so that the wedges of 32 entries fit 32 bits; rows below 2^31, and so the pairs of a root.
-#include "schedule.cuh"
+#include "warp.cuh"
 #include "wedges.cuh"
 
 constexpr int kCountPairs = COUNT_PAIRS;

@@ -33,15 +33,8 @@ from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
-from papilio.kernels.binomials import choose_modulo
-from papilio.kernels.engine import (
-    Cut,
-    EngineName,
-    Loadable,
-    Partial,
-    never_cut,
-    require_interval,
-)
+from papilio.kernels.engine import Cut, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.exact import choose_modulo
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.binomials import choose_modulo
+from papilio.kernels.exact import choose_modulo
 from papilio.motifs import Biclique, Cell
 from papilio.parts import Layer
 

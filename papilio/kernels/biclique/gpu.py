@@ -45,11 +45,7 @@ from papilio.kernels.device.constants import (
     SUBSET_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import (
-    Cut,
-    Partial,
-    never_cut,
-)
+from papilio.kernels.engine import Cut, Partial, never_cut
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -361,7 +357,7 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
 
 def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words that slices take (``pair_slices.cuh``): columns of two lists by rows, and some of them."""
+    """Return the words that slices take (``pairs.cuh``): columns of two lists by rows, and some of them."""
     blocks, row_words = (index.item_later + 31) // 32, (index.item_common + 31) // 32
     words: NDArray[np.int64] = 64 * row_words * blocks + (SLICED_COLUMNS + 4) * (blocks + 3) + row_words
     return words + _SPARE_WORDS

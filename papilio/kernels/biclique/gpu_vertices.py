@@ -16,9 +16,9 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import expand_sizes
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.question import BicliqueQuestion
-from papilio.kernels.binomials import choose_modulo
 from papilio.kernels.device.constants import SUM_WORDS, VERTEX_FRAME_WORDS
 from papilio.kernels.device.protocol import Device
+from papilio.kernels.exact import choose_modulo
 
 _SPARE_WORDS = 64
 """What rounding up takes, beside that of the lists."""

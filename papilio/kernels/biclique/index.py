@@ -59,9 +59,13 @@ from papilio.kernels.biclique.pairs import (
     lay_pairs,
     places_after,
 )
+from papilio.kernels.biclique.question import anchor_part
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
+from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
-from papilio.motifs import Biclique
+from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes
+from papilio.motifs import Biclique, MaximalBiclique
+from papilio.parts import MaximalPart
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -307,3 +311,45 @@ def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.in
 def _sort_rising(keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Return the permutation that sorts the keys rising, ties in the order given."""
     return np.argsort(keys, kind="stable")
+
+
+def build_maximal_index(
+    graph: BipartiteGraph,
+    motif: MaximalBiclique,
+    threads: int,
+    anchor: str = "auto",
+    has_stars: bool = False,
+    part: MaximalPart | None = None,
+) -> BicliqueIndex:
+    """Build the index; where there are stars, it has an item even if nothing is searched.
+
+    Parameters
+    ----------
+    part : MaximalPart, optional
+        The graph is that of this part, whose layer is anchored. Vertices have their ids in the whole graph then.
+
+    Raises
+    ------
+    InputError
+        For an unknown anchor.
+    CapacityError
+        When there are more pairs than the memory has room for.
+    """
+    swapped = choose_maximal_anchor(graph, anchor if part is None else anchor_part(part, anchor))
+    sizes = choose_maximal_sizes(graph, motif, swapped)
+    if part is not None:
+        index = build_index(graph, swapped, sizes, threads, roots=part.roots, excluded=part.excluded)
+        of_left, of_right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)
+        return replace(index, left_ids=of_left[index.left_ids], right_ids=of_right[index.right_ids])
+    index = build_index(graph, swapped, sizes, threads)
+    if index.n_items or not has_stars:
+        return index
+    root, first, last, costs = make_star_item()
+    return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
+
+
+def hash_sides(index: BicliqueIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the hashes of the rows and of the columns, by their ids in the index."""
+    lefts, rights = (ids.astype(np.uint64) for ids in (index.left_ids, index.right_ids))
+    of_v = np.uint64(1 << 32)
+    return (mix(lefts | of_v), mix(rights)) if index.swapped else (mix(lefts), mix(rights | of_v))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels import rows
+from papilio.kernels import listing as rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.decisions import Choice, explain_choices
 from papilio.kernels.biclique.index import build_biclique_index, cut_items, lay_graph
@@ -28,15 +28,71 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
-from papilio.kernels.biclique.restrict import Restricted, restrict_graph
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import require_request
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.lister import CpuLister
-from papilio.kernels.rows import Outlet
+from papilio.kernels.listing import CpuLister, Outlet
 from papilio.kernels.tree.subset import Levels, make_levels
-from papilio.motifs import Biclique, Granularity, Motif
-from papilio.questions import Listing
+from papilio.motifs import Biclique, Granularity, Listing, Motif
+
+
+class Restricted(NamedTuple):
+    """What is left to search for once the vertices that every biclique must hold are set aside."""
+
+    # The edges between the vertices that can go with all of them; the layers keep their sizes
+    graph: BipartiteGraph
+    # Sizes of the bicliques searched for there, at least 1
+    p: int
+    q: int
+    # Ids that are added to each of them
+    held_u: Ids32
+    held_v: Ids32
+
+
+def _common(graph: BipartiteGraph, ids: Ids32, of_u: bool) -> NDArray[np.bool_]:
+    """Return which vertices of the other layer are neighbours of all of ``ids``; O(n_edges)."""
+    own, others, n = (graph.u, graph.v, graph.n_v) if of_u else (graph.v, graph.u, graph.n_u)
+    if not ids.size:
+        return np.ones(n, np.bool_)
+    met: NDArray[np.bool_] = np.bincount(others[np.isin(own, ids)], minlength=n) == ids.size
+    return met
+
+
+def restrict_graph(graph: BipartiteGraph, p: int, q: int, with_u: Ids32, with_v: Ids32) -> Restricted:
+    """Restrict the graph to what can go with the vertices of ``with_u`` and ``with_v``.
+
+    These are left out themselves, except for one where they fill their side, so that both sizes stay at least 1.
+    """
+    if not with_u.size and not with_v.size:
+        return Restricted(graph, p, q, with_u, with_v)
+    kept_u, kept_v = _common(graph, with_v, of_u=False), _common(graph, with_u, of_u=True)
+    complete = kept_u[with_u].all() and kept_v[with_v].all()
+    sides = []
+    for kept, ids, size in ((kept_u, with_u, p), (kept_v, with_v, q)):
+        kept[ids] = False
+        if ids.size == size:
+            kept[:] = False
+            kept[ids[:1]] = True
+            ids = ids[1:]
+        sides.append((size - ids.size, ids))
+    edges = kept_u[graph.u] & kept_v[graph.v] & complete
+    restricted = BipartiteGraph(graph.n_u, graph.n_v, graph.u[edges], graph.v[edges])
+    return Restricted(restricted, sides[0][0], sides[1][0], sides[0][1], sides[1][1])
+
+
+def restrict_to_common(graph: BipartiteGraph, with_u: Ids32, with_v: Ids32) -> BipartiteGraph:
+    """Return the edges between what can go with all of ``with_u`` and ``with_v``, these vertices included.
+
+    Every maximal biclique of the graph returned holds them all, and is one of the whole graph: what would extend it
+    there goes with all of them, too. There is no edge where they cannot go together.
+    """
+    if not with_u.size and not with_v.size:
+        return graph
+    kept_u, kept_v = _common(graph, with_v, of_u=False), _common(graph, with_u, of_u=True)
+    complete = bool(kept_u[with_u].all() and kept_v[with_v].all())
+    edges = kept_u[graph.u] & kept_v[graph.v] & complete
+    return BipartiteGraph(graph.n_u, graph.n_v, graph.u[edges], graph.v[edges])
+
 
 MOST_ROWS = 1 << 31
 """Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""

@@ -6,20 +6,19 @@
 // that one ends; its candidates are those before it.
 // A warp owns an item: the root, whose later neighbours are a square matrix of bits; with EDGES 1 the root and the next
 // vertex, and the later neighbours of both. It goes through the nodes with a stack. Where no more than three vertices
-// of the largest size are missing, it counts edges and triangles (clique_few.cuh). With ORIENT 0 sub-trees of at most 32
+// of the largest size are missing, it counts edges and triangles (clique_lanes.cuh). With ORIENT 0 sub-trees of at most 32
 // candidates are numbered anew and given to a lane of the warp each; while fewer than kIdleLanes of its lanes are idle they
 // search. Warps that wait get half of the branches of a node, or the last one, as a matrix of their own, through the queue of
 // tree_queue.cuh; the round of a warp is that of search.cuh.
 // Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix, a list of its candidates, a frame for
 // each level and the matrix of a node whose triangles are counted the arena.
-// PER 1, 2: vertices or edges of the cliques of one size get their numbers too (clique_paths.cuh). The warp then goes through
+// PER 1, 2: vertices or edges of the cliques of one size get their numbers too (clique_matrix.cuh). The warp then goes through
 // all nodes itself, and knows the vertices of its path.
-// LISTS, with PER 1: each leaf is a record (clique_paths.cuh), and nothing is added up.
+// LISTS, with PER 1: each leaf is a record (clique_matrix.cuh), and nothing is added up.
 // sums: kSumWords numbers of CliqueSum; then, with ORIENT 0, leaves by held * stride + free.
 // Sources: Almasri et al., ICS 2022; Jain and Seshadhri, WSDM 2020 (Pivoter).
 #include "clique_lanes.cuh"
-#include "clique_nodes.cuh"
-#include "clique_paths.cuh"
+#include "clique_matrix.cuh"
 
 /// Blocks that a multiprocessor must have registers for.
 #ifndef MIN_BLOCKS

@@ -1,7 +1,7 @@
 // The rows of listed cliques, from their records; vertices are written as positions, in any order.
 //
 // clique_copy: a record is the ranks of a maximal clique (clique_maximal.cu); a warp copies it.
-// clique_choose: a record is a leaf of the search for cliques of one size (clique_paths.cuh): how many vertices are held,
+// clique_choose: a record is a leaf of the search for cliques of one size (clique_matrix.cuh): how many vertices are held,
 // their ranks, and those of the free ones, of which any are added. `ends` are of the rows, one record after the other; a
 // thread writes row i of [first, first + n_rows): it seeks its record, and in it the choice by its number. ways[n * (k + 1)
 // + j] is C(n, j), or more than there are rows where that is more.

@@ -4,6 +4,9 @@
 #pragma once
 
 #include "bit_matrix.cuh"
+#include "clique_share.cuh"
+#include "records.cuh"
+#include "search.cuh"
 
 /// 1: candidates are taken one after the other, the last ones first: a row has the candidates before its own alone.
 #ifndef ORIENT
@@ -147,3 +150,250 @@ __device__ __forceinline__ void gather_set(unsigned* to, const unsigned* set, co
     }
     __syncwarp();
 }
+
+// The nodes that a warp goes through on a matrix of candidates: what the searches of cliques and of maximal cliques share.
+//
+// Nodes are frames of a stack: kNodeHead words that mean something to the search, the candidates, those of them that have a
+// branch left (`rest`), and what else the search keeps, as sets of bits. A Search has
+//   int node_words()                      of a frame
+//   bool enter(node)                      chooses the branches of a new node; false: it has none, and is done with
+//   int next_branch(node)                 the candidate whose branch comes next, or -1
+//   void write_branch(node, next, to)     writes its node
+//   void drop_branch(node, next)          takes it away
+//   void follow(node, next)               goes into it
+//   bool write_half(node)                 makes `branch`, whose `rest` are every second of the node's branches, a node that
+//                                         these alone are left of; false: it is not worth being left to others
+//   bool is_worth(branch)                 whether a new node is
+//   bool is_open(node)                    whether branches of a node may be, if they have room in a slot
+//   bool offer(node, next)                leaves `branch`, that one or a half (-1), to others; false: none waits, or no room
+// Functions are called by all lanes of a warp together.
+
+constexpr int kNodeHead = 4;
+/// Nodes that a warp leaves to others at once.
+constexpr int kSharedAtOnce = 4;
+
+template <class Search, class Matrix>
+struct NodeSearch {
+    static constexpr bool kShares = true;
+
+    Arena& arena;
+    TreeQueue& queue;
+    Adjacency later;
+    Matrix matrix;
+    int* names;         // ranks of the candidates
+    int* members;       // room for all candidates
+    unsigned* branch;   // a node, for others
+    unsigned* nodes;    // nullptr: the lanes alone have some
+    bool has_branches;  // whether the first node has its branches already
+    int open_level;     // of the first node whose branches may be worth leaving to others
+    unsigned long long words;  // of this lane
+
+    __device__ __forceinline__ bool open_child(int) const { return true; }
+    __device__ __forceinline__ void close() const {}
+
+  protected:
+    __device__ __forceinline__ Search& self() { return *static_cast<Search*>(this); }
+    __device__ __forceinline__ unsigned* node_at(int level) {
+        return nodes + (long long)level * self().node_words();
+    }
+    __device__ __forceinline__ unsigned* candidates_of(unsigned* node) const { return node + kNodeHead; }
+    __device__ __forceinline__ unsigned* rest_of(unsigned* node) const { return node + kNodeHead + matrix.n_words; }
+
+    /// The lanes in a slot of the queue.
+    template <class Lanes>
+    __device__ __forceinline__ void read_lanes(Lanes& lanes, const unsigned* slot) {
+        nodes = nullptr;
+        take_lanes(lanes, slot);
+    }
+
+    /// Go through all nodes from the first on.
+    __device__ __forceinline__ void search_nodes() {
+        int level = nodes == nullptr ? -1 : 0;
+        open_level = 0;
+        bool is_new = !has_branches;
+        while (level >= 0) {
+            if (is_new && !self().enter(node_at(level))) {
+                is_new = false;
+                --level;
+                continue;
+            }
+            share(level);
+            unsigned* const node = node_at(level);
+            const int next = self().next_branch(node);
+            is_new = next >= 0;
+            if (is_new) {
+                __syncwarp();
+                self().write_branch(node, next, node_at(level + 1));
+                self().follow(node, next);
+                self().drop_branch(node, next);
+                open_level = min(open_level, level + 1);
+            }
+            level += is_new ? 1 : -1;
+        }
+    }
+
+    /// Leave half of the branches of the highest node that has some worth it to others, or its last one, if they wait, and
+    /// once more. Nodes before open_level have none, nor will they: only a new one at its level may.
+    __device__ __forceinline__ void share(int level) {
+        if (open_level > level || !queue.is_wanted()) return;
+        for (int i = open_level, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
+            unsigned* const node = node_at(i);
+            __syncwarp();
+            const bool is_open = self().is_open(node);
+            const bool is_half = is_open && list_half(node, rest_of(branch)) && self().write_half(node);
+            const int next = is_half || !is_open ? -1 : self().next_branch(node);
+            __syncwarp();
+            if (next >= 0) self().write_branch(node, next, branch);
+            if (!is_half && (next < 0 || !self().is_worth(branch))) {
+                open_level += (int)(i == open_level && (next < 0 || !self().is_open(branch)));
+                ++i;
+                continue;
+            }
+            if (!self().offer(node, next)) return;
+            ++n_left;
+            if (is_half)
+                drop_branches(node, rest_of(branch));
+            else
+                self().drop_branch(node, next);
+        }
+    }
+
+    /// Rows of the matrix were intersected.
+    __device__ __forceinline__ void spend(long long n_words) {
+        words += lane_id() == 0 ? (unsigned long long)n_words : 0ull;
+        queue.spend((int)(n_words / kWarpSize) + 1);
+    }
+
+    /// All of n candidates.
+    __device__ __forceinline__ void fill_candidates(unsigned* node, int n) const {
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) candidates_of(node)[k] = bits_below(n - 32 * k);
+    }
+
+    /// Write every second one of the branches to `half`; false: there are fewer than two.
+    __device__ __forceinline__ bool list_half(unsigned* node, unsigned* half) const {
+        const bool has_two = set_size(rest_of(node), matrix.n_words) >= 2;
+        if (has_two) list_every_second(rest_of(node), matrix.n_words, half);
+        return has_two;
+    }
+
+    __device__ __forceinline__ void drop_branches(unsigned* node, const unsigned* branches) const {
+        for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest_of(node)[k] &= ~branches[k];
+        __syncwarp();
+    }
+};
+
+/// Copy n words from a slot of the queue, or to one; where the next ones begin.
+template <class Word>
+__device__ __forceinline__ const unsigned* copy_in(Word* to, const unsigned* from, int n) {
+    for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (Word)from[i];
+    return from + n;
+}
+__device__ __forceinline__ unsigned* copy_out(unsigned* to, const int* from, int n) {
+    for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (unsigned)from[i];
+    return to + n;
+}
+
+// The vertices of the cliques below a node, and what each vertex, or each edge, of a leaf's cliques gets.
+//
+// A leaf with h held and p free vertices stands for C(p, k - h) cliques of k: a held vertex is in all of them, a free one
+// in C(p - 1, k - h - 1); a pair in as many as its free vertices leave. Sums are modulo 2^64.
+// A node that lacks one vertex or two of k is not searched: a clique has, beside those held, one of the free ones and
+// candidates, or two that are next to each other, as free ones are to all.
+// With LISTS a leaf is a record instead: how many vertices are held, their ranks, and those of the free ones.
+// `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
+
+#ifndef PER
+#define PER 0
+#endif
+
+/// 0: no path is kept; 1: vertices; 2: edges.
+constexpr int kPer = PER;
+
+struct CliquePaths {
+    const unsigned long long* choose;
+    unsigned long long* sums;
+    int* held;  // ranks, the root first
+    int* free;
+    RecordSink sink;
+
+    /// One leaf; the warp.
+    __device__ __forceinline__ void add(const Adjacency& later, int n_held, int n_free, int k) {
+        const int missing = k - n_held;
+        if constexpr (kLists) {
+            if (missing > n_free) return;
+            sink.write(1 + n_held + n_free, [&](const auto& visit) {
+                if (lane_id() == 0) visit(0, n_held);
+                for (int i = lane_id(); i < n_held; i += kWarpSize) visit(1 + i, held[i]);
+                for (int i = lane_id(); i < n_free; i += kWarpSize) visit(1 + n_held + i, free[i]);
+            });
+            return;
+        }
+        unsigned long long ways[3];  // by the free ones that are fixed
+        for (int fixed = 0; fixed < 3; ++fixed)
+            ways[fixed] = n_free >= fixed && missing >= fixed
+                              ? choose[(long long)(n_free - fixed) * (k + 1) + missing - fixed]
+                              : 0ull;
+        for (int i = 0; i < n_held + n_free; ++i) {
+            const bool is_free = i >= n_held;
+            const int x = path_at(i, n_held);
+            if (kPer == 1) {
+                if (lane_id() == 0) atomicAdd(&sums[x], ways[is_free]);
+                continue;
+            }
+            for (int j = lane_id(); j < i; j += kWarpSize)
+                add_pair(later, x, path_at(j, n_held), ways[(int)is_free + (int)(j >= n_held)]);
+        }
+    }
+
+    /// A node of n candidates, with `edges` among them, that lacks `missing`, 1 or 2, vertices; the warp. `candidates` is the set
+    /// of `members`, and `names` has their ranks.
+    __device__ __forceinline__ void add_last(const Adjacency& later, const Square& matrix, const unsigned* candidates,
+                                             const int* members, const int* names, int n, unsigned edges, int n_held, int n_free,
+                                             int missing) const {
+        const bool is_pair = missing == 2;
+        const unsigned long long p = (unsigned)n_free, m = (unsigned)n;
+        // Cliques of all, by how many of the free ones are fixed.
+        const unsigned long long ways[3] = {is_pair ? p * (p - 1) / 2 + p * m + edges : p + m, is_pair ? p - 1 + m : 1ull,
+                                            is_pair ? 1ull : 0ull};
+        for (int i = lane_id(); i < n_held + n_free; i += kWarpSize) {
+            const int n_fixed = i < n_held ? 0 : 1, x = path_at(i, n_held);
+            if (kPer == 1) atomicAdd(&sums[x], ways[n_fixed]);
+            for (int j = 0; kPer == 2 && j < i; ++j)
+                add_pair(later, x, path_at(j, n_held), ways[n_fixed + (j < n_held ? 0 : 1)]);
+        }
+        for (int i = lane_id(); i < n; i += kWarpSize) {
+            const int row = members[i], x = names[row];
+            unsigned near = 0;
+            for (int k = 0; is_pair && k < matrix.n_words; ++k) near += (unsigned)__popc(matrix.at(k, row) & candidates[k]);
+            const unsigned long long own = is_pair ? p + near : 1ull;
+            if (kPer == 1) atomicAdd(&sums[x], own);
+            for (int j = 0; kPer == 2 && j < n_held + n_free; ++j)
+                add_pair(later, x, path_at(j, n_held), j < n_held ? own : ways[2]);
+            for (int j = 0; kPer == 2 && is_pair && j < i; ++j)
+                if (matrix.at(members[j] / kWarpSize, row) >> members[j] % kWarpSize & 1u)
+                    add_pair(later, x, names[members[j]], 1);
+        }
+    }
+
+    /// Copy the first held and free ones, and one more, unless that is -1, held or free; the warp.
+    __device__ __forceinline__ void write(unsigned* to, int n_held, int n_free, int next, bool is_free) const {
+        to = copy_out(to, held, n_held);
+        if (next >= 0 && !is_free && lane_id() == 0) to[0] = (unsigned)next;
+        to = copy_out(to + (next >= 0 && !is_free ? 1 : 0), free, n_free);
+        if (next >= 0 && is_free && lane_id() == 0) to[0] = (unsigned)next;
+    }
+
+  private:
+    __device__ __forceinline__ int path_at(int i, int n_held) const { return i < n_held ? held[i] : free[i - n_held]; }
+
+    /// Add to the edge between two ranks; any lane alone.
+    __device__ __forceinline__ void add_pair(const Adjacency& later, int x, int y, unsigned long long way) const {
+        if (way != 0) atomicAdd(&sums[entry_of(later, min(x, y), max(x, y))], way);
+    }
+
+    /// Where y is among the later neighbours of x.
+    static __device__ __forceinline__ long long entry_of(const Adjacency& later, int x, int y) {
+        const long long begin = later.indptr[x];
+        return begin + find_id(later.ids + begin, (int)(later.indptr[x + 1] - begin), y);
+    }
+};

@@ -13,8 +13,8 @@
 // LISTS: each clique is a record of its ranks (records.cuh), and not counted; no node is given to a lane.
 // sums: cliques by size. checksum: of all.
 // Sources: Tomita et al., Theor. Comput. Sci. 2006; Eppstein, Löffler and Strash, ISAAC 2010.
+#include "clique_matrix.cuh"
 #include "clique_maximal_lanes.cuh"
-#include "clique_nodes.cuh"
 #include "records.cuh"
 
 /// Blocks that a multiprocessor must have registers for.

@@ -13,10 +13,10 @@
 #pragma once
 
 #include "bit_matrix.cuh"
-#include "clique_leaves.cuh"
+#include "clique_lanes.cuh"
 #include "clique_share.cuh"
-#include "mix.cuh"
 #include "tree_queue.cuh"
+#include "warp.cuh"
 
 constexpr int kMaximalFrameWords = 5;
 constexpr int kMaximalFrames = 16;

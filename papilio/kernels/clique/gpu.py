@@ -15,25 +15,27 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.clique.closed import list_closed
-from papilio.kernels.clique.gpu_items import DeviceItems, choose_edges, choose_vertices, follow_roots
-from papilio.kernels.clique.gpu_order import DeviceLater, orient_on_device, orient_part_on_device
+from papilio.kernels.clique.gpu_graph import (
+    DeviceItems,
+    DeviceLater,
+    choose_edges,
+    choose_vertices,
+    follow_roots,
+    orient_on_device,
+    orient_part_on_device,
+)
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_items,
     expand_leaves,
     list_choices,
+    list_closed,
     require_part_choices,
     size_range,
 )
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import (
-    Cut,
-    Partial,
-    never_cut,
-    require_request,
-)
+from papilio.kernels.engine import Cut, Partial, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity, Motif

@@ -12,24 +12,29 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.checksum import mix
-from papilio.kernels.clique.cpu import CliqueCpu, PreparedCliqueCpu
-from papilio.kernels.clique.list_loops import list_cliques
-from papilio.kernels.clique.loops import TOTAL, Search, make_search
-from papilio.kernels.clique.maximal_cpu import (
+from papilio.kernels.clique.cpu import (
+    SERIAL_COST,
+    CliqueCpu,
     MaximalCliqueCpu,
+    PreparedCliqueCpu,
     PreparedMaximalCliqueCpu,
     search_roots,
 )
+from papilio.kernels.clique.loops import (
+    TOTAL,
+    Rows,
+    Search,
+    begin_chunk,
+    list_cliques,
+    make_rows,
+    make_search,
+)
 from papilio.kernels.clique.maximal_loops import MaximalSearch, make_maximal_search
-from papilio.kernels.clique.restrict import Restricted, restrict_graph
-from papilio.kernels.clique.roots import SERIAL_COST
-from papilio.kernels.clique.rows import Rows, begin_chunk, make_rows
+from papilio.kernels.clique.question import Restricted, restrict_graph
 from papilio.kernels.engine import require_request
-from papilio.kernels.lister import CpuLister
-from papilio.kernels.rows import Outlet, empty_block
-from papilio.motifs import Clique, Granularity, MaximalClique, Motif
-from papilio.questions import Listing
+from papilio.kernels.exact import mix
+from papilio.kernels.listing import CpuLister, Outlet, empty_block
+from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 
 Searched = PreparedCliqueCpu | PreparedMaximalCliqueCpu
 

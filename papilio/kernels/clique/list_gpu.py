@@ -11,18 +11,17 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.checksum import mix
 from papilio.kernels.clique.gpu import CliqueGpu, PreparedCliqueGpu
 from papilio.kernels.clique.list import refuse_counting
 from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu, PreparedMaximalCliqueGpu
-from papilio.kernels.clique.restrict import Restricted, restrict_graph
+from papilio.kernels.clique.question import Restricted, restrict_graph
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
+from papilio.kernels.exact import mix
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
-from papilio.motifs import Clique, Granularity, MaximalClique, Motif
-from papilio.questions import Listing
+from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 
 _MOST_WAYS = 1 << 40
 """Cliques of one leaf: a listing of more would be of many terabytes."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled, inlined
+from papilio.kernels.listing import RowBlock, end_row, has_room, make_row_block
 from papilio.kernels.tree.bits import ONE, Words, fill_span, first_bit, lowest_bit, popcount, words_of
 
 TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
@@ -237,3 +238,116 @@ def count_oriented(
             if size >= left - 1:
                 level += 1
         search.total[2] += np.uint64(work)
+
+
+PLACE, LEVEL = 0, 1
+"""Entries of a cursor: the place of the root at hand, and the level its search is at, -1 where it has not begun."""
+
+
+class Rows(NamedTuple):
+    """Where the rows of one thread go; ``positions`` is empty where cliques are only counted.
+
+    ``positions`` (n) has the position of each rank in the ids of the listing; ``held`` the positions, and ``held_hash``
+    (1) the sum of the hashes, of what is added to every clique. ``longest`` (1) is the most vertices of a row.
+    ``path`` is the clique at hand, as ranks; ``cursor`` (2) says where the search goes on.
+    """
+
+    positions: NDArray[np.int32]
+    held: NDArray[np.int32]
+    held_hash: Sums
+    longest: Ints
+    path: NDArray[np.int32]
+    cursor: Ints
+    block: RowBlock
+
+
+def make_rows(
+    longest: int,
+    positions: NDArray[np.int32] | None = None,
+    held: NDArray[np.int32] | None = None,
+    held_hash: int = 0,
+    limit: int | None = 1,
+) -> Rows:
+    """Return the rows of one thread, of at most ``longest`` vertices beside what is held; of a count by default."""
+    nothing = np.zeros(0, np.int32)
+    positions, held = nothing if positions is None else positions, nothing if held is None else held
+    longest += held.size
+    return Rows(
+        positions=positions,
+        held=held,
+        held_hash=np.array([held_hash], np.uint64),
+        longest=np.array([longest], np.int64),
+        path=np.zeros(longest + 1, np.int32),
+        cursor=np.array([0, -1], np.int64),
+        block=make_row_block(longest if positions.size else 0, limit),
+    )
+
+
+def begin_chunk(rows: Rows, place: int) -> None:
+    """Go on at the root of a place."""
+    rows.cursor[PLACE], rows.cursor[LEVEL] = place, -1
+
+
+@inlined
+def add_clique(rows: Rows, size: int) -> bool:
+    """Write the first ranks of the path as a row; return whether a further one surely fits."""
+    block = rows.block
+    at = block.offsets[block.size[0]]
+    for i in range(size):
+        block.values[at + i] = rows.positions[rows.path[i]]
+    for i in range(rows.held.size):
+        block.values[at + size + i] = rows.held[i]
+    end_row(block, size + rows.held.size)
+    return has_room(block, rows.longest[0])
+
+
+@compiled
+def _list_root(search: Search, rows: Rows, d: int, k: int) -> int:
+    """List the cliques of one root, from the level of the cursor on; return the words intersected."""
+    w, level, work = words_of(d), rows.cursor[LEVEL], 0
+    while level >= 0:
+        # `left` vertices are to be taken from this level on.
+        at, left = level * w, k - 1 - level
+        chosen = first_bit(search.rest, at, w)
+        if chosen < 0:
+            level -= 1
+            continue
+        rows.path[level + 1] = search.names[chosen]
+        if left == 1:
+            search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
+            if not add_clique(rows, k):
+                break
+            continue
+        size = take_candidate(search, at, w, chosen)
+        work += w
+        if size >= left - 1:
+            level += 1
+    rows.cursor[LEVEL] = level
+    return work
+
+
+@compiled
+def list_cliques(later: Later, search: Search, rows: Rows, roots: Ints, end: int, k: int) -> bool:
+    """List the cliques of k vertices whose first ones are the roots below a place, from the cursor on.
+
+    Returns whether the end was reached: else the block is full.
+    """
+    while rows.cursor[PLACE] < end:
+        root = roots[rows.cursor[PLACE]]
+        d = int(later.indptr[root + 1] - later.indptr[root])
+        if rows.cursor[LEVEL] < 0:
+            rows.path[0] = root
+            if k == 1:
+                rows.cursor[PLACE] += 1
+                if not add_clique(rows, 1):
+                    return False
+                continue
+            open_root(later, search, root, True, False)
+            fill_span(search.sets, d)
+            fill_span(search.rest, d)
+            rows.cursor[LEVEL] = 0
+        search.total[2] += np.uint64(_list_root(search, rows, d, k))
+        if rows.cursor[LEVEL] >= 0:
+            return False
+        rows.cursor[PLACE] += 1
+    return True

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.clique.gpu_items import DeviceItems, choose_maximal, follow_roots
-from papilio.kernels.clique.gpu_order import (
+from papilio.kernels.clique.gpu_graph import (
+    DeviceItems,
     DeviceLater,
+    choose_maximal,
+    follow_roots,
     list_earlier_on_device,
     orient_on_device,
     orient_part_on_device,

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.checksum import mix
+from papilio.kernels.clique.loops import LEVEL, PLACE, Rows, add_clique
 from papilio.kernels.clique.order import Later
-from papilio.kernels.clique.rows import LEVEL, PLACE, Rows, add_clique
+from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.listing import sort_span
 from papilio.kernels.offsets import count_ids, offsets_of
-from papilio.kernels.rows import sort_span
 from papilio.parts import CliquePart
 
 Ids32 = NDArray[np.int32]

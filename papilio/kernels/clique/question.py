@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from itertools import combinations
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.binomials import choose_modulo
+from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import EngineName
+from papilio.kernels.exact import choose_modulo
 from papilio.motifs import Clique, Granularity
 
 MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 4}
@@ -140,3 +144,62 @@ def size_range(motif: Clique, most_later: int) -> tuple[int, int]:
 def list_choices(most: int, size: int) -> NDArray[np.uint64]:
     """Return C(n, j) modulo 2^64 at place n * (size + 1) + j, for n up to ``most`` and j up to ``size``."""
     return np.stack([choose_modulo(most, j) for j in range(size + 1)], axis=1).ravel()
+
+
+VERTICES = 6
+"""Of the largest graphs; pair j (j - 1) / 2 + i of vertices i < j is a bit of their number."""
+
+_SHIFTS = {3: 0, 4: 5, 5: 9, 6: 12}
+"""Where the number of cliques of each size begins in an entry; those of 1 and 2 vertices need no table."""
+
+
+@cache
+def list_closed() -> NDArray[np.uint16]:
+    """Return the numbers of cliques of 3 to 6 vertices, shape (2^15,), in 5, 4, 3 and 1 bits from the lowest on."""
+    graphs = np.arange(1 << VERTICES * (VERTICES - 1) // 2)
+    table = np.zeros(graphs.size, np.uint16)
+    for size, shift in _SHIFTS.items():
+        for members in combinations(range(VERTICES), size):
+            pairs = sum(1 << j * (j - 1) // 2 + i for i, j in combinations(members, 2))
+            table += ((graphs & pairs) == pairs).astype(np.uint16) << np.uint16(shift)
+    return table
+
+
+Ids32 = NDArray[np.int32]
+
+
+class Restricted(NamedTuple):
+    """What is left to search for once the vertices that every clique must hold are set aside."""
+
+    graph: UnipartiteGraph  # what can go with all of them, numbered by rising id
+    ids: Ids32  # of its vertices in the whole graph
+    held: Ids32  # ids that are added to each clique
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """What is decided with it, and why."""
+        what = f"search among {self.graph.n} vertices and {self.graph.n_edges} edges"
+        return what, "only these go with what every clique must hold"
+
+
+def restrict_graph(graph: UnipartiteGraph, held: Ids32, k: int | None) -> Restricted:
+    """Restrict a graph to the common neighbours of the vertices ``held``; O(n_edges).
+
+    The maximal cliques with them are those that the neighbours have among themselves, as the cliques of k vertices are
+    those of fewer. Where there is nothing to add, one of the held vertices is left to be found; where there is no
+    clique to be, nothing is.
+    """
+    if not held.size:
+        return Restricted(graph, np.arange(graph.n, dtype=np.int32), held)
+    met = np.bincount(graph.v[np.isin(graph.u, held)], minlength=graph.n)
+    met += np.bincount(graph.u[np.isin(graph.v, held)], minlength=graph.n)
+    ids = np.flatnonzero(met == held.size).astype(np.int32)
+    if not bool((met[held] == held.size - 1).all()) or (k is not None and k < held.size):
+        ids = ids[:0]
+    elif not ids.size or k == held.size:
+        ids, held = held[:1], held[1:]
+    number = np.full(graph.n, -1, np.int32)
+    number[ids] = np.arange(ids.size)
+    u, v = number[graph.u], number[graph.v]
+    kept = (u >= 0) & (v >= 0)
+    return Restricted(UnipartiteGraph(int(ids.size), u[kept], v[kept]), ids, held)

@@ -2,8 +2,6 @@
 // library would compile each expression apart.
 //
 // Every kernel is a grid-stride loop over n independent elements; n below 2^32.
-#include "bisect.cuh"
-#include "mix.cuh"
 #include "warp.cuh"
 
 /// keys[i] = (keys[i], i): sorted, they give the order of rising keys, ties by place. Keys below 2^32.

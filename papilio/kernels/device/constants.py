@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
 
 LEAF_BINS = 32
-"""Sizes that a warp counts in shared memory (leaf_histogram.cuh)."""
+"""Sizes that a warp counts in shared memory (leaves.cuh)."""
 
 LEAF_WORDS = LEAF_BINS * 32 // 2
 """Words of those counters: 16 bits for each size and lane."""
@@ -24,10 +24,10 @@ KEPT_WORDS = 2
 
 SLICED_COLUMNS, SLICED_ROWS, SLICED_NARROW = 124, 40, 48
 """Columns up to which, and rows from which, pairs of rows are counted by slices; rows of one or two words from the last
-(pair_slices.cuh)."""
+(pairs.cuh)."""
 
 RUN_ROWS, RUN_WORDS = 384, 960
-"""Rows of the lists that a warp counts together, and words of shared memory that it has for them (pair_lists.cuh)."""
+"""Rows of the lists that a warp counts together, and words of shared memory that it has for them (pairs.cuh)."""
 
 SIDE_BITS = 16
 """Of the number of vertices of a side that is held, or free, in a key of leaves (pivot_tree.cuh)."""
@@ -63,7 +63,7 @@ LANE_WORDS = 32 * (32 + 39)
 (clique_lanes.cuh)."""
 
 CLIQUE_SUM_WORDS = 3
-"""Numbers that a sum of cliques of one size ends in (clique_few.cuh)."""
+"""Numbers that a sum of cliques of one size ends in (clique_lanes.cuh)."""
 
 MAXIMAL_LANE_WORDS = 32 * (4 * 32 + 5 * 16)
 """The same for maximal cliques: rows of both kinds, hashes in two words, and frames (clique_maximal_lanes.cuh)."""

@@ -9,7 +9,7 @@ from papilio.motifs import MaximalBiclique
 from papilio.parts import MaximalPart
 
 
-def choose_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
+def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
     """Return what is searched for: stars are found without."""
     of_u, of_v = (
         (max(least, 2), n if most is None else min(most, n))
@@ -18,7 +18,7 @@ def choose_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRa
     return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
 
 
-def choose_anchor(graph: Layers, anchor: str) -> bool:
+def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
     """Return whether V is anchored: as asked for, or for ``auto`` where its pairs have fewer wedges.
 
     Raises

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Cells, add_cells, turn
-from papilio.kernels.biclique.index import BicliqueIndex
+from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
 from papilio.kernels.engine import (
     Cut,
     EngineName,
@@ -20,14 +20,12 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
+from papilio.kernels.listing import make_row_block
 from papilio.kernels.maximal.anchor import explain_anchor
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
-from papilio.kernels.maximal.index import build_maximal_index, hash_sides
-from papilio.kernels.maximal.loops import NEED, Search, Stack, grow_stack, make_stack
+from papilio.kernels.maximal.loops import NEED, Search, Stack, find_stars, grow_stack, make_stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
-from papilio.kernels.maximal.star_loops import find_stars
 from papilio.kernels.maximal.stars import Stars
-from papilio.kernels.rows import make_row_block
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
@@ -99,7 +97,7 @@ class MaximalBicliqueCpu:
     """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
-    :func:`~papilio.kernels.maximal.anchor.choose_anchor`.
+    :func:`~papilio.kernels.maximal.anchor.choose_maximal_anchor`.
     """
 
     name: EngineName = "cpu"
@@ -113,7 +111,7 @@ class MaximalBicliqueCpu:
         return block
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalCpu:
-        """Find the stars and build the index; see :func:`~papilio.kernels.maximal.index.build_maximal_index`.
+        """Find the stars and build the index; see :func:`~papilio.kernels.biclique.index.build_maximal_index`.
 
         Raises
         ------

@@ -8,9 +8,9 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32
-from papilio.kernels.checksum import mix
+from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, Sums, compiled, inlined
-from papilio.kernels.rows import RowBlock, end_row, has_room
+from papilio.kernels.listing import RowBlock, end_row, has_room
 from papilio.kernels.tree.bits import ONE
 
 _mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))

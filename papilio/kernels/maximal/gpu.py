@@ -33,14 +33,8 @@ from papilio.kernels.device.constants import (
     MAXIMAL_WIDE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, Module
-from papilio.kernels.engine import (
-    Cut,
-    Partial,
-    fold_partials,
-    never_cut,
-    require_request,
-)
-from papilio.kernels.maximal.anchor import choose_anchor, choose_sizes, explain_anchor
+from papilio.kernels.engine import Cut, Partial, fold_partials, never_cut, require_request
+from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes, explain_anchor
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -53,8 +47,7 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
-from papilio.kernels.maximal.gpu_stars import find_stars_on_device
-from papilio.kernels.maximal.stars import Stars
+from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, maximal_tuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
@@ -205,9 +198,11 @@ class MaximalBicliqueGpu(TreeEngine):
         has_stars: bool,
         part: MaximalPart | None,
     ) -> BicliqueDeviceIndex:
-        """Do as :func:`~papilio.kernels.maximal.index.build_maximal_index`."""
-        swapped = choose_anchor(layers, self.anchor if part is None else anchor_part(part, self.anchor))
-        sizes = choose_sizes(layers, motif, swapped)
+        """Do as :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
+        swapped = choose_maximal_anchor(
+            layers, self.anchor if part is None else anchor_part(part, self.anchor)
+        )
+        sizes = choose_maximal_sizes(layers, motif, swapped)
         if part is not None:
             index = build_index(self.device, edges, swapped, sizes, roots=part.roots, excluded=part.excluded)
             left, right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)

@@ -122,7 +122,7 @@ def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
 
 
 def root_arguments(index: BicliqueDeviceIndex, roots: MaximalRoots) -> tuple[Any, ...]:
-    """Return ROOT_PARAMETERS of root_rows.cuh."""
+    """Return ROOT_PARAMETERS of maximal_counts.cuh."""
     rows = (index.arrays[name] for name in ("indptr", "columns", "hop_indptr", "hop"))
     return (*rows, roots.earlier_indptr, roots.earlier)
 

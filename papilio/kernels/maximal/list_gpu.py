@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph, RowColumn
-from papilio.kernels.checksum import mix
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
+from papilio.kernels.exact import mix
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
-from papilio.motifs import Granularity, MaximalBiclique, Motif
-from papilio.questions import Listing
+from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
 
 _HEAD = 2
 """Words of a record before its columns: the root, and the number of rows."""

@@ -5,8 +5,8 @@
 // rows are empty in the matrix: they have all columns of the root. Vertices are written as positions, in any order: rows of
 // record i from row_ends[i] on, columns from column_ends[i] on. wrong: records that have not as many rows as they say.
 #include "bit_matrix.cuh"
+#include "maximal_counts.cuh"
 #include "records.cuh"
-#include "root_rows.cuh"
 
 /// The rows of one record; the warp.
 struct RowWriter {

@@ -18,9 +18,8 @@
 #pragma once
 
 #include "bit_matrix.cuh"
+#include "maximal_counts.cuh"
 #include "maximal_few.cuh"
-#include "maximal_lists.cuh"
-#include "maximal_node.cuh"
 #include "maximal_subsets.cuh"
 
 #ifndef FILTERS

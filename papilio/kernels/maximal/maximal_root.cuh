@@ -6,7 +6,6 @@
 #include "bit_matrix.cuh"
 #include "maximal_counts.cuh"
 #include "maximal_subsets.cuh"
-#include "root_rows.cuh"
 
 /// The columns of a node: the words that hold any, with their places, and all of them one after the other, ascending.
 struct ColumnWords {

@@ -13,7 +13,7 @@
 // emptied, for they are neither branches nor excluded.
 // maximal_turn: a warp turns 32 rows of 32 columns.
 #include "bit_matrix.cuh"
-#include "root_rows.cuh"
+#include "maximal_counts.cuh"
 
 /// Which rows that are asked for have `least` (at least 1) to `most` columns, all of which no other row has: a warp seeks
 /// it among the rows of the shortest column.

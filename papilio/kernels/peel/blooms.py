@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.atomics import fetch_add
-from papilio.kernels.bounds import require_room
-from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled
+from papilio.kernels.exact import require_room
+from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled, fetch_add
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.phases import Layer
 from papilio.kernels.threads import ChunkRunner, cut_by_cost

@@ -18,8 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.atomics import fetch_add
-from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.jit import Ints, Place, compiled, fetch_add
 from papilio.kernels.peel.phases import BIN_BITS, N_BINS, Peeled, Report, bin_end, next_limit
 from papilio.kernels.threads import ChunkRunner
 

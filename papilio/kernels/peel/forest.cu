@@ -12,8 +12,7 @@
 // `above` is the root of each item. `best` of a root is a key, 0 before there is one: rank << SPAN_PAIR_BITS | number of
 // the pair. A key stands for one pair, so that no two roots take different pairs of equal weight in a circle. Keys only
 // grow: one that is read and is no less needs no atomic.
-#include "bisect.cuh"
-#include "schedule.cuh"
+#include "warp.cuh"
 
 /// Offer the pair (a, b) to the components of both, where these differ.
 __device__ __forceinline__ void offer(const int* above, int a, int b, int rank, unsigned long long pair,

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertices, require_room
 from papilio.kernels.device import arrays
 from papilio.kernels.device.arrays import load_arrays, make_offsets, place_of
 from papilio.kernels.device.protocol import THREADS, Device, launch_over
+from papilio.kernels.exact import check_vertices, require_room
 from papilio.kernels.peel.gpu import Cut, PeeledItems
 from papilio.kernels.peel.gpu_wing import BloomsGpu
 from papilio.kernels.peel.phases import Layer, PeelingKind

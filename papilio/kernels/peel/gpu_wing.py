@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import require_room
 from papilio.kernels.device.arrays import fill_ints, lengths_of, load_arrays, make_offsets, take, value_starts
 from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
+from papilio.kernels.exact import require_room
 from papilio.kernels.peel.gpu import Cut, PeeledItems, count_entries
 from papilio.kernels.peel.phases import PeelingKind
 from papilio.kernels.tuning import wedge_tuning

@@ -12,7 +12,7 @@
 // Those that have gone before are lowered too, which matters to nobody: their supports are below the bound, so that
 // they are not listed again, and a support never falls by more than it was at first.
 #include "peeling.cuh"
-#include "schedule.cuh"
+#include "warp.cuh"
 #include "wedges.cuh"
 
 #ifndef FILL

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.bounds import check_vertices
+from papilio.kernels.exact import check_vertices
 from papilio.kernels.jit import Ints, Place, compiled
 from papilio.kernels.peel.blooms import PairGraph, index_pairs
 from papilio.kernels.peel.cpu import (

@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.atomics import fetch_add
-from papilio.kernels.jit import Bools, Ints, Place, compiled
+from papilio.kernels.jit import Bools, Ints, Place, compiled, fetch_add
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.blooms import BloomIndex
 from papilio.kernels.peel.cpu import (

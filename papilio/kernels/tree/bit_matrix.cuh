@@ -9,8 +9,7 @@
 // Functions are called by all lanes of a warp together unless they say otherwise, and end with what they wrote ordered.
 #pragma once
 
-#include "arena.cuh"
-#include "bit_sets.cuh"
+#include "memory.cuh"
 
 /// Planes of the row counters: a threshold is at most 2^kMaxPlanes.
 constexpr int kMaxPlanes = BIT_PLANES;

@@ -1,7 +1,7 @@
 """The GPU engines of searches, their launches and their memory; a family says what they search.
 
 A warp owns a work item and keeps what it needs in its part of the block's shared memory; what does not fit goes to
-its part of a slab of device memory (``arena.cuh``). Warps without items take sub-trees that others leave to them in a
+its part of a slab of device memory (``memory.cuh``). Warps without items take sub-trees that others leave to them in a
 bounded queue (``tree_queue.cuh``). Slabs and queues are as large as free device memory allows. Where it is short,
 launches follow each other in one stream, then blocks have one warp, blocks are fewer, and a queue has fewer slots or
 none: :func:`explain_layout` says so in the plan.

@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import RowColumn
-from papilio.kernels.checksum import mix
 from papilio.kernels.device.constants import LENGTH_BITS, LONG_ROW
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import Cut, EngineName
-from papilio.kernels.lister import Found, Lister
-from papilio.kernels.rows import Outlet, cut_blocks
+from papilio.kernels.exact import mix
+from papilio.kernels.listing import Found, Lister, Outlet, cut_blocks
 from papilio.kernels.threads import available_threads
 from papilio.kernels.tree.gpu import TreeEngine
-from papilio.questions import Listing
+from papilio.motifs import Listing
 
 _WORDS_PER_RECORD = 8
 """Of the buffer, for each record for which there is room: what orders the records takes some eight words of each."""

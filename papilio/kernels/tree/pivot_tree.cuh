@@ -14,7 +14,7 @@
 #pragma once
 
 #include "bit_matrix.cuh"
-#include "leaf_table.cuh"
+#include "leaves.cuh"
 #include "tree_queue.cuh"
 
 static_assert(SIDE_BITS == 16, "of each half of a word of Taken");

@@ -5,7 +5,6 @@
 // So the order by the keys depends on what the records hold alone.
 // sort_rows: a warp sorts a row of different positions, each of which goes to as many places as others are below it; rows
 // of more than kLongRow are left to the host. row_hashes: the sum of the hashes of each row is added to it.
-#include "mix.cuh"
 #include "warp.cuh"
 
 constexpr int kLengthBits = LENGTH_BITS;

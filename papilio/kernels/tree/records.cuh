@@ -7,7 +7,6 @@
 // not fit. The search may stop where `enough` are found.
 #pragma once
 
-#include "mix.cuh"
 #include "warp.cuh"
 
 #ifndef LISTS

@@ -20,9 +20,9 @@
 // slab for what does not fit there. block_words: words intersected, by block.
 #pragma once
 
-#include "arena.cuh"
-#include "schedule.cuh"
+#include "memory.cuh"
 #include "tree_queue.cuh"
+#include "warp.cuh"
 
 /// What a slot of the queue begins with that holds children of a root; other values are those of the trees.
 constexpr unsigned kChildrenSlot = 2;

@@ -3,16 +3,15 @@
 // Depth first by one warp with an explicit stack. A level is a list of the rows that may still be taken, already cut to
 // what the rows taken before share; taking row i cuts the later rows by it and keeps those that are large enough.
 // Every set is reached along one path, in ascending order. The last two rows are not taken: what all pairs of a list share is
-// counted, by slices of the rows (pair_slices.cuh) or, where rows are few or have many columns, by intersecting them. Where
+// counted, by slices of the rows (pairs.cuh) or, where rows are few or have many columns, by intersecting them. Where
 // most later rows stay when a third last one is taken, their slices are those of its list, cut to the columns of that row;
-// where they are few, the lists below all rows of a list are counted together (pair_lists.cuh).
+// where they are few, the lists below all rows of a list are counted together (pairs.cuh).
 // A search can be stopped when it has cost enough; what is left of it is then given out list by list.
 // A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
 // taken: about half of the work that is left of the highest level where some is.
 #pragma once
 
-#include "pair_lists.cuh"
-#include "pair_tiles.cuh"
+#include "pairs.cuh"
 #include "tree_queue.cuh"
 
 /// What a slot of the queue begins with, to tell sub-trees apart.

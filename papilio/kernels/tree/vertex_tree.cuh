@@ -12,7 +12,7 @@
 #pragma once
 
 #include "bit_matrix.cuh"
-#include "leaf_histogram.cuh"
+#include "leaves.cuh"
 
 struct VertexFrame {
     unsigned* words;

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.decisions import Choice
-from papilio.kernels.bounds import check_part_vertices, check_run_wedges, check_vertices
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
     Cut,
@@ -24,35 +23,45 @@ from papilio.kernels.engine import (
     require_interval,
     require_request,
 )
+from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import (
     UNSIGNED,
     Counting,
     WedgeGraph,
+    WedgePartGraph,
     build_wedge_graph,
+    build_wedge_part,
     fill_hub_rows,
     gather_edges,
+    stage_wedges,
 )
-from papilio.kernels.wedge.gpu_part import WedgePartGraph, build_wedge_part, stage_wedges
 from papilio.kernels.wedge.gpu_schedule import (
     NOT_SCHEDULED,
     SCHEDULE_SHIFT,
     Schedule,
+    SplitStarts,
     check_start_bound,
+    choose_split_starts,
+    launch_split_starts,
     make_schedules,
     mark_hub_starts,
+    measure_costs,
     order_falling,
     order_items,
     schedule_items,
     take_scheduled,
 )
-from papilio.kernels.wedge.gpu_split import (
-    SplitStarts,
-    choose_split_starts,
-    launch_split_starts,
-    measure_costs,
+from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
+from papilio.motifs import (
+    CENSUS_CLASSES,
+    GRANULARITIES,
+    BalancedButterfly,
+    Butterfly,
+    Census,
+    Granularity,
+    Motif,
 )
-from papilio.motifs import GRANULARITIES, Butterfly, Granularity, Motif
 from papilio.parts import Layer, Part, RootPart, WedgePart
 
 
@@ -369,3 +378,63 @@ class ButterflyGpu:
                 "v": self.device.to_host(result[graph.n_u :][graph.rank_v]),
             }
         return {"edge": self.device.to_host(gather_edges(self.device, graph, source, self.tuning, result))}
+
+
+_SUM, _HISTOGRAM, _CENSUS = 0, 1, 2
+"""What the kernels give: ``GIVES`` of ``butterfly.cuh``."""
+
+
+class BalancedButterflyGpu(ButterflyGpu):
+    """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
+
+    def stage(self, block: Loadable) -> Loadable:
+        """Refuse: only whole graphs are counted.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
+        raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
+
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
+        """Rank, relabel and build both CSR directions with signs on the device, and schedule.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, a graph without signs, a part, or another granularity.
+        CapacityError
+            When the graph or one of its counts passes what the kernels are proven for.
+        """
+        require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)
+        assert isinstance(motif, BalancedButterfly | Census)
+        assert isinstance(graph, BipartiteGraph)
+        counting, first_layer = Counting(2, _SUM), None
+        if isinstance(motif, Census):
+            counting = Counting(4, _CENSUS, "uv".index(motif.pair_side))
+        elif needs_all_neighbours(motif):
+            counting, first_layer = Counting(2, _HISTOGRAM), motif.pair_side
+        return self._prepare_graph(graph, motif, per, counting, first_layer)
+
+    def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
+        graph = prepared.graph
+        if graph is None or graph.counting.gives == _SUM:
+            return super()._empty_result(prepared)
+        histogram = graph.counting.gives == _HISTOGRAM
+        size = int(graph.degree.max()) + 1 if histogram else 2 * len(CENSUS_CLASSES)
+        return self.device.xp.zeros(size, dtype=np.uint64)
+
+    def _answer(self, prepared: PreparedButterflyGpu, counted: Partial, total: Any, result: Any) -> Partial:
+        graph, motif = prepared.graph, prepared.motif
+        if graph is None or graph.counting.gives == _SUM:
+            return super()._answer(prepared, counted, total, result)
+        found = [int(each) for each in self.device.to_host(result)]
+        if isinstance(motif, Census):
+            sums = [low + (high << 32) for low, high in zip(found[::2], found[1::2], strict=True)]
+            cells = census_cells(sums)
+        else:
+            assert isinstance(motif, BalancedButterfly)
+            cells = size_cells(motif, {size: times for size, times in enumerate(found) if times})
+        table = cells if motif.is_table else {}
+        return Partial(counted.n_items, sum(cells.values()), counted.work, cells=table)

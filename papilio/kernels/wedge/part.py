@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.atomics import fetch_add
-from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled, fetch_add
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.kernels.biclique.forms import Cells, expand_sizes, turn
-from papilio.motifs import BalancedButterfly
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census
 
 
 def needs_all_neighbours(motif: BalancedButterfly | Census) -> bool:

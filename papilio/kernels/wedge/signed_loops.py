@@ -127,7 +127,7 @@ def count_census(
     """Add the butterflies of ``items[start:stop]`` to the sums of their classes.
 
     ``classes`` belongs to the calling thread: pairs (low, high), in the order of
-    :data:`papilio.census_motif.CENSUS_CLASSES`. ``side`` is the layer whose pairs make the class, 0 for U, 1 for V.
+    :data:`papilio.motifs.CENSUS_CLASSES`. ``side`` is the layer whose pairs make the class, 0 for U, 1 for V.
     """
     for item in range(start, stop):
         row = items[item]

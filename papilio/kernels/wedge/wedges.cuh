@@ -20,7 +20,6 @@
 // the caller bounds these below 2^27, for the sum of 32.
 #pragma once
 
-#include "bisect.cuh"
 #include "warp.cuh"
 
 #ifndef PART

@@ -15,7 +15,7 @@ from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import MAX_VERTICES, BipartiteGraph
 from papilio.kernels.biclique.signed_cover import make_cover
 from papilio.kernels.engine import Partial, decisions_of
-from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
+from papilio.kernels.wedge.cpu import BalancedButterflyCpu
 from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import ENGINES

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.kernels.biclique.forms import count_stars, expand_leaves, expand_sizes, turn
-from papilio.kernels.binomials import choose_modulo
+from papilio.kernels.exact import choose_modulo
 from tests.conftest import share_of_examples
 
 sizes = st.integers(0, 9)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels import rows as row_blocks
+from papilio.kernels import listing as row_blocks
 from papilio.kernels.biclique import list as biclique_listing
 from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.engine import Partial

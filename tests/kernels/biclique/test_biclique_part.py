@@ -145,7 +145,7 @@ def test_roots_of_many_pieces_are_counted_whole_when_a_run_is_cut(
     engine: BicliqueCase, per: Granularity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each has its own values of these, which it takes when it is imported, here at the latest.
-    for module in ("papilio.kernels.biclique.gpu_items", "papilio.kernels.biclique.index"):
+    for module in ("papilio.kernels.biclique.gpu_index", "papilio.kernels.biclique.index"):
         monkeypatch.setattr(f"{module}.LEAST_ITEM_COST", 1)
         monkeypatch.setattr(f"{module}.ITEMS_PER_JOB", 1 << 40)
     monkeypatch.setattr("papilio.kernels.biclique.cpu.SERIAL_COST", 1)

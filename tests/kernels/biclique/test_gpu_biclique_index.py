@@ -146,7 +146,7 @@ def test_graphs_without_edges(device: Device) -> None:
 
 def test_heavy_roots_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items of few children, of one, and those that end where a window of a warp does."""
-    from papilio.kernels.biclique import gpu_items as on_device
+    from papilio.kernels.biclique import gpu_index as on_device
     from papilio.kernels.biclique import index as on_host
 
     graph = complete_graph(80, 4)

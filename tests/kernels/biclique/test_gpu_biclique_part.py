@@ -79,7 +79,7 @@ def test_drawn_parts(graph: BipartiteGraph, motif: Biclique, layer: str, seed: i
 
 
 def test_heavy_roots_of_a_part_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.kernels.biclique import gpu_items as on_device
+    from papilio.kernels.biclique import gpu_index as on_device
     from papilio.kernels.biclique import index as on_host
 
     (part, _) = parts_of(complete_graph(60, 4), "u", 2)

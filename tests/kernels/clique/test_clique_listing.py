@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import load_lister
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
-from papilio.kernels import rows as row_blocks
+from papilio.kernels import listing as row_blocks
 from papilio.kernels.clique import list as listers
 from papilio.kernels.engine import Partial
-from papilio.motifs import Clique, MaximalClique
-from papilio.questions import Listing
+from papilio.motifs import Clique, Listing, MaximalClique
 from tests.kernels.clique.test_clique import complete, edges_of, graphs, laws, make, random_graph
 from tests.kernels.clique.test_maximal import checksum_of
 from tests.tools.oracle_clique import cliques_of, maximal_cliques

@@ -17,12 +17,11 @@ from hypothesis import given
 from papilio.errors import CapacityError, LeaseTooLargeError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique import question
-from papilio.kernels.clique.closed import VERTICES, list_closed
 from papilio.kernels.clique.cpu import CliqueCpu
 from papilio.kernels.clique.gpu import CliqueGpu
-from papilio.kernels.clique.gpu_order import orient_on_device
+from papilio.kernels.clique.gpu_graph import orient_on_device
 from papilio.kernels.clique.order import order_by_degeneracy, order_by_degree, orient
-from papilio.kernels.clique.question import MOST_WIDE, choose_algorithm
+from papilio.kernels.clique.question import MOST_WIDE, VERTICES, choose_algorithm, list_closed
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, decisions_of, fold_partials
 from papilio.kernels.tuning import TreeTuning, clique_tuning

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from papilio.kernels.checksum import mix
 from papilio.kernels.device import arrays
+from papilio.kernels.exact import mix
 from tests.tools.devices import cuda_device, emulator
 
 RNG = np.random.default_rng(5)

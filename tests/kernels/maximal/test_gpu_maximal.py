@@ -13,9 +13,9 @@ import pytest
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.checksum import hash_rows
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.exact import hash_rows
 from papilio.kernels.maximal import gpu_roots
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Best, choose_best
-from papilio.kernels.maximal.best import find_best
-from papilio.kernels.maximal.list import MaximalBicliqueLister
-from papilio.motifs import MaximalBiclique
-from papilio.questions import Listing
+from papilio.kernels.maximal.list import MaximalBicliqueLister, find_best
+from papilio.motifs import Listing, MaximalBiclique
 from tests.kernels.maximal.questions import motifs
 from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import bipartite_graphs, edge_list, planted_graph, skewed_graph

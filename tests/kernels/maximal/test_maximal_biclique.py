@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
-from papilio.kernels.checksum import hash_rows, sum_hashes
 from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.loops import Stack, grow_stack
 from papilio.motifs import Biclique, MaximalBiclique

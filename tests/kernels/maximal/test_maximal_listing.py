@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels import rows
+from papilio.kernels import listing as rows
 from papilio.kernels.engine import Partial
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.list import MaximalBicliqueLister
-from papilio.motifs import Biclique, MaximalBiclique
-from papilio.questions import Listing
+from papilio.motifs import Biclique, Listing, MaximalBiclique
 from tests.kernels.maximal.questions import motifs
 from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import bipartite_graphs, edge_list, skewed_graph

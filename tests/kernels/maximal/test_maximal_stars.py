@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.checksum import hash_rows, mix, sum_hashes
-from papilio.kernels.maximal.index import build_maximal_index, hash_sides
-from papilio.kernels.maximal.star_loops import find_stars
+from papilio.kernels.biclique.index import build_maximal_index, hash_sides
+from papilio.kernels.exact import hash_rows, mix, sum_hashes
+from papilio.kernels.maximal.loops import find_stars
 from papilio.motifs import MaximalBiclique
 from tests.kernels.maximal.questions import motifs
 from tests.tools.oracle_maximal import maximal_bicliques_of

@@ -140,7 +140,7 @@ def test_a_graph_too_large_for_the_memory_is_refused_before_it_is_taken() -> Non
 
 
 def test_counts_that_could_pass_64_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("papilio.kernels.bounds.MAX_VERTEX_COUNT", 100)
+    monkeypatch.setattr("papilio.kernels.exact.MAX_VERTEX_COUNT", 100)
     with pytest.raises(CapacityError, match="butterflies"):
         index_tip(complete_graph(12, 12), "u", 1)
 

@@ -14,17 +14,16 @@ from hypothesis import given
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
 from papilio.families import FAMILIES, family_of, resolve
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
-from papilio.kernels import rows as row_blocks
+from papilio.kernels import listing as row_blocks
 from papilio.kernels.clique import list_gpu
 from papilio.kernels.device.constants import LONG_ROW
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
-from papilio.kernels.rows import Outlet
+from papilio.kernels.listing import Outlet
 from papilio.kernels.tree import gpu_listing as module
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, TreeLister
 from papilio.kernels.tuning import TreeTuning
-from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
-from papilio.questions import Listing
+from papilio.motifs import Biclique, Clique, Listing, MaximalBiclique, MaximalClique, Motif
 from tests.conftest import EMULATOR_SEED
 from tests.kernels.clique.test_clique import edges_of, graphs, laws, make, random_graph
 from tests.tools.devices import cuda_device, emulator

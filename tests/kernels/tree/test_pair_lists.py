@@ -13,7 +13,7 @@ from papilio.kernels.device.constants import RUN_ROWS
 from tests.tools.devices import emulator
 
 _LISTS = """
-#include "pair_lists.cuh"
+#include "pairs.cuh"
 extern "C" __global__ void count_lists(unsigned* words, const int n, const int n_words, const int first, const int last,
                                        const unsigned* sets, const int stride, const int least,
                                        unsigned long long* sums, unsigned* left, long long* n_pairs) {

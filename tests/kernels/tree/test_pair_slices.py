@@ -13,7 +13,7 @@ from papilio.kernels.device.constants import DENSE_BINS, LEAF_BINS
 from tests.tools.devices import emulator
 
 _SLICES = """
-#include "pair_slices.cuh"
+#include "pairs.cuh"
 extern "C" __global__ void count_slices(unsigned* words, const int n, const int n_words, const int first,
                                         const int least, const int near_words, unsigned* slab,
                                         unsigned long long* sums, int* n_columns) {
@@ -60,7 +60,7 @@ def test_each_pair_of_rows_is_counted_once_by_what_it_shares(n: int, n_words: in
 
 
 _MANY = """
-#include "leaf_histogram.cuh"
+#include "leaves.cuh"
 extern "C" __global__ void count_many(const int rounds, const int largest, unsigned long long* sums) {
     __shared__ unsigned words[2 * kLeafWords], dense[kDenseBins];
     LeafHistogram::open_dense(dense);

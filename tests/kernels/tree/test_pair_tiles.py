@@ -14,7 +14,7 @@ from papilio.kernels.device.constants import DENSE_BINS, LEAF_BINS
 from tests.tools.devices import emulator
 
 _TILES = """
-#include "pair_tiles.cuh"
+#include "pairs.cuh"
 extern "C" __global__ void count_strips(unsigned* words, const int n, const int stride, const int n_words,
                                         const int until, const int least, int* counter, unsigned long long* sums,
                                         unsigned long long* intersected) {
@@ -89,7 +89,7 @@ def test_the_later_rows_that_share_enough_are_marked(n: int, n_words: int) -> No
 
 
 _DENSE = """
-#include "leaf_histogram.cuh"
+#include "leaves.cuh"
 extern "C" __global__ void count_leaves(const int n, const int largest, unsigned long long* sums) {
     __shared__ unsigned words[2 * kLeafWords], dense[kDenseBins];
     LeafHistogram::open_dense(dense);

@@ -14,7 +14,7 @@ from tests.tools.devices import emulator
 SEEDS = range(6)
 
 _QUEUE = """
-#include "schedule.cuh"
+#include "warp.cuh"
 extern "C" __global__ void take_positions(int* counter, const int n, int* seen) {
     __shared__ int slot;
     BlockQueue queue(counter, &slot);

@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.errors import EngineUnavailableError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
-from papilio.kernels.wedge.signed_gpu import BalancedButterflyGpu
-from papilio.motifs import BalancedButterfly, Butterfly, Granularity, Motif, PairSide
+from papilio.kernels.wedge.cpu import BalancedButterflyCpu
+from papilio.kernels.wedge.gpu import BalancedButterflyGpu
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Granularity, Motif, PairSide
 from tests.conftest import EMULATOR_SEED, ENGINES, EngineCase
 from tests.tools import oracle_signed as oracle
 from tests.tools.devices import emulator

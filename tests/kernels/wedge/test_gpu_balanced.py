@@ -8,15 +8,14 @@ from math import comb
 import numpy as np
 import pytest
 
-from papilio.census_motif import Census
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.kernels.wedge import gpu_graph as wedge_graph
-from papilio.kernels.wedge.signed_cpu import BalancedButterflyCpu
-from papilio.kernels.wedge.signed_gpu import BalancedButterflyGpu
-from papilio.motifs import BalancedButterfly, Granularity, Motif
+from papilio.kernels.wedge.cpu import BalancedButterflyCpu
+from papilio.kernels.wedge.gpu import BalancedButterflyGpu
+from papilio.motifs import BalancedButterfly, Census, Granularity, Motif
 from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
 from tests.tools.devices import cuda_device
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph

@@ -80,7 +80,7 @@ def test_work_beyond_32_bits_is_ordered_exactly(device: Device) -> None:
 
 def test_a_part_that_could_pass_64_bits_is_refused(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds are lowered: no part of that size fits a test."""
-    from papilio.kernels import bounds
+    from papilio.kernels import exact as bounds
 
     part = whole_parts(complete_graph(20, 20), "vertex")[0]
     monkeypatch.setattr(bounds, "MAX_VERTEX_COUNT", 1000)

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.kernels.costs import CostTable
+from papilio.kernels.engine import CostTable
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.leases.affinity import PartAffinity
-from papilio.tasks.leases.counter import RootCounter
+from papilio.tasks.lease_counter import PartAffinity, RootCounter
 from papilio.tasks.plan import CountPlan, PartitionPlan
 from papilio.tasks.reports import LeaseResult
 from tests.conftest import share_of_examples

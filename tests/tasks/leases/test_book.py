@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papilio.errors import TilingError
-from papilio.tasks.leases.book import LeaseBook
+from papilio.tasks.leases import LeaseBook
 
 
 @st.composite

@@ -15,8 +15,8 @@ from papilio.errors import CapacityError, ExecutionError, FailedItemsError, Leas
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.leases.counter import MAX_ATTEMPTS, RootCounter
-from papilio.tasks.leases.lengths import (
+from papilio.tasks.lease_counter import MAX_ATTEMPTS, RootCounter
+from papilio.tasks.leases import (
     FIRST_LIMIT_S,
     KEPT_LEASE_S,
     LATE,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from papilio.errors import StoreError
 from papilio.partitioning.store import PartInfo
 from papilio.parts import EndBlock, PartBytes, PartSizes, StartBlock, WedgePart
-from papilio.tasks.forecast import PartMemory
-from papilio.tasks.parts.loading import PartLoader
+from papilio.tasks.memory import PartMemory
+from papilio.tasks.parts import PartLoader
 from tests.conftest import share_of_examples
 
 ENTRY = PartBytes(0, 0, 4, 0, 4)

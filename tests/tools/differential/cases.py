@@ -8,20 +8,20 @@ from typing import Any, Literal
 
 from numpy.random import Generator, default_rng
 
-from papilio.census_motif import Census
 from papilio.families import family_of
 from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
     Butterfly,
+    Census,
     Clique,
     Granularity,
+    Listing,
     MaximalBiclique,
     MaximalClique,
     Motif,
 )
-from papilio.questions import Listing
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
 
 Size = Literal["tiny", "small", "large"]

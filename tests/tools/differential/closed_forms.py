@@ -7,10 +7,9 @@ from math import comb
 import numpy as np
 from numpy.random import Generator
 
-from papilio.census_motif import Census
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import BalancedButterfly, Biclique, Cell, Clique, MaximalBiclique, MaximalClique
+from papilio.motifs import BalancedButterfly, Biclique, Cell, Census, Clique, MaximalBiclique, MaximalClique
 from tests.tools.differential.answers import Answer
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from papilio.census_motif import CENSUS_CLASSES, Census
 from papilio.families import family_of
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.checksum import hash_rows, sum_hashes
-from papilio.motifs import Biclique, Butterfly, MaximalBiclique, MaximalClique
+from papilio.kernels.exact import hash_rows, sum_hashes
+from papilio.motifs import CENSUS_CLASSES, Biclique, Butterfly, Census, MaximalBiclique, MaximalClique
 from tests.tools import oracle_clique, oracle_maximal, oracle_peeling, oracle_signed
 from tests.tools.differential.answers import Answer, Row
 from tests.tools.differential.cases import Question

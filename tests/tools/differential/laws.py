@@ -10,11 +10,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from papilio.census_motif import Census
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
-from papilio.motifs import BalancedButterfly, Biclique, Butterfly, MaximalBiclique, MaximalClique
+from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Census, MaximalBiclique, MaximalClique
 from papilio.parts import Layer
 from tests.tools.clique_parts import count_clique_parts, cut_cliques_by_definition
 from tests.tools.differential.answers import Answer, Answerer, EngineAnswerer

@@ -1,0 +1,546 @@
+"""One call that counts or lists: the answer that a job directory holds is given again, else what is missing runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from papilio.arguments import read_path
+from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
+from papilio.cluster.events import Listener, PhaseStarted, ignore_events
+from papilio.cluster.executor import Executor, InlineExecutor
+from papilio.cluster.selection import is_auto, make_executor, resolve_auto
+from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.families import EngineChoice, family_of
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
+from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
+from papilio.motifs import Cell, EngineOptions, Granularity, Motif, rows_by_class
+from papilio.storage.files import is_url, os_errors_named
+from papilio.storage.interop import LabelledGraph, label_any
+from papilio.storage.labels import label_type
+from papilio.storage.reading import describe_reading, read_as, warn_outside
+from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
+from papilio.storage.store import GraphStore, write_store
+from papilio.storage.tables import check_table_file
+from papilio.tasks.job import JobSpec, hash_graph, held_graph, job_of_graph, job_of_store
+from papilio.tasks.result import CountResult
+
+
+class Question(NamedTuple):
+    """What is asked of a graph, and what was asked for of the engines."""
+
+    motif: Motif
+    per: Granularity
+    options: EngineOptions = ()
+
+
+class GraphInput:
+    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed.
+
+    ``kind`` is what a file or an object that does not say it itself is read as.
+    """
+
+    def __init__(self, graph: Any, kind: GraphKind = "bipartite") -> None:
+        self.store: GraphStore | None = None
+        self._memory: LabelledGraph | None = None
+        self._file: str | None = None  # the file of edges that was converted into the store
+        self._notes: list[str] = []
+        if isinstance(graph, GraphStore):
+            self.store = graph
+        elif isinstance(graph, str | os.PathLike):
+            path = os.fspath(read_path("graph", graph))
+            self.store = read_as(path, kind)
+            if os.path.isfile(path):
+                self._file = os.path.abspath(path)
+                if kind == "unipartite":
+                    _require_one_set(path, self.store.manifest.provenance.get("doubt", ""))
+        else:
+            self._memory = label_any(graph, kind=kind)
+            if not isinstance(graph, LabelledGraph | BipartiteGraph | UnipartiteGraph):
+                self._doubt_object(kind)
+
+    def _doubt_object(self, kind: GraphKind) -> None:
+        """Reject an object that looks bipartite for questions on one set of vertices; warn of the opposite."""
+        assert self._memory is not None
+        why = self._memory.sides.doubt(kind)
+        if kind == "unipartite":
+            _require_one_set("the graph in memory", why)
+        elif why:
+            self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
+            warn_outside(
+                f"{self._notes[0]}; if both columns name the same things, read it with kind='unipartite' "
+                "(papilio.storage.interop), else with kind='bipartite'"
+            )
+
+    @property
+    def kind(self) -> str:
+        """``bipartite`` or ``unipartite``."""
+        return self.given.kind
+
+    @property
+    def path(self) -> str | None:
+        """Where the store is, from whatever directory; None for a graph in memory."""
+        if self.store is None or is_url(self.store.path):
+            return None if self.store is None else self.store.path
+        return os.path.abspath(self.store.path)
+
+    @property
+    def name(self) -> str:
+        """The graph in messages."""
+        return "the graph in memory" if self.store is None else self.store.path
+
+    @property
+    def labelled(self) -> LabelledGraph | None:
+        """The graph in memory that was given; None for a store."""
+        return self._memory
+
+    @property
+    def given(self) -> GraphStore | LabelledGraph:
+        """What was given, read once: takes the place of the caller's object in further calls."""
+        if self._memory is not None:
+            return self._memory
+        assert self.store is not None
+        return self.store
+
+    def job(self, question: Question, name: str) -> JobSpec:
+        """Return the job on the store, or on the graph in memory held under ``name``."""
+        if self.store is not None:
+            return job_of_store(self.store, *question)
+        assert self._memory is not None
+        return job_of_graph(self._memory.graph, name, *question, graph_hash=self._hash)
+
+    @cached_property
+    def _hash(self) -> str:
+        """Content hash of the graph in memory, computed when it is first needed: it takes a pass over the edges."""
+        assert self._memory is not None
+        return hash_graph(self._memory.graph)
+
+    def enter(self, stack: ExitStack, executor: Executor, question: Question, target: Path | None) -> JobSpec:
+        """Return the job with a source that the workers of ``executor`` can read until ``stack`` ends."""
+        if self.store is None and executor.in_process:
+            assert self._memory is not None
+            return self.job(question, stack.enter_context(held_graph(self._memory.graph)))
+        shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
+        return job_of_store(self.stored(stack, shared if target is None else target.parent), *question)
+
+    def read(self) -> BipartiteGraph | UnipartiteGraph:
+        """Return the graph in memory; a store is read."""
+        if self._memory is not None:
+            return self._memory.graph
+        assert self.store is not None
+        return self.store.read()
+
+    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
+        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
+        if self.store is None:
+            assert self._memory is not None
+            directory = stack.enter_context(run_directory(parent))
+            self.store = write_store(
+                Path(directory) / "graph",
+                self._memory.graph,
+                provenance={"source": "memory"},
+                labels_u=self._memory.labels_u,
+                labels_v=self._memory.labels_v,
+            )
+        return self.store
+
+    def require_storable(self, target: Path | None) -> None:
+        """Check, before anything is counted, that the labels of a graph in memory can be written to a file.
+
+        Raises
+        ------
+        GraphError
+            When they cannot.
+        """
+        if self._memory is None or target is None:
+            return
+        for labels in (self._memory.labels_u, self._memory.labels_v):
+            if labels is not None:
+                label_type(labels)
+
+    def describe(self, job: JobSpec) -> dict[str, Any]:
+        """Return the identity and sizes of the graph."""
+        return {
+            "path": job.source if self._memory is None else None,
+            "hash": job.graph_hash,
+            "kind": job.kind,
+            "n_u": job.n_u,
+            "n_v": job.n_v,
+            "n_edges": job.n_edges,
+            "signed": job.signed,
+            "provenance": self.describe_reading(),
+        }
+
+    def describe_reading(self) -> dict[str, Any]:
+        """Return where the graph comes from, how it was read and which lines were dropped."""
+        if self._memory is not None:
+            origin = self._memory.origin
+            return {
+                "source": "memory" if origin is None else origin.name,
+                "dropped": dict(self._memory.dropped),
+                "notes": self._notes,
+            }
+        assert self.store is not None
+        described = describe_reading(self.store.manifest)
+        return described if self._file is None else described | {"source": self._file}
+
+
+def _require_one_set(name: str, why: str) -> None:
+    """Reject edges that look bipartite for ``why``, if only the question implies that they are unipartite."""
+    if why:
+        raise UnsupportedError(
+            f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name the "
+            "same things, say so: kind='unipartite' for papilio.read or the functions of papilio.storage.interop, "
+            "or papilio convert FILE STORE --unipartite"
+        )
+
+
+def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
+    """Return a started executor; one that is made here ends with ``stack``."""
+    if hasattr(cluster, "check_source") and not isinstance(cluster, type):
+        if workers is not None:
+            raise InputError("workers cannot be given with an executor, which has its workers already")
+        executor: Executor = cluster
+        return executor
+    return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
+
+
+def check_output(
+    output: str | os.PathLike[str] | None, motif: Motif, per: Granularity, *, overwrite: bool
+) -> Path | None:
+    """Return the file for the counts, before anything is counted.
+
+    Raises
+    ------
+    InputError
+        When the answer is a single count, the file cannot be written, or its suffix says nothing.
+    StoreError
+        When it is there and may not be replaced.
+    """
+    if output is None:
+        return None
+    if per == "total" and not motif.is_table:
+        raise InputError(
+            f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge, or a table"
+        )
+    return check_table_file(output, overwrite)
+
+
+def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[str] | None) -> bool:
+    """Whether a job was begun with this output, a file that is its own to write again."""
+    if job is None or output is None:
+        return False
+    with os_errors_named(job):
+        is_begun = (Path(job) / "job.json").is_file()
+    if not is_begun:
+        return False
+    from papilio.tasks.directory import JobDirectory
+
+    return bool(JobDirectory(job).settings["output"] == os.path.abspath(output))
+
+
+def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
+    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+    if not job.vector_entries:
+        return None
+    if target is not None:
+        return target.parent
+    if executor.name != "existing":
+        return Path(tempfile.gettempdir())
+    if is_url(job.source):
+        raise InputError(
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
+            "can write to; give an output file in one"
+        )
+    return Path(job.source).parent
+
+
+def scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
+    """Return the directory for parts of the graph that last as long as a count, which all workers can reach.
+
+    Beside the output, else beside the store; a directory for temporary files, which may be small, comes last.
+    """
+    if target is not None:
+        return target.parent
+    if source.path is not None and not is_url(source.path):
+        beside = Path(source.path).parent
+        if executor.name == "existing" or os.access(beside, os.W_OK):
+            return beside
+    return Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
+
+
+def write_counts(
+    target: Path,
+    store: GraphStore,
+    motif: Motif,
+    vectors: Mapping[str, Any],
+    table: dict[Cell, int],
+    *,
+    overwrite: bool,
+) -> None:
+    """Write the counts per vertex or edge, or the table, of an answer."""
+    family = family_of(motif)
+    if family.classes:
+        rows = rows_by_class(family.classes, table)
+        write_census(target, store, rows, motif=motif, overwrite=overwrite)
+    elif motif.is_table:
+        write_table(target, store, table, motif=motif, key=family.key, overwrite=overwrite)
+    elif "edge" in vectors:
+        write_edge_counts(target, store, vectors["edge"], motif=motif, overwrite=overwrite)
+    else:
+        write_vertex_counts(target, store, *vectors.values(), motif=motif, overwrite=overwrite)
+
+
+def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
+    """Return the result of a run, before its counts are written."""
+    plan = outcome.plan
+    return CountResult(
+        motif=plan.job.motif,
+        per=plan.job.per,
+        count=outcome.partial.total,
+        engine=plan.engine,
+        cluster=executor.name,
+        workers=outcome.workers,
+        leases_by_worker=outcome.n_leases_by_worker,
+        items=plan.n_items,
+        leases=sum(outcome.n_leases_by_worker.values()) + outcome.n_leases_before,
+        plan_key=plan.key,
+        seconds=outcome.seconds,
+        work=outcome.partial.work,
+        work_unit=plan.work_unit,
+        graph=graph,
+        peak_memory_bytes=outcome.peaks.host_bytes,
+        decisions=plan.decisions,
+        leases_before=outcome.n_leases_before,
+        work_before=outcome.work_before,
+        strategy=plan.strategy,
+        replication=plan.replication,
+        moved=outcome.peaks.moved,
+        peak_device_bytes=outcome.peaks.device_bytes,
+        used_device_bytes=outcome.peaks.device_used_bytes,
+        checksum=outcome.partial.checksum
+        if plan.job.family.has_checksum and not outcome.partial.capped
+        else None,
+        best=outcome.partial.best,
+    )
+
+
+START_WORKERS_S = 3.0
+"""What starting a worker for each GPU, and reading the graph there, costs at least: 2.8 s measured on one H200."""
+
+MOST_TRIED_EDGES = 50_000_000
+"""Of larger graphs reading takes seconds: workers read them at once, rather than this process before them."""
+
+
+class Where(NamedTuple):
+    """Where a call says that it runs, as for :func:`papilio.count`."""
+
+    cluster: Any = None
+    engine: EngineChoice = "auto"
+    workers: int | None = None
+
+
+def place_job(
+    stack: ExitStack,
+    where: Where,
+    ask: Callable[[], JobSpec],
+    place: Callable[[Executor], JobSpec],
+    listener: Listener = ignore_events,
+    *,
+    in_parts: bool = False,
+) -> tuple[Executor, JobSpec]:
+    """Return a started executor, which ends with ``stack``, and the job with a source that its workers can read.
+
+    Where no cluster is named and there are several GPUs, the job is planned in this process: it stays here unless the
+    plan predicts more work than starting workers costs.
+
+    Parameters
+    ----------
+    ask : callable
+        Returns the job, wherever its graph is.
+    place : callable
+        Returns the job for the workers of an executor.
+    in_parts : bool
+        Whether the graph may be cut into parts, which is not tried.
+    """
+    cluster, engine, workers = where
+    if not is_auto(cluster):
+        executor = enter_executor(stack, cluster, engine, workers)
+        return executor, place(executor)
+    asked = ask()
+    settled, _ = asked.settle_engine(engine)
+    name, why = resolve_auto(cluster, settled, workers)
+    if name.partition(":")[0] == "cuda" and workers is None and not in_parts:
+        if asked.n_edges > MOST_TRIED_EDGES:
+            why += f", and the graph has more than {MOST_TRIED_EDGES:,} edges"
+        else:
+            tried = _try_here(stack, settled, place, listener)
+            if not isinstance(tried, str):
+                return tried
+            why += tried
+    executor = make_executor(name, settled, workers)
+    executor.why_chosen = why
+    stack.enter_context(executor)
+    return executor, place(executor)
+
+
+def _try_here(
+    stack: ExitStack, engine: EngineChoice, place: Callable[[Executor], JobSpec], listener: Listener
+) -> tuple[Executor, JobSpec] | str:
+    """Plan the job in this process, on its first GPU; return it with its executor, or why workers are better.
+
+    What was prepared for the plan serves the run.
+    """
+    n_gpus = len(list_visible_ids())
+    with ExitStack() as trial:
+        here = trial.enter_context(InlineExecutor())
+        job = place(here)
+        try:
+            plan, _, _ = plan_job(here, job, engine, listener)
+        except CapacityError:
+            trial.close()
+            release_device_memory()
+            return ", and one is too small for the whole job"
+        alone_s = plan.predicted_run_s
+        if alone_s * (n_gpus - 1) / n_gpus <= START_WORKERS_S:
+            here.why_chosen = (
+                f"one GPU of {n_gpus} is predicted to count for {alone_s:.2g} s, and starting workers takes about "
+                f"{START_WORKERS_S:.0f} s"
+            )
+            stack.push(trial.pop_all())
+            return here, job
+    release_device_memory()
+    return f", since one alone is predicted to count for {alone_s:.2g} s"
+
+
+if TYPE_CHECKING:
+    from papilio.tasks.directory import JobDirectory
+    from papilio.tasks.session import JobSession
+
+Result = TypeVar("Result", bound=CountResult)
+
+
+class JobRun(ABC, Generic[Result]):
+    """What a public function was asked, and where it runs; a subclass says what becomes of the answer.
+
+    Parameters
+    ----------
+    target : Path or None
+        What is written.
+    cluster, engine, workers, progress, job
+        As for :func:`papilio.count`.
+    """
+
+    phases: ClassVar[tuple[str, ...]] = ("start", "plan", "read", "prepare", "run", "fold")
+
+    def __init__(
+        self,
+        source: GraphInput,
+        target: Path | None,
+        *,
+        cluster: Any,
+        engine: EngineChoice,
+        workers: int | None,
+        progress: Listener | None,
+        job: str | os.PathLike[str] | None,
+    ) -> None:
+        self.started = perf_counter()
+        self.source, self.target, self.job = source, target, job
+        self.cluster, self.engine, self.workers = cluster, engine, workers
+        self.listener = progress or ignore_events
+        self.stack = ExitStack()  # ends with the call; a session outlasts it
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether the graph may be cut into parts."""
+        return False
+
+    @abstractmethod
+    def ask(self) -> JobSpec:
+        """Return the job, wherever its graph is."""
+
+    @abstractmethod
+    def place(self, executor: Executor) -> JobSpec:
+        """Return the job with a source that the workers can read, and within their memory."""
+
+    @abstractmethod
+    def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
+        """Return the directory that partial results pass through where no session keeps them."""
+
+    @abstractmethod
+    def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> Result:
+        """Write what was asked for and return the whole result; ``kept`` says whether a session keeps shards."""
+
+    @abstractmethod
+    def write_again(self, finished: JobDirectory, result: CountResult) -> Result:
+        """Write what a finished job answered, as :meth:`write`."""
+
+    def require_room(self) -> None:
+        """Refuse, before anything runs, a target that cannot be written."""
+        return
+
+    def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
+        """Check the answer by other means; return the seconds by phase."""
+        return {}
+
+    def execute(self) -> Result:
+        """Return the answer."""
+        path = self.source.path  # before a graph in memory becomes a store
+        with ExitStack() as held, self.stack:
+            if self.job is not None:
+                from papilio.tasks.directory import advise_resume, find_finished
+
+                finished = find_finished(self.job, self.ask)
+                if finished is not None:
+                    return self._reuse(finished)
+                advise_resume(self.job)
+            self.require_room()
+            self.listener(PhaseStarted("start"))
+            where = Where(self.cluster, self.engine, self.workers)
+            executor, job = place_job(
+                self.stack, where, self.ask, self.place, self.listener, in_parts=self.in_parts
+            )
+            session = None
+            if self.job is not None:
+                from papilio.tasks.session import JobSession, settings_of
+
+                asked = replace(self.ask(), partition=job.partition, budget=job.budget)
+                settings = settings_of(self.cluster, self.engine, self.workers, self.target)
+                session = held.enter_context(JobSession(self.job, asked, path, settings))
+            return self._run(executor, job, session)
+
+    def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
+        start_s = perf_counter() - self.started
+        shards = None if session is not None else self.shard_parent(executor, job)
+        outcome = count_job(executor, job, self.engine, shards, self.listener, session)
+        seconds = {"start": start_s, **outcome.seconds, **self.check(executor, outcome)}
+        self.listener(PhaseStarted("write"))
+        began = perf_counter()
+        counted = result_of(outcome, executor, self.source.describe(job))
+        result = self.write(outcome, counted, session is not None)
+        seconds["write"] = perf_counter() - began
+        seconds["total"] = perf_counter() - self.started
+        directory = None if session is None else str(session.root)
+        result = replace(result, output=self._output, job_directory=directory, seconds=seconds)
+        if session is not None:
+            session.finish(result, outcome.partial.vectors)
+        return result
+
+    def _reuse(self, finished: JobDirectory) -> Result:
+        began = perf_counter()
+        result = self.write_again(finished, finished.result())
+        seconds = dict.fromkeys(self.phases, 0.0)
+        seconds |= {"write": perf_counter() - began, "total": perf_counter() - self.started}
+        return replace(result, output=self._output, seconds=seconds)
+
+    @property
+    def _output(self) -> str | None:
+        return None if self.target is None else str(self.target)

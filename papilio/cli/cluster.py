@@ -1,0 +1,209 @@
+"""`papilio doctor`: check the machine and the cluster before a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import click
+
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import (
+    BUDGET_OPTIONS,
+    ENGINES,
+    JSON_FLAG,
+    PER_FLAG,
+    WORKERS,
+    Decorator,
+    parse_numbers,
+    size,
+    with_options,
+)
+from papilio.cli.report import print_json, say
+from papilio.cluster.credentials import write_credentials
+from papilio.cluster.doctor import Check, check_cluster, check_machine, check_store, failure_of
+from papilio.cluster.sbatch import SbatchSpec, render_count
+from papilio.errors import StoreError
+from papilio.motifs import Motif
+from papilio.storage.files import atomic_file, check_file
+
+
+@click.command()
+@click.argument("store", type=click.Path(), required=False)
+@click.option(
+    "--cluster", metavar="CLUSTER",
+    help="Check this cluster too: inline, local, cuda, auto, an address, or a scheduler file.",
+)  # fmt: skip
+@click.option("--workers", type=WORKERS, help="Workers to start or to wait for.")
+@click.option(
+    "--warm", is_flag=True,
+    help="Compile all kernels now, into the caches that later runs read; takes minutes the first time.",
+)  # fmt: skip
+@JSON_FLAG
+def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool) -> None:
+    """Check what this machine offers, and a cluster and a graph STORE where named.
+
+    One line per check: ok, or warn or FAIL with what to do, or - for what is absent and not needed. Warnings
+    leave the exit code at 0.
+    """
+    checks, opened = check_machine(), None
+    if warm:
+        checks.append(_warm())
+    if store is not None:
+        check, opened = check_store(store)
+        checks.append(check)
+    if cluster is not None:
+        checks += check_cluster(cluster, opened, workers)
+    failure = failure_of(checks)
+    if as_json:
+        print_json({"ok": failure is None, "checks": [vars(check) for check in checks]})
+    else:
+        click.echo("\n".join(_lines(checks)))
+    if failure is not None:
+        raise failure
+
+
+def _warm() -> Check:
+    """Compile all kernels, with a line on standard error for each question."""
+    from papilio.kernels.device.discovery import missing_for_gpu
+    from papilio.tasks.warming import warm_everything
+
+    began = perf_counter()
+    told = warm_everything(
+        ("cpu",) if missing_for_gpu() is not None else ("cpu", "gpu"),
+        lambda what, seconds: say(f"compiled in {seconds:.1f} s: {what}"),
+    )
+    return Check("compiled kernels", "ok", f"for {told} questions, in {perf_counter() - began:.1f} s")
+
+
+def _lines(checks: list[Check]) -> list[str]:
+    """Return the report; advice stands on a line of its own."""
+    marks = {"ok": "ok", "warn": "warn", "fail": "FAIL", "skip": "-"}
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{marks[check.status]:<4}  {check.name:<{width}}  {check.found}")
+        if check.advice:
+            lines.append(f"{'':<4}  {'':<{width}}  -> {check.advice}")
+    return lines
+
+
+@click.group()
+def slurm() -> None:
+    """Run on a cluster that Slurm manages."""
+
+
+@slurm.command(hidden=True)
+@click.argument("directory", type=click.Path(path_type=Path))
+def credentials(directory: Path) -> None:
+    """Make credentials for one run in DIRECTORY, which only its owner can enter; rendered scripts call this."""
+    write_credentials(directory)
+
+
+@slurm.group()
+def render() -> None:
+    """Write a batch script for sbatch: scheduler, workers and count inside one allocation."""
+
+
+ALLOCATION = (
+    "time", "memory_bytes", "nodes", "workers_per_node", "gpus_per_node", "cpus_per_worker", "partition",
+    "account", "name", "interface", "setup", "grace_s",
+)  # fmt: skip
+"""What the flags of :func:`allocation_options` are called."""
+
+
+def allocation_options(*, required: bool) -> Decorator:
+    """Return what adds the flags of an allocation, whose time and memory Slurm has to know."""
+    return with_options(
+        click.option("--time", required=required, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
+        click.option(
+            "--memory", "memory_bytes", type=size, required=required,
+            help="Memory of each node, such as 64GiB; its workers share nine tenths of it.",
+        ),
+        click.option("--nodes", type=WORKERS, default=1, show_default=True, help="Nodes of the allocation."),
+        click.option(
+            "--workers-per-node", type=WORKERS, default=1, show_default=True, help="CPU workers on each node."
+        ),
+        click.option(
+            "--gpus-per-node", metavar="[TYPE:]N", help="GPUs on each node, one worker each: 4, or a100:4."
+        ),
+        click.option(
+            "--cpus-per-worker", type=WORKERS, default=1, show_default=True,
+            help="Processors of each worker; a CPU worker uses as many threads.",
+        ),
+        click.option("--partition", help="Partition of Slurm; by default the site's."),
+        click.option("--account", help="Account to charge; by default the user's."),
+        click.option("--name", help="Name of the job; by default papilio- and the motif."),
+        click.option("--interface", help="Network interface of scheduler and workers, such as ib0."),
+        click.option(
+            "--setup", multiple=True, metavar="LINE",
+            help="Shell line that activates the environment, such as 'source .venv/bin/activate'; repeatable.",
+        ),
+        click.option(
+            "--grace", "grace_s", type=click.IntRange(1, 10**9), default=120, show_default=True,
+            help="Seconds before the time limit at which the count is ended.",
+        ),
+    )  # fmt: skip
+
+
+@render.command(cls=MotifGroup)
+@click.argument("store")
+@PER_FLAG
+@click.option(
+    "--engine", type=ENGINES, default="auto", show_default=True,
+    help="With --gpus-per-node, auto means gpu.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object.")
+@click.option(
+    "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv or .json."
+)
+@click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it.")
+@click.option(
+    "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
+    help="With --job: queue and resume a run that the time limit ended, up to N times.",
+)  # fmt: skip
+@allocation_options(required=True)
+@BUDGET_OPTIONS
+@click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them.")
+@click.option(
+    "--array", callback=parse_numbers, metavar="N,N,...",
+    help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
+)  # fmt: skip
+@click.option(
+    "--insecure", is_flag=True,
+    help="Scheduler and workers take connections without credentials: whoever can connect to the nodes may run code "
+    "as you.",
+)  # fmt: skip
+@click.option("--output", type=click.Path(), help="File for the script; by default standard output.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused.")
+def count(
+    output: str | None,
+    overwrite: bool,
+    motif: Motif,
+    engine_options: dict[str, str],
+    device_memory: int | None,
+    host_memory: int | None,
+    parts: str | None,
+    **fields: Any,
+) -> None:
+    """Write the batch script that counts MOTIF in the graph STORE.
+
+    STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
+    """
+    name, *flags = motif.words
+    memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
+    chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}
+    flags += [f"--{option}={value}" for option, value in chosen.items()]
+    script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
+    if output is None:
+        click.echo(script, nl=False)
+        return
+    target = check_file(output, overwrite)
+    try:
+        with atomic_file(target, overwrite) as scratch:
+            scratch.write_text(script, encoding="utf-8")
+            scratch.chmod(0o755)
+    except OSError as error:
+        raise StoreError(f"{output}: cannot be written ({error.strerror}); choose another file") from error
+    say(f"wrote {output}; submit it: sbatch {output}")

@@ -1,0 +1,517 @@
+"""Give a job to a cluster that runs on by itself: check, note, hand over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from distributed import Client, Scheduler, Status, Worker, get_worker, secede
+
+from papilio.cluster.events import Event, LeaseFinished, PhaseStarted, PlanMade
+from papilio.cluster.executor import choose_engine
+from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.pool import find_workers
+from papilio.cluster.selection import OWN_CLUSTERS
+from papilio.errors import (
+    ClusterError,
+    ExecutionError,
+    InputError,
+    JobBusyError,
+    JobCancelledError,
+    PapilioError,
+    StoreError,
+)
+from papilio.families import EngineChoice
+from papilio.storage.ledger import find_holder
+from papilio.tasks.control import Coordinator, CoordinatorState, JobControl, Priority, Submission
+from papilio.tasks.directory import JobDirectory
+from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.job_remote import JobLog
+from papilio.tasks.memory import require_memory
+from papilio.tasks.result import CountResult
+from papilio.tasks.session import JobSession, settings_of
+
+Count = Callable[..., CountResult]
+"""``papilio.count``, which stands above this package and so is handed in."""
+
+WATCH_S = 1.0
+"""How often the coordinator looks for a request to cancel, for its own worker and for the others."""
+
+CONNECT_S = 30.0
+"""How long to try the scheduler, which has just started this task."""
+
+MAX_LOSSES = 3
+"""Workers that the coordinator may lose without a lease finished in between, before the job is given up. The
+scheduler gives up after as many (``distributed.scheduler.allowed-failures``), and would tell nobody."""
+
+PROGRESS_S = 60.0
+"""Time between two lines on progress in the log."""
+
+RETRY_S = 10.0
+"""Time between two attempts to note how the job ended, on a disk that was full."""
+
+_RUNNING = (Status.running, Status.paused, Status.init)
+
+
+GRACE_S = 5.0
+"""How long after a loss of the scheduler the own worker is given to notice it, too."""
+
+
+class _DisplacedError(ClusterError):
+    """Another coordinator takes over: the worker of this one ends, or the job was submitted again."""
+
+
+def dataset_name(root: Path) -> str:
+    """Return the name under which the coordinator of a job directory is published on its scheduler."""
+    return f"papilio-job-{digest(str(root))}"
+
+
+def task_key(submission: Submission) -> str:
+    """Return the key of the coordinator's task."""
+    return f"papilio-coordinate-{submission.id}"
+
+
+def coordinate(path: str, submission_id: str, count: Count) -> str:
+    """Run the job of a directory to its end, as a Dask task, and return the state in which it ended.
+
+    Another submission of the directory since ``submission_id`` makes this one void. ``count`` is ``papilio.count``.
+    """
+    worker = get_worker()
+    secede()
+    root = Path(path)
+    control = JobControl(root)
+    submission, before = control.submission, control.coordinator
+    if submission is None or submission.id != submission_id:
+        JobLog(root).write(f"submission {submission_id} is void: the job was submitted again")
+        return "void"
+    state = "ended"
+    with Client(
+        worker.scheduler.address, security=worker.security, set_as_default=False, timeout=CONNECT_S
+    ) as client:
+        if before is None or not before.ended:
+            state = _Coordinator(worker, client, root, submission, before).run(count)
+        if state != "displaced":
+            client.unpublish_dataset(dataset_name(root))
+    return state
+
+
+class _Coordinator:
+    """One start of the coordinator of one submission."""
+
+    def __init__(
+        self, worker: Worker, client: Client, root: Path, submission: Submission, before: Coordinator | None
+    ) -> None:
+        self._client, self._root, self._submission = client, root, submission
+        self._control, self._log = JobControl(root), JobLog(root)
+        self._lost = before
+        self._me = Coordinator(
+            submission=submission.id,
+            attempt=1 if before is None else before.attempt + 1,
+            losses=0 if before is None else before.losses + 1,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            worker=worker.address,
+            state="waiting",
+            reason=None,
+            n_sessions=0,
+            written_at=time.time(),
+        )
+        self._watch = _Watch(worker, client, self._control, submission, self._log)
+        self._progress_at = time.monotonic()
+        self._work_done = self._work = 0
+
+    def run(self, count: Count) -> str:
+        """Bring the job to an end, note which and return it; ``displaced`` when another one goes on."""
+        state: CoordinatorState
+        reason: str | None
+        try:
+            self._begin()
+            with self._watch:
+                result = self._count_when_free(count)
+        except _DisplacedError as error:
+            return self._make_way(error)
+        except JobCancelledError:
+            state, reason = "cancelled", None
+        except PapilioError as error:
+            if isinstance(error, ClusterError) and self._watch.own_worker_ends(GRACE_S):
+                return self._make_way(error)
+            state, reason = "failed", str(error)
+        except Exception as error:
+            state, reason = "failed", f"{type(error).__name__}: {error}"
+            self._log.write(traceback.format_exc())
+        else:
+            state, reason = "finished", None
+            self._log.write(
+                f"count {result.count}, {result.leases} leases, {result.leases_before} from before"
+            )
+        self._end(state, reason)
+        return state
+
+    def _make_way(self, error: PapilioError) -> str:
+        """Leave the job to the coordinator that comes next."""
+        self._log.write(f"this coordinator makes way: {error}")
+        return "displaced"
+
+    def _begin(self) -> None:
+        me, lost = self._me, self._lost
+        self._log.write(
+            f"coordinator {me.attempt} of submission {me.submission} begins: process {me.pid} on {me.host}, "
+            f"worker {me.worker}"
+        )
+        if lost is not None:
+            self._log.write(
+                f"the one before it, process {lost.pid} on {lost.host}, was lost; its leases that the ledger "
+                "does not hold are handed out again"
+            )
+        if me.losses >= MAX_LOSSES:
+            raise ExecutionError(
+                f"the coordinator was lost with its worker {me.losses} times without a finished lease, at last on "
+                f"{'an unknown host' if lost is None else lost.host}; see the workers' logs (memory?)"
+            )
+        self._note("waiting", "its coordinator has just begun")
+
+    def _count_when_free(self, count: Count) -> CountResult:
+        """Count once the workers asked for are there and no other process has the ledger."""
+        submission, directory = self._submission, JobDirectory(self._root)
+        source = directory.source
+        if source is None:
+            raise StoreError(f"{self._root}: the graph was in memory; a submitted job needs a store")
+        wanted = submission.workers or 1
+        if not directory.history().sessions:
+            self._wait_while(lambda: self._missing_workers(wanted))
+        while True:
+            self._wait_while(self._other_holder)
+            self._watch.check()
+            try:
+                with ExistingExecutor(
+                    self._client, priority=submission.priority, inside_worker=True
+                ) as executor:
+                    executor.interrupt = self._watch.check
+                    return count(
+                        source, directory.job.motif, cluster=executor, engine=submission.engine,
+                        output=submission.output, progress=self._listen, **directory.arguments,
+                    )  # fmt: skip
+            except JobBusyError as error:
+                self._log.write(str(error))
+
+    def _wait_while(self, problem: Callable[[], str | None]) -> None:
+        """Wait until nothing is in the way; note what it is."""
+        said = None
+        while (what := problem()) is not None:
+            if what != said:
+                said = what
+                self._note("waiting", what)
+                self._log.write(f"waits: {what}")
+            self._watch.check()
+            time.sleep(WATCH_S)
+
+    def _missing_workers(self, wanted: int) -> str | None:
+        found = len(self._watch.live())
+        return None if found >= wanted else f"{found} of {wanted} workers are there"
+
+    def _other_holder(self) -> str | None:
+        holder = find_holder(self._root / "ledger.jsonl")
+        return None if holder is None else f"process {holder.pid} on {holder.host} has the job"
+
+    def _listen(self, event: Event) -> None:
+        """Log what happens; end the run when it is to end."""
+        self._watch.check()
+        match event:
+            case PhaseStarted(name):
+                self._log.write(f"phase {name}")
+                if name == "run":
+                    self._note("running", None)
+            case PlanMade(plan):
+                self._work, self._work_done = plan.total_work, plan.work_finished
+                self._log.write(
+                    f"plan {plan.key}: {plan.n_items} items, {plan.total_work} {plan.work_unit}, of which "
+                    f"{plan.work_finished} are done; engine {plan.engine}, {plan.n_workers} workers"
+                )
+            case LeaseFinished(_, work):
+                self._work_done += work
+                self._count_progress()
+
+    def _count_progress(self) -> None:
+        """Forgive earlier losses at the first finished lease; log progress from time to time."""
+        if self._me.losses:
+            self._me = replace(self._me, losses=0)
+            self._note("running", None)
+            self._client.run_on_scheduler(forgive_losses, task_key(self._submission))
+        if time.monotonic() - self._progress_at >= PROGRESS_S:
+            self._progress_at = time.monotonic()
+            self._log.write(f"{self._work_done / max(self._work, 1):.1%} done")
+
+    def _note(self, state: CoordinatorState, reason: str | None) -> None:
+        self._me = replace(
+            self._me,
+            state=state,
+            reason=reason,
+            n_sessions=len(JobDirectory(self._root).history().sessions),
+            written_at=time.time(),
+        )
+        self._control.write(self._me)
+
+    def _end(self, state: CoordinatorState, reason: str | None) -> None:
+        """Note how the job ended, for as long as it takes: nobody else can tell."""
+        self._log.write(state if reason is None else f"{state}: {reason}")
+        while True:
+            try:
+                self._note(state, reason)
+                return
+            except StoreError as error:
+                self._log.write(f"cannot note the end, tries again: {error}")
+                if not self._root.is_dir():
+                    return
+                time.sleep(RETRY_S)
+
+
+def forgive_losses(key: str, dask_scheduler: Scheduler) -> None:
+    """Let the scheduler forget how many workers a task has lost: a job of days may lose many, one by one."""
+    task = dask_scheduler.tasks.get(key)
+    if task is not None:
+        task.suspicious = 0
+
+
+class _Watch(threading.Thread):
+    """Looks once a second for reasons to end a run, and logs workers that come and go; a context manager."""
+
+    def __init__(
+        self, worker: Worker, client: Client, control: JobControl, submission: Submission, log: JobLog
+    ) -> None:
+        super().__init__(daemon=True, name="papilio-watch")
+        self._worker, self._client, self._control = worker, client, control
+        self._submission, self._log = submission, log
+        self._over = threading.Event()
+        self._reason: PapilioError | None = None
+        self._known: dict[str, str] = {}
+
+    def __enter__(self) -> _Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._over.set()
+        self.join(GRACE_S)
+
+    def check(self) -> None:
+        """Raise the reason to end the run: JobCancelledError, or that another coordinator takes over."""
+        self._look()
+        if self._reason is not None:
+            raise self._reason
+
+    def own_worker_ends(self, within_s: float) -> bool:
+        """Whether the worker that this runs in ends, which the scheduler answers with another coordinator."""
+        deadline = time.monotonic() + within_s
+        while self._worker.status in _RUNNING and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return self._worker.status not in _RUNNING
+
+    def live(self) -> dict[str, str]:
+        """Return the workers that the scheduler knows, and their hosts, by address."""
+        return {address: str(info.get("host")) for address, info in find_workers(self._client).items()}
+
+    def run(self) -> None:
+        """Look until the block ends."""
+        while not self._over.wait(WATCH_S):
+            self._look()
+            try:
+                live = self.live()
+            except (OSError, TimeoutError, ValueError):
+                continue
+            self._compare(live)
+
+    def _look(self) -> None:
+        if self._worker.status not in _RUNNING:
+            self._reason = _DisplacedError(f"its worker {self._worker.address} ends")
+            return
+        try:
+            cancelled = self._control.is_cancelled(submission=self._submission.id)
+            submission = self._control.submission
+        except PapilioError as error:
+            self._reason = error
+            return
+        if cancelled:
+            self._reason = JobCancelledError("the job was cancelled")
+        elif submission is None or submission.id != self._submission.id:
+            self._reason = _DisplacedError("the job was submitted again")
+
+    def _compare(self, live: dict[str, str]) -> None:
+        for address in live.keys() - self._known.keys():
+            self._log.write(f"worker {address} on {live[address]} came")
+        for address in self._known.keys() - live.keys():
+            self._log.write(
+                f"worker {address} on {self._known[address]} went; its leases are handed out again"
+            )
+        self._known = live
+
+
+CANCEL_S = 15.0
+"""How long to wait for a cancelled coordinator of the same job to stop: it looks once a second."""
+
+PAUSE_S = 0.2
+
+COORDINATOR_PRIORITY = 2**40
+"""Before all leases: a coordinator takes its worker's thread for an instant only."""
+
+
+def submit_job(
+    root: Path,
+    job: JobSpec,
+    *,
+    cluster: str | os.PathLike[str] | Client,
+    engine: EngineChoice,
+    workers: int | None,
+    priority: Priority,
+    output: Path | None,
+    count: Count,
+) -> None:
+    """Return once a cluster has a job, which it then brings to its end without this process.
+
+    The job is on a store, and its directory ``root`` and ``output`` have the same paths for this process and all
+    workers. The coordinator waits for ``workers`` of them before the first lease; ``count`` is ``papilio.count``.
+    InputError when the job is submitted already, or the cluster would end with this process. JobBusyError when another
+    process runs the job. ClusterError when the cluster cannot be reached, or a worker does not see the store or the job
+    directory. PapilioError when the engine or the memory does not fit, as for a count.
+    """
+    if isinstance(cluster, str) and cluster.split(":")[0] in OWN_CLUSTERS:
+        raise InputError(
+            f"cluster is {cluster!r}, which ends with this process; submit to a scheduler that stays: an address "
+            "such as tcp://host:8786, or a scheduler file"
+        )
+    with ExistingExecutor(cluster, priority=priority) as executor:
+        name, _, chosen = choose_engine(executor, job.settle_engine(engine)[0])
+        require_memory(job, name, chosen)
+        executor.check_source(job, chosen)
+        client: Client = executor.client
+        submission = Submission(
+            uuid4().hex, client.scheduler.address, engine, workers, priority,
+            None if output is None else str(output), socket.gethostname(), time.time(),
+        )  # fmt: skip
+        _await_cancelled(root)
+        settings = settings_of(submission.cluster, engine, None, output)
+        with _removed_on_failure(root), JobSession(root, job, job.source, settings):
+            _clear_way(client, root, submission.cluster)
+            for folder in {root, root if output is None else output.parent}:
+                _require_folder(client, folder)
+            _hand_over(client, root, submission, count)
+
+
+def _await_cancelled(root: Path) -> None:
+    """Give the coordinator of a cancelled submission the time to stop."""
+    if not (root / "job.json").exists():
+        return
+    directory = JobDirectory(root)
+    deadline = time.monotonic() + CANCEL_S
+    while find_holder(directory.ledger_path) is not None and time.monotonic() < deadline:
+        active = directory.control.active
+        if active is None or not directory.control.is_cancelled(submission=active.id):
+            return
+        time.sleep(PAUSE_S)
+
+
+@contextmanager
+def _removed_on_failure(root: Path) -> Iterator[None]:
+    """Remove what was made of a job directory that did not exist before, should the block fail."""
+    existed = root.exists()
+    is_job = (root / "job.json").exists()
+    try:
+        yield
+    except JobBusyError:
+        raise
+    except BaseException:
+        if not existed:
+            shutil.rmtree(root, ignore_errors=True)
+        elif not is_job:
+            for name in ("job.json", "ledger.jsonl", "ledger.jsonl.lock", "coordinator.log"):
+                (root / name).unlink(missing_ok=True)
+            shutil.rmtree(root / "control", ignore_errors=True)
+        raise
+
+
+def _clear_way(client: Client, root: Path, address: str) -> None:
+    """Refuse a second submission while the first may run; take one that ended off the scheduler.
+
+    The lock of the job is held meanwhile, so that no coordinator is counting and nobody else submits.
+    """
+    control = JobControl(root)
+    active, name = control.active, dataset_name(root)
+    cancelled = active is not None and control.is_cancelled(submission=active.id)
+    published = name in client.list_datasets()
+    task = client.get_dataset(name) if published else None
+    if active is not None and not cancelled:
+        mine = active.cluster == address
+        if (mine and task is not None and task.status == "pending") or not mine:
+            raise InputError(
+                f"the job of {root} is submitted to {active.cluster} already; "
+                f"papilio wait {root} waits for it, papilio cancel {root} takes it back"
+            )
+    if published:
+        client.unpublish_dataset(name)
+
+
+def find_folder_problem(folder: str, probe: str) -> str | None:
+    """Say why this process cannot use a folder that holds the file ``probe``, or None; tries to write there."""
+    own = Path(folder) / f"{probe}-{socket.gethostname()}-{os.getpid()}"
+    try:
+        if (Path(folder) / probe).read_text(encoding="utf-8") != probe:
+            return f"{folder} is another directory there"
+        own.write_text(probe, encoding="utf-8")
+        own.unlink()
+    except FileNotFoundError:
+        return f"{folder} is not there, or another directory"
+    except OSError as error:
+        return f"{folder} cannot be written to there ({error.strerror})"
+    return None
+
+
+def _require_folder(client: Client, folder: Path) -> None:
+    """Refuse, with a ClusterError, a folder that a worker does not see, or cannot write to."""
+    probe = f".papilio-probe-{uuid4().hex}"
+    path = folder / probe
+    ask: Callable[..., Any] = find_folder_problem
+    try:
+        path.write_text(probe, encoding="utf-8")
+        answers = client.run(ask, str(folder), probe, on_error="return")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written to ({error.strerror})") from error
+    finally:
+        path.unlink(missing_ok=True)
+    for address, problem in answers.items():
+        # A worker that is there no more does not answer.
+        if problem is not None and not isinstance(problem, OSError):
+            raise ClusterError(
+                f"worker {address} cannot use the job: {problem}; the job directory and the output must lie "
+                "where this machine and every worker can write to them under the same path"
+            )
+
+
+def _hand_over(client: Client, root: Path, submission: Submission, count: Count) -> None:
+    """Note the submission and give it to the scheduler.
+
+    Publishing answers only after the scheduler has the task, and keeps it when this client is gone.
+    """
+    control = JobControl(root)
+    control.write(submission)
+    try:
+        task = client.submit(
+            coordinate, str(root), submission.id, count,
+            key=task_key(submission), pure=False, priority=COORDINATOR_PRIORITY,
+        )  # fmt: skip
+        client.publish_dataset(task, name=dataset_name(root))
+    except BaseException:
+        control.withdraw(submission)
+        raise
+    JobLog(root).write(
+        f"submission {submission.id} from {submission.host} to {submission.cluster}, "
+        f"priority {submission.priority}"
+    )

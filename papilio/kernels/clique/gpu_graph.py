@@ -1,0 +1,224 @@
+"""The order of the vertices and the oriented graph on the device (``clique_order.cu``), as those of ``order.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.clique.question import predict_maximal_work, predict_work
+from papilio.kernels.device.arrays import (
+    fill_ints,
+    find_least,
+    load_arrays,
+    low_halves,
+    make_offsets,
+    order_falling,
+    order_rising,
+    place_of,
+    take,
+    turn_rows,
+)
+from papilio.kernels.device.protocol import Device, check_fits, launch_over
+from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS
+from papilio.parts import CliquePart
+
+_BLOCK_EDGES = 1 << 17
+"""Up to so many edges one block peels, whose barriers cost less than those of a grid; one H200, kernels, ms, block and
+grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5, soc-Epinions1 (405,740) 5.1 and 2.5."""
+
+_PEEL_THREADS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLater:
+    """The later neighbours of every vertex, by rank, on the device: as :class:`~papilio.kernels.clique.order.Later`.
+
+    ``indptr`` int64 (n + 1,), ``ids`` int32 (n_edges,), ``vertices`` int32 (n,): the original id of each rank; ``out``
+    int32 (n,): the number of later neighbours; ``edges`` int64 (n_edges,): the edge id of each entry, where asked for.
+    """
+
+    indptr: Any
+    ids: Any
+    vertices: Any
+    out: Any
+    edges: Any
+
+    def list_roots(self, xp: Any) -> Any:
+        """Return the vertex whose later neighbour each entry is, int64 on the device."""
+        return xp.searchsorted(self.indptr, xp.arange(self.ids.size), side="right") - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(array.nbytes) for array in vars(self).values() if array is not None)
+
+
+def orient_on_device(
+    device: Device, graph: UnipartiteGraph, by_degree: bool, with_edges: bool = False
+) -> DeviceLater:
+    """Order the vertices by degeneracy, or by degree, and orient the graph; one sort of the edges.
+
+    Raises
+    ------
+    CapacityError
+        For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices.
+    """
+    xp, n, n_edges = device.xp, graph.n, graph.n_edges
+    _require_size(n, n_edges)
+    module = device.load("clique_order", {})
+    load_arrays(device)
+    edges = device.to_device(graph.u), device.to_device(graph.v), np.int64(n_edges)
+    degree = xp.zeros(n, dtype=np.int32)
+    if n_edges:
+        launch_over(device, module, "count_neighbours", n_edges, *edges, degree)
+    first = degree if by_degree or n_edges == 0 else _peel(device, module, edges, degree)
+    vertices = order_rising(device, first)
+    rank, out = place_of(device, vertices), xp.zeros(n, dtype=np.int32)
+    keys, places = xp.empty(n_edges, dtype=np.uint64), None
+    if n_edges:
+        launch_over(device, module, "later_keys", n_edges, *edges, rank, keys, out)
+    if with_edges:
+        places = xp.argsort(keys)
+        keys = take(device, keys, places)
+    else:
+        keys.sort()
+    return DeviceLater(make_offsets(device, out), low_halves(device, keys), vertices, out, places)
+
+
+def orient_part_on_device(device: Device, part: CliquePart) -> DeviceLater:
+    """Return the later neighbours of each vertex of a part, whose ids are in the order already.
+
+    Raises
+    ------
+    CapacityError
+        As :func:`orient_on_device`.
+    """
+    xp, n, n_edges = device.xp, part.graph.n, part.graph.n_edges
+    _require_size(n, n_edges)
+    first, ids = device.to_device(part.graph.u), device.to_device(part.graph.v)
+    indptr = xp.searchsorted(first, xp.arange(n + 1, dtype=np.int32)).astype(np.int64)
+    edges = xp.arange(part.edges.size, dtype=np.int64)
+    return DeviceLater(indptr, ids, xp.arange(n, dtype=np.int32), xp.diff(indptr).astype(np.int32), edges)
+
+
+def _require_size(n: int, n_edges: int) -> None:
+    check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
+    check_fits("the number of vertices", n, MAX_ROWS, "vertices")
+
+
+def list_earlier_on_device(device: Device, later: DeviceLater) -> tuple[Any, Any]:
+    """Return the earlier neighbours of every vertex, by rank: offsets int64 (n + 1,), ids int32; one sort."""
+    return turn_rows(device, later.indptr, later.ids, int(later.out.size))
+
+
+def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> Any:
+    """Return the round in which each vertex goes, int32 of shape (n,)."""
+    xp, n, n_edges = device.xp, int(degree.size), int(edges[2])
+    indptr = make_offsets(device, degree)
+    neighbours = xp.empty(2 * n_edges, dtype=np.int32)
+    launch_over(
+        device, module, "list_neighbours", n_edges, *edges, indptr[:-1].copy().view(np.uint64), neighbours
+    )
+    round_of, listed = fill_ints(device, n, -1), xp.empty(2 * n, dtype=np.int32)
+    counters = device.to_device(np.array([0, 0, 0, 2**31 - 1, 2**31 - 1], np.int32))
+    module.get_function("peel_rounds")(
+        (1 if n_edges <= _BLOCK_EDGES else device.sm_count,),
+        (_PEEL_THREADS,),
+        (
+            np.int32(n), indptr, neighbours, degree, round_of, listed, counters,
+            xp.zeros(1, dtype=np.uint64),
+        ),
+        together=True,
+    )  # fmt: skip
+    return round_of
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceItems:
+    """By item, heaviest first: the root (int32), and where its part of the later neighbours begins and ends (int64).
+
+    ``sizes`` (int64) are the candidates, at most, and ``costs`` the predicted set operations, both on the host. Where
+    edges are items, the first entry is that of the edge, or -1 for a root alone.
+    """
+
+    roots: Any
+    first: Any
+    last: Any
+    sizes: NDArray[np.int64]
+    costs: NDArray[np.int64]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        return sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
+
+
+def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
+    """Return the vertices that have enough later neighbours for cliques of ``least``."""
+    kept = find_least(device, later.out, least - 1)
+    return _make_items(device, later, kept, None)
+
+
+def follow_roots(device: Device, later: DeviceLater, back: Any, roots: NDArray[np.int32]) -> DeviceItems:
+    """Return the roots of a part in their order.
+
+    ``back`` counts the earlier neighbours of each vertex, int32; None for cliques of one k.
+    """
+    on_device = device.to_device(roots)
+    out = later.out[on_device].astype(np.int64)
+    costs = predict_work(out) if back is None else predict_maximal_work(out, back[on_device].astype(np.int64))
+    first = later.indptr[on_device]
+    return DeviceItems(on_device, first, first + out, device.to_host(out), device.to_host(costs))
+
+
+def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
+    """Return the edges that can be the first two vertices of a clique, and vertices alone where these are counted."""
+    xp, n, n_edges = device.xp, int(later.out.size), int(later.ids.size)
+    entries, none = xp.arange(n_edges, dtype=np.int64), xp.full(n, -1, dtype=np.int64)
+    roots = later.list_roots(xp)
+    behind = later.indptr[roots + 1] - entries - 1
+    sizes = xp.minimum(behind, later.out[later.ids].astype(np.int64))
+    kept = xp.flatnonzero((sizes + 2 >= least) & (most >= 2))
+    roots, entries, sizes = roots[kept], entries[kept], sizes[kept]
+    costs = predict_work(sizes) + later.out[roots] + later.out[later.ids[entries]]
+    if least == 1:
+        roots, entries = xp.concatenate((roots, xp.arange(n))), xp.concatenate((entries, none))
+        sizes, costs = (
+            xp.concatenate((sizes, xp.zeros_like(none))),
+            xp.concatenate((costs, xp.ones_like(none))),
+        )
+    order = order_falling(device, costs)
+    first = entries[order]
+    return DeviceItems(
+        roots[order].astype(np.int32),
+        first,
+        first,
+        device.to_host(sizes[order]),
+        device.to_host(costs[order]),
+    )
+
+
+def choose_maximal(device: Device, later: DeviceLater, back: Any, least: int) -> DeviceItems:
+    """Return the vertices that can be the first of a maximal clique; ``back`` counts their earlier neighbours."""
+    kept = find_least(device, later.out, least - 1)
+    return _make_items(device, later, kept, back)
+
+
+def _make_items(device: Device, later: DeviceLater, roots: Any, back: Any) -> DeviceItems:
+    """Return the items of roots, int64, heaviest first; ``back`` as :func:`follow_roots`."""
+    xp, n, module = device.xp, roots.size, device.load("clique_order", {})
+    costs, count = xp.empty(n, dtype=np.int64), np.int64(n)
+    is_maximal, given = np.int32(back is not None), later.out if back is None else back
+    launch_over(device, module, "item_costs", n, roots, count, later.out, is_maximal, given, costs)
+    order = order_falling(device, costs)
+    own_roots = xp.empty(n, dtype=np.int32)
+    first, last, sizes = (xp.empty(n, dtype=np.int64) for _ in range(3))
+    launch_over(
+        device, module, "place_items", n, order, count, roots, later.indptr, own_roots, first, last, sizes
+    )
+    costs = take(device, costs, order)
+    return DeviceItems(own_roots, first, last, device.to_host(sizes), device.to_host(costs))

@@ -1,0 +1,158 @@
+"""Bounds that prove a count fits its accumulator; what passes them is refused before anything runs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.arguments import show_bytes
+from papilio.errors import CapacityError, LeaseTooLargeError
+from papilio.graph import BipartiteGraph, RowColumn
+
+MAX_VERTEX_COUNT = 2**63 - 1
+"""Largest number of butterflies of one vertex that the vectors are proven to hold."""
+
+MAX_START_COUNT = 2**63 - 1
+"""Largest number of butterflies that one start may own where its sum is kept in 64 bits."""
+
+MAX_RUN_WEDGES, MAX_RUN_ENTRIES = 2**48, 2**36
+"""Most wedges of a run of the wedge engine on a GPU, and most entries of all starts, for which the low halves of its
+sums (``SplitSum`` in warp.cuh) are proven to stay below 2^64. A term t adds min(t, 2^32) <= sqrt(2^32 t) at most.
+
+* Totals: the T <= 2^11 terms of a start (lanes of a block with a table, and of one with hub columns, for two kinds)
+  sum to at most its W (d - 1) / 2 butterflies, for W wedges and d entries. By Cauchy and Schwarz the low
+  halves of one start are at most sqrt(T * 2^32 * W d / 2) <= 2^21 sqrt(W d), and those of all at most
+  2^21 sqrt(sum W * sum d) <= 2^21 * sqrt(2^48 * 2^36) = 2^63.
+* Census: the term of a class and a pair with c wedges is at most c^2 / 2, its low half at most sqrt(2^31) c; so the sum
+  of each class is at most 2^15.5 * 2^48 = 2^63.5.
+
+The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 * 2^31."""
+
+
+def require_room(
+    what: str, needed_bytes: int, room_bytes: int | None, remedy: str, kind: str = "memory"
+) -> None:
+    """Refuse, before it is taken, memory that is not there: CapacityError; None bytes of room are enough for all."""
+    if room_bytes is not None and needed_bytes > room_bytes:
+        raise CapacityError(
+            f"{what} about {show_bytes(needed_bytes)} of {kind}; there are {show_bytes(room_bytes)}: {remedy}"
+        )
+
+
+def check_run_wedges(wedges: int, n_items: int) -> None:
+    """Refuse a run whose sums could wrap.
+
+    Raises
+    ------
+    LeaseTooLargeError
+        For more than 2^48 wedges. One item has fewer than 2^36, so that a part of the run is always taken.
+    """
+    if wedges > MAX_RUN_WEDGES:
+        raise LeaseTooLargeError(
+            f"{n_items} work items have {wedges} wedges; one run of the gpu engine adds up at most {MAX_RUN_WEDGES}: "
+            "count them in several runs"
+        )
+
+
+def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
+    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies.
+
+    A vertex w of degree d with ``two_hop`` wedges from it meets each other end u in c <= d of them, so its
+    butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
+
+    Parameters
+    ----------
+    degrees, two_hop : ndarray of int64, shape (n,)
+        Degree of each vertex, and the sum of (degree - 1) over its neighbours.
+
+    Raises
+    ------
+    CapacityError
+        Naming the first vertex (as a place in these arrays) whose bound is too large.
+    """
+    others = np.maximum(degrees - 1, 1).astype(np.uint64)
+    allowed = np.uint64(2 * MAX_VERTEX_COUNT + 1) // others
+    over = np.flatnonzero((two_hop.astype(np.uint64) > allowed) & (degrees > 1))
+    if over.size:
+        at = int(over[0])
+        bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
+        raise CapacityError(
+            f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
+            f"counts per vertex hold at most {MAX_VERTEX_COUNT}: count the total or per edge instead"
+        )
+
+
+def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
+    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges).
+
+    Where the largest degree of either layer alone proves the bound, the graph is not looked at.
+    """
+    if graph.n_edges * max_degree <= MAX_VERTEX_COUNT:
+        return
+    for one in (graph, graph.swap_layers()):
+        others = np.zeros(one.n_edges + 1, dtype=np.int64)
+        np.cumsum(one.degree_v[one.v] - 1, out=others[1:])
+        check_vertex_bound(one.degree_u, np.diff(others[one.indptr]))
+
+
+def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:
+    """Refuse a part in which a vertex could be in more than 2^63 - 1 butterflies.
+
+    A butterfly of a start w is given by one of the entries (middle, end) and the other middle; one of an end by one
+    of the entries (start, middle) and the other middle; one of a middle v by an end in its row and one of the entries
+    (start, other middle). ``widest_*`` are the most middles of a start, and ends of a middle.
+
+    Raises
+    ------
+    CapacityError
+        When the product of these is too large.
+    """
+    bound = max(max(root_entries, entries) * widest_start, root_entries * widest_middle)
+    if bound > MAX_VERTEX_COUNT:
+        raise CapacityError(
+            f"a vertex of a part of {root_entries} and {entries} edges, with rows of {widest_start} and "
+            f"{widest_middle}, could be in {bound} butterflies; counts per vertex hold at most {MAX_VERTEX_COUNT}: "
+            "cut smaller parts, or count the total or per edge instead"
+        )
+
+
+def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
+    """Return C(n, size) modulo 2^64 for n up to ``most``, shape (most + 1,)."""
+    ways = np.zeros(most + 1, np.uint64)
+    exact = 1
+    for n in range(size, most + 1):
+        ways[n] = exact % (1 << 64)
+        exact = exact * (n + 1) // (n + 1 - size)
+    return ways
+
+
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a value of 64 bits for each, one to one; a change of any bit changes half of them on average."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def hash_rows(*columns: RowColumn) -> NDArray[np.uint64]:
+    """Return the hash of the motif in each row, shape (n_rows,).
+
+    Parameters
+    ----------
+    *columns : RowColumn
+        Ids of the vertices of U and of V, or of a unipartite graph.
+    """
+    sums: NDArray[np.uint64] = np.zeros(1, np.uint64)
+    for layer, column in enumerate(columns):
+        if isinstance(column, tuple):
+            offsets, ids = column
+        else:
+            offsets, ids = np.arange(len(column) + 1) * column.shape[1], column.ravel()
+        hashes = mix(ids.astype(np.uint64) | np.uint64(layer << 32))
+        before = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)))
+        sums = sums + (before[offsets[1:]] - before[offsets[:-1]])
+    return mix(sums)
+
+
+def sum_hashes(hashes: NDArray[np.uint64]) -> int:
+    """Return the sum modulo 2^64: the ``checksum`` of a partial."""
+    return int(hashes.sum(dtype=np.uint64))

@@ -1,0 +1,405 @@
+"""Paths and URLs to read from; files and directories that appear whole or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import DTypeLike, NDArray
+from pyarrow import ArrowInvalid
+from pyarrow import fs as arrow_fs
+
+from papilio.errors import InputError, StoreError
+from papilio.extras import missing_package
+from papilio.interrupts import held, removed_at_end
+from papilio.storage.records import require_size
+
+MANIFEST_NAME = "graph.json"
+"""The file that makes a directory a graph store; written last."""
+
+
+@contextmanager
+def os_errors_named(
+    path: str | os.PathLike[str], advice: str = "see that it is there and has room"
+) -> Iterator[None]:
+    """Turn an OSError of the block into a StoreError that names the file that the system refused (else ``path``)."""
+    try:
+        yield
+    except OSError as error:
+        where = os.fspath(path)
+        named = "" if error.filename is None or str(error.filename) == where else f" at {error.filename}"
+        raise StoreError(
+            f"{where}: the system refuses it ({error.strerror or error}{named}); {advice}"
+        ) from error
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    return "://" in os.fspath(path)
+
+
+def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
+    """Return the filesystem of ``path`` and the path within it: pyarrow's, else that of fsspec (https and many more).
+
+    StoreError for a URL that cannot be reached, MissingPackageError for one of https where its extra is not installed.
+    """
+    text = os.fspath(path)
+    if not is_url(text):
+        return arrow_fs.LocalFileSystem(), os.path.abspath(text)
+    try:
+        filesystem, inner = arrow_fs.FileSystem.from_uri(text)
+    except (ArrowInvalid, OSError) as error:
+        if "Unrecognized filesystem type" not in str(error):
+            raise _unreachable(text, error) from error
+        filesystem, inner = _fsspec_of(text)
+    return filesystem, inner.rstrip("/")
+
+
+def _fsspec_of(url: str) -> tuple[arrow_fs.FileSystem, str]:
+    from fsspec.core import url_to_fs  # slow to import, and only needed for such URLs
+
+    try:
+        filesystem, inner = url_to_fs(url)
+    except ImportError as error:
+        if url.startswith(("http://", "https://")):
+            raise missing_package(f"reading {url} needs", "aiohttp", "use a local path") from error
+        raise _unreachable(url, error) from error
+    except (ValueError, OSError) as error:
+        raise _unreachable(url, error) from error
+    return arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(filesystem)), inner
+
+
+def _unreachable(url: str, error: Exception) -> StoreError:
+    return StoreError(f"{url}: cannot be reached ({error}); use a local path or another URL")
+
+
+def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
+    """Return the content of a JSON file without waiting for a pipe or a device; OSError when there is none.
+
+    StoreError when it is larger than any that Papilio writes.
+    """
+    info = filesystem.get_file_info(path)
+    if info.type == arrow_fs.FileType.Unknown:
+        raise OSError("it is no regular file")
+    require_size(info.size or 0, path, "give another directory")
+    with filesystem.open_input_stream(path) as stream:
+        content: bytes = stream.read()
+    return content
+
+
+def require_files(
+    filesystem: arrow_fs.FileSystem,
+    root: str,
+    name: str,
+    sizes: Sequence[tuple[str, int]],
+    what: str,
+    remedy: str,
+) -> None:
+    """Check that files below ``root``, which users call ``name``, have the sizes in bytes that a manifest says.
+
+    StoreError for one that is missing or of another size.
+    """
+    files = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in sizes])
+    for (inner, n_bytes), found in zip(sizes, files, strict=True):
+        if found.type != arrow_fs.FileType.File:
+            raise StoreError(f"{name}/{inner} is missing; the {what} is incomplete, {remedy}")
+        if found.size != n_bytes:
+            raise StoreError(
+                f"{name}/{inner} has {found.size} bytes and the manifest says {n_bytes}; "
+                f"the {what} is truncated or changed, {remedy}"
+            )
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """Return ``path`` as a local path to write to.
+
+    StoreError for a URL (only local writes are atomic) or when the parent directory does not exist.
+    """
+    text = os.fspath(path)
+    if is_url(text):
+        raise StoreError(f"{text}: writing is atomic on local paths only; write locally, then copy it there")
+    with os_errors_named(text):
+        target = Path(os.path.abspath(text))
+        is_there = target.parent.is_dir()
+    if not is_there:
+        raise StoreError(f"{text}: the directory {target.parent} does not exist; create it first")
+    return target
+
+
+def _sibling(target: Path, role: str) -> Path:
+    return target.with_name(f".{target.name}.{role}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME) -> None:
+    """Check that a directory may appear at ``target``: nothing is there, or one that may be overwritten.
+
+    That is a directory of its kind, which holds a file ``marker``. StoreError when something else is there.
+    """
+    with os_errors_named(target):
+        if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
+            return
+        is_marked = (target / marker).is_file()
+    if not overwrite:
+        raise StoreError(_occupied(target))
+    if not is_marked:
+        kind = "a graph store" if marker == MANIFEST_NAME else "of the same kind"
+        raise StoreError(f"{target} is not {kind} (no {marker}): not overwritten; remove it")
+
+
+@contextmanager
+def atomic_directory(
+    path: str | os.PathLike[str], overwrite: bool = False, marker: str = MANIFEST_NAME
+) -> Iterator[Path]:
+    """Make a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
+
+    ``marker`` says what may be overwritten, see :func:`check_replaceable`. StoreError when ``path`` cannot be created,
+    or is there and may not be overwritten.
+    """
+    target = local_path(path)
+    check_replaceable(target, overwrite, marker)
+    scratch = _sibling(target, "new")
+    try:
+        scratch.mkdir()
+    except OSError as error:
+        raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
+    with removed_at_end(scratch):
+        try:
+            with os_errors_named(target, "see that its directory is there and has room"):
+                yield scratch
+                check_replaceable(target, overwrite, marker)
+                with held():
+                    _replace_directory(scratch, target)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+
+
+def _replace_directory(scratch: Path, target: Path) -> None:
+    if not target.is_dir() or not any(target.iterdir()):
+        scratch.rename(target)
+        return
+    old = _sibling(target, "old")
+    target.rename(old)
+    try:
+        scratch.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old)
+
+
+def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Return the file to write, before anything is computed: nothing is there, or a file that may be replaced.
+
+    InputError for a directory, a device or the like, and in a directory that cannot be written to; StoreError for a
+    URL, in a directory that does not exist, and where something is that may not be replaced.
+    """
+    target = local_path(path)
+    with os_errors_named(target):
+        if target.is_dir():
+            raise InputError(f"output {target} is a directory; give the name of a file")
+        if target.exists() and not target.is_file():
+            raise InputError(f"output {target} is no regular file; give the name of a new one")
+        if os.path.lexists(target) and not overwrite:
+            raise StoreError(_occupied(target))
+        folder = local_path(os.path.realpath(target)).parent
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"output {target} lies in a directory that this process cannot write to")
+    return target
+
+
+def _occupied(target: Path) -> str:
+    return f"{target} exists already; choose another name, or have it replaced (--overwrite, in Python overwrite=True)"
+
+
+@contextmanager
+def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
+    """Name a temporary sibling file that becomes ``path`` when the block ends well, or is removed.
+
+    Where ``path`` is a symbolic link, the file that it leads to is written. With ``overwrite`` a file that is there by
+    then is replaced. StoreError when ``path`` is a URL, is a directory, lies in a directory that does not exist, or is
+    there and is not to be replaced; for an OSError of the block.
+    """
+    target = local_path(os.path.realpath(local_path(path)))
+    scratch = _sibling(target, "new")
+    with removed_at_end(scratch), os_errors_named(target, "see that its directory is there and has room"):
+        if target.is_dir():
+            raise StoreError(f"{target} is a directory; give the name of a file")
+        try:
+            yield scratch
+            if overwrite:
+                scratch.replace(target)
+            else:
+                _place(scratch, target)
+        except BaseException:
+            with suppress(OSError):
+                scratch.unlink(missing_ok=True)
+            raise
+
+
+def _place(scratch: Path, target: Path) -> None:
+    """Give a file its name, unless something has it by now."""
+    try:
+        target.hardlink_to(scratch)
+    except FileExistsError:
+        raise StoreError(_occupied(target)) from None
+    except OSError:
+        # A file system without hard links: there is a moment between looking and renaming.
+        if os.path.lexists(target):
+            raise StoreError(_occupied(target)) from None
+        scratch.rename(target)
+    else:
+        scratch.unlink()
+
+
+def empty_pages(size: int, dtype: DTypeLike) -> NDArray[Any]:
+    """Return an array of zeros in pages of its own, which go back to the system with it.
+
+    What ``np.empty`` takes for arrays below 32 MB stays with the process when they end: so much for each thread that
+    the memory of a phase would be added to that of the phase before.
+    """
+    n_bytes = size * np.dtype(dtype).itemsize
+    return np.frombuffer(mmap.mmap(-1, n_bytes), dtype) if n_bytes else np.empty(0, dtype)
+
+
+class ArrayFile:
+    """A new file that holds ``size`` values of one type, zero until they are written.
+
+    What is read or written is copied, so that only the caller's arrays are resident. Threads may read and write at
+    once; what two of them write to one place is either's. Every method raises StoreError when the system refuses.
+    """
+
+    def __init__(self, path: Path, dtype: DTypeLike, size: int) -> None:
+        self.path, self.dtype, self.size = path, np.dtype(dtype), size
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._problem("made", error) from error
+        try:
+            os.ftruncate(self._file, size * self.dtype.itemsize)
+        except OSError as error:
+            self.remove()
+            raise self._problem("made", error) from error
+
+    def _problem(self, what: str, error: OSError) -> StoreError:
+        n_bytes = self.size * self.dtype.itemsize
+        return StoreError(
+            f"{self.path} ({n_bytes} bytes) cannot be {what}: {error.strerror}; "
+            "name a scratch directory with room for it"
+        )
+
+    def _check(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= self.size:
+            raise ValueError(f"{self.path}: [{start}, {stop}) is not within [0, {self.size})")
+
+    def write(self, start: int, values: NDArray[Any]) -> None:
+        """Write contiguous values of the file's type from place ``start`` on."""
+        self._check(start, start + values.size)
+        if values.dtype != self.dtype:
+            raise ValueError(f"{self.path} holds {self.dtype}; got {values.dtype}")
+        rest, at = values.view(np.uint8).data, start * self.dtype.itemsize
+        try:
+            while rest:
+                done = os.pwrite(self._file, rest, at)
+                rest, at = rest[done:], at + done
+        except OSError as error:
+            raise self._problem("written", error) from error
+
+    def read(self, start: int, stop: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return the values [start, stop), in the first places of ``out`` if it is given."""
+        self._check(start, stop)
+        values = np.empty(stop - start, self.dtype) if out is None else out[: stop - start]
+        rest, at = values.view(np.uint8).data, start * self.dtype.itemsize
+        try:
+            while rest:
+                done = os.preadv(self._file, [rest], at)
+                if done == 0:
+                    raise StoreError(f"{self.path} ends at byte {at}: it was changed by another program")
+                rest, at = rest[done:], at + done
+        except OSError as error:
+            raise self._problem("read", error) from error
+        return values
+
+    def remove(self) -> None:
+        """Close and remove the file; once only."""
+        os.close(self._file)
+        self.path.unlink(missing_ok=True)
+
+
+class ArrayMemory:
+    """An array in memory with the methods of :class:`ArrayFile`, for what fits there: reading gives a view."""
+
+    def __init__(self, dtype: DTypeLike, size: int) -> None:
+        self._values = empty_pages(size, dtype)
+
+    def write(self, start: int, values: NDArray[Any]) -> None:
+        """Write values from place ``start`` on."""
+        self._values[start : start + values.size] = values
+
+    def read(self, start: int, stop: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return a view of the values [start, stop)."""
+        return self._values[start:stop]
+
+    def remove(self) -> None:
+        self._values = empty_pages(0, self._values.dtype)
+
+
+SLICE_ENTRIES = 1 << 20
+"""Entries of a slice, 8 MiB: what is in memory at a time."""
+
+
+def file_vector(directory: Path, size: int) -> NDArray[np.uint64]:
+    """Return a vector of ``size`` zeros, uint64, in a file of ``directory``, which goes when the vector does.
+
+    Its pages stay in memory once they are touched, until :func:`release_pages`. StoreError when there is no room.
+    """
+    if size == 0:
+        return np.zeros(0, np.uint64)
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            os.posix_fallocate(file.fileno(), 0, 8 * size)
+            return np.memmap(file, dtype=np.uint64, mode="r+", shape=(size,))
+    except OSError as error:
+        raise StoreError(
+            f"{directory}: cannot hold a vector of {size} counts, {8 * size} bytes ({error.strerror}); make room there"
+        ) from error
+
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Take all pages of an array out of memory that lives in a file, this one or one that it is a slice of.
+
+    What was written stays. Any other array is left alone.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if mapped is not None:
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def slices_of(array: NDArray[Any], entries: int = SLICE_ENTRIES) -> Iterator[NDArray[Any]]:
+    """Yield the array slice by slice; the pages of one in a file are released after each."""
+    for start in range(0, array.size, entries):
+        yield array[start : start + entries]
+        release_pages(array)
+
+
+def release_memory() -> None:
+    """Return free memory to the system, as far as the allocators of Arrow and of the C library do so on request.
+
+    They keep it for the next allocation of the same kind, which may never come: after a pass over a store some 50 MB.
+    Takes a millisecond or a few.
+    """
+    pa.default_memory_pool().release_unused()
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -1,0 +1,698 @@
+"""Detecting the layout of a text file from its beginning; :mod:`papilio.storage.formats` lists the formats."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from papilio.errors import InputError
+from papilio.storage.column_choice import USUAL, Columns, are_names, pick_ends, show_column
+from papilio.storage.formats import (
+    BLANKS,
+    NOT_A_NUMBER,
+    Declared,
+    FormatName,
+    Head,
+    HeldLine,
+    LabelType,
+    ReadOptions,
+    TextLayout,
+    check_declared,
+    fields_of,
+    first_data,
+    has_leading_zero,
+    is_integer,
+    is_number,
+    time_type,
+    usual_row,
+    whole_part,
+    with_columns,
+)
+
+_SIZE = re.compile(rb"(0|[1-9][0-9]{0,17})\Z")
+_LEAST_LINES = 2
+"""A line ``2 1`` before a single edge is as likely an edge."""
+
+
+def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width: int) -> HeldLine | None:
+    """Return the first line of data if it may hold sizes, or None when it is surely an edge, or surely none.
+
+    ``n_rows`` lines of data after it have been looked at; a usual one of them has ``width`` fields.
+    """
+    if not 1 <= len(fields) <= 3 or not all(map(_SIZE.match, fields)):
+        return None
+    numbers = tuple(map(int, fields))
+    is_edge = len(fields) == width
+    if not n_rows or width < 2 or (is_edge and max(numbers) < n_rows):
+        return None
+    return HeldLine(number, text, numbers, is_edge, skipped=not is_edge or len(fields) == 2)
+
+
+@dataclass
+class SeenIds:
+    """The number of lines of data and the range of ids in their columns, as far as they were seen."""
+
+    rows: int = 0
+    low: int = 2**63
+    high_u: int = -1
+    high_v: int = -1
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Note the edges of a batch with labels that are integers."""
+        if not batch.num_rows:
+            return
+        u, v = (pc.min_max(batch.column(name)) for name in ("u", "v"))
+        self.rows += batch.num_rows
+        self.low = min(self.low, u["min"].as_py(), v["min"].as_py())
+        self.high_u = max(self.high_u, u["max"].as_py())
+        self.high_v = max(self.high_v, v["max"].as_py())
+
+    def fits(self, size: int) -> bool:
+        """Tell whether all ids, from 0 or from 1 on, are of so many vertices."""
+        return self.low >= 0 and size >= max(self.high_u, self.high_v) + (self.low == 0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The meaning of a first line of numbers; ``n_vertices`` is what a header declares, of one set."""
+
+    kind: Literal["header", "edge", "malformed"]
+    note: str | None = None
+    n_vertices: int | None = None
+
+
+def judge(held: HeldLine, seen: SeenIds, n_lines: int) -> Verdict:
+    """Decide what a line is, from the ids seen in all lines of data (without the line itself if that was skipped).
+
+    ``n_lines`` counts the lines of data after it, malformed ones included.
+    """
+    shown = held.text.decode(errors="replace").strip()
+    numbers = held.numbers
+    where = f"line {held.number + 1}"
+    if len(numbers) == 1 or not held.is_edge:
+        size = numbers[0] if len(numbers) == 1 and seen.rows and seen.fits(numbers[0]) else None
+        if n_lines not in numbers and size is None:
+            return Verdict("malformed")
+        if len(numbers) == 2:
+            size = numbers[0] if numbers[1] == n_lines else numbers[1]
+            size = size if seen.fits(size) else None
+        meaning = f"{n_lines:,} lines follow" if n_lines in numbers else "the number of vertices"
+        return Verdict("header", f"{where} is a header: {shown} ({meaning})", size)
+    if len(numbers) == 2:
+        n, m = numbers
+        if m == n_lines >= _LEAST_LINES and seen.fits(n):
+            note = f"{where} is a header: {shown} ({n:,} vertices, {m:,} lines follow); --no-header if it is an edge"
+            return Verdict("header", note, n)
+    doubtful = (
+        _like_two_sizes(numbers, seen, n_lines) if len(numbers) == 2 else _like_three(numbers, seen, n_lines)
+    )
+    return Verdict(
+        "edge", f"{where} read as an edge: {shown}; --header if it holds sizes" if doubtful else None
+    )
+
+
+def _like_two_sizes(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
+    """Tell whether two numbers may be sizes although the arithmetic of vertices and lines fails."""
+    a, b = numbers
+    from_zero = seen.low == 0
+    if a == seen.high_u + from_zero and b == seen.high_v + from_zero:
+        return True
+    return any(
+        (m == n_lines and n > 1 and m <= n * n) or (seen.fits(n) and n_lines <= 2 * m)
+        for n, m in ((a, b), (b, a))
+    )
+
+
+def _like_three(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
+    """Tell whether three numbers, read as an edge, may be ``n_u n_v m`` or ``n m`` and a third."""
+    a, b, c = numbers
+    if b == n_lines and a >= max(seen.high_u, 2):
+        return True
+    fits = a >= seen.high_u and b >= seen.high_v and n_lines <= 2 * c
+    return min(a, b) > 1 and c <= a * b and (fits or c == n_lines)
+
+
+_STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (re.compile(rb"<"), "XML or HTML (GraphML, GEXF)"),
+    (re.compile(rb"(?i)\*(vertices|network|arcs|edges)"), "a Pajek file"),
+    (re.compile(rb"(?i)(strict\s+)?(di)?graph(\s+\w+)?\s*[\[{]|Creator\s+\""), "GML or DOT"),
+)
+_SAMPLE_LINES = 2000
+"""Lists of neighbours that are looked at."""
+_BITS = {b"0", b"1"}
+
+
+def refuse_documents(name: str, first: bytes) -> None:
+    """Raise InputError for files of formats that are no lines of edges, told by their first line."""
+    line = first.strip()
+    if _is_json(line):
+        raise InputError(
+            f"{name} holds JSON, which is no edge list; write two fields a line, for example by "
+            "jq -r '[.user, .item] | @csv'"
+        )
+    for start, what in _STARTS:
+        if start.match(line):
+            raise InputError(
+                f"{name} looks like {what}, which is no edge list; export it as lines 'u v' (or CSV), "
+                "or force a format if it is one"
+            )
+
+
+def _is_json(line: bytes) -> bool:
+    if line in (b"{", b"[", b"[{", b"[["):
+        return True
+    if not line.startswith((b"{", b"[")):
+        return False
+    try:
+        return isinstance(json.loads(line.removesuffix(b",")), dict | list)
+    except ValueError:
+        return line.startswith((b'{"', b'[{"', b"[["))
+
+
+def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequence[list[bytes]]) -> None:
+    """Raise InputError for a table of zeros and ones, whose rows and columns are vertices.
+
+    ``usual_names`` says whether the names of the columns are usual ones of endpoints; ``rows`` are the fields of
+    lines.
+    """
+    width = len(rows[0]) if rows else 0
+    if len(rows) < 2 or width < 3 or usual_names or any(len(row) != width for row in rows):
+        return
+    labelled = not all(row[0] in _BITS for row in rows)
+    if not all(_BITS.issuperset(row[1:]) for row in rows):
+        return
+    if width == 3 and ((labelled and not names) or (not labelled and len(rows) <= 4)):
+        return
+    raise InputError(
+        f"{name} looks like a matrix of zeros and ones, {width} columns wide; convert reads one edge a line: write the "
+        "pairs of row and column that hold 1 (in pandas, table.stack()), or name two columns by u and v"
+    )
+
+
+def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes], complete: bool) -> None:
+    """Raise InputError for a METIS graph: a header ``n m``, then line i lists the neighbours of vertex i.
+
+    ``header`` holds the fields of the first line of data; ``lines`` are those at hand after it, ``complete`` if all.
+    """
+    if not 2 <= len(header) <= 4 or not all(part.isdigit() for part in header):
+        return
+    complete = complete and len(lines) <= _SAMPLE_LINES
+    rows = [line.split() for line in lines[:_SAMPLE_LINES]]
+    if complete and rows and not rows[-1]:
+        rows.pop()
+    n = int(header[0])
+    if len(rows) > n or (complete and len(rows) != n) or not rows:
+        return
+    if not all(part.isdigit() and 1 <= int(part) <= n for row in rows for part in row):
+        return
+    lists = [set(map(int, row)) for row in rows]
+    pairs = [(at, other) for at, row in enumerate(lists, 1) for other in row if other <= len(lists)]
+    if pairs and all(at != other and at in lists[other - 1] for at, other in pairs):
+        raise InputError(
+            f"{name} looks like a METIS graph, in which line i lists the neighbours of vertex i; convert reads one "
+            "edge a line: write the pairs, or force the format edges if these are edges"
+        )
+
+
+MARKS = (b",", b";", b"|")
+"""Marks that separate the fields of csv files, the most usual first."""
+
+
+def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
+    """Return the layout of a table of one edge per line.
+
+    InputError when the file holds no data, or cannot be an edge list.
+    """
+    comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
+    data = [line for _, line in head.data_lines(comments)]
+    quotes = chosen == "csv" if options.quotes is None else options.quotes
+    delimiter = b"\t" if chosen == "tsv" else _mark(head, comments, quotes) if chosen == "csv" else b""
+    if quotes:
+        head = head.of_records(delimiter)
+        data = [line for _, line in head.data_lines(comments)]
+    layout = TextLayout(chosen, delimiter, comments, quotes=quotes)
+    layout, first = first_data(head, layout)
+    if not first:
+        raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
+    is_first = options.like is None
+    if is_first and options.format is None and options.header is None:
+        refuse_neighbour_lists(
+            head.name, fields_of(layout, data[0]), head.lines_from(layout.skip_lines + 1), head.complete
+        )
+    layout, first = _skip_header(head, layout, data, first, options)
+    rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
+    asked = options.columns
+    if is_first and options.format is None and asked.u is None and asked.v is None:
+        refuse_matrix(head.name, layout.names, are_names(layout.names), rows)
+    layout = with_columns(head.name, layout, first, options)
+    layout = _with_labels(head, layout, first, options) if is_first else layout
+    if is_first and not layout.delimiter and asked.u is None and asked.v is None:
+        _refuse_blanks(head, layout, first, options)
+    if chosen in ("csv", "tsv"):
+        layout = replace(layout, comments=())
+    return replace(layout, notes=layout.notes + _notes(layout, rows, options))
+
+
+def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
+    """Return the mark that separates fields: one that all lines have equally often, else the first there is."""
+    data = [line for _, line in head.data_lines(comments)]
+    present = [mark for mark in MARKS if data and mark in data[0]]
+    if len(present) < 2:
+        return present[0] if present else b","
+    rows = {}
+    for mark in present:
+        records = head.of_records(mark) if quotes else head
+        layout = TextLayout("csv", mark, quotes=quotes)
+        rows[mark] = [fields_of(layout, line) for _, line in records.data_lines(comments)]
+    regular = [mark for mark in present if len(set(map(len, rows[mark]))) == 1]
+    whole = [mark for mark in regular if all(map(is_integer, rows[mark][0][:2]))]
+    return (whole or regular or present)[0]
+
+
+def _skip_header(
+    head: Head, layout: TextLayout, data: list[bytes], first: list[bytes], options: ReadOptions
+) -> tuple[TextLayout, list[bytes]]:
+    """Return the layout behind a first line of names or sizes, and a usual line of data."""
+    line = fields_of(layout, data[0])
+    after = replace(layout, comments=())
+    after, second = first_data(head, after, layout.skip_lines + 1)
+    numbers = all(part.isdigit() for part in line)
+    has_names = options.header
+    like = options.like
+    if like is not None and like.names:
+        names = tuple(part.decode(errors="replace") for part in line)
+        has_names = sorted(names) == sorted(like.names) or _is_header(line, second)
+        if not has_names and len(first) == len(like.names):
+            return replace(layout, names=like.names), first
+    if has_names is None:
+        has_names = _is_header(line, second)
+    if has_names and not numbers and like is not None and not like.names:
+        raise InputError(
+            f"{head.name} has a line of names, and the first file has none; convert them one by one"
+        )
+    if not has_names:
+        names = _named_by_comment(head, layout, first)
+        if names:
+            return replace(layout, names=names), first
+        asked = options.columns
+        may_hold = options.header is None and options.may_hold_sizes and options.labels != "text"
+        if may_hold and asked.u is None and asked.v is None:
+            return hold_first_line(head, layout, first)
+        return layout, first
+    shown = ", ".join(part.decode(errors="replace") for part in line)
+    if not second:
+        raise InputError(f"{head.name} holds names ({shown}) and no line of data")
+    after = replace(after, comments=layout.comments)
+    if numbers:
+        return replace(
+            after, notes=(*after.notes, f"line {layout.skip_lines + 1} is a header: {shown}")
+        ), second
+    if len(line) == len(second):
+        return replace(after, names=tuple(part.decode(errors="replace") for part in line)), second
+    if not (isinstance(options.columns.u, int) and isinstance(options.columns.v, int)):
+        raise InputError(
+            f"{head.name}, line {layout.skip_lines + 1}: {len(line)} names ({shown}) for {len(second)} columns; "
+            "say by u and v (--u and --v) which are the endpoints, in numbers from 1 on"
+        )
+    return after, second
+
+
+def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[TextLayout, list[bytes]]:
+    """Return the layout that holds the first line back where it may be sizes, and a usual line of data."""
+    data = head.data_lines((), layout.skip_lines)
+    line = fields_of(layout, data[0][1]) if data else []
+    rest = usual_row([fields_of(layout, other) for _, other in data[1:]])
+    if not all(is_integer(part) and not has_leading_zero(part) for part in rest[:2]):
+        return layout, first
+    held = hold_line(layout.skip_lines, data[0][1] if data else b"", line, len(data) - 1, len(rest))
+    if held is None:
+        return layout, first
+    return replace(layout, held=held, skip_lines=layout.skip_lines + held.skipped), rest
+
+
+def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[str, ...]:
+    """Return the names that the last comment before the data gives to all columns, or none."""
+    before = [line for line in head.lines_before(layout.skip_lines) if line.startswith(layout.comments)]
+    if not before:
+        return ()
+    fields = fields_of(layout, before[-1].lstrip(b"#% "))
+    names = tuple(part.decode(errors="replace") for part in fields)
+    clear = len(names) == len(first) and are_names(names) and pick_ends(names) is not None
+    return names if clear else ()
+
+
+def _is_header(first: list[bytes], second: list[bytes]) -> bool:
+    """Tell whether the first of two rows holds names; ``second`` is empty where there is none.
+
+    It does when every column that is numeric in the second row (at least one) is not in the first, or when its
+    fields are usual names of columns.
+    """
+    if are_names([part.decode(errors="replace") for part in first]):
+        return True
+    if len(first) != len(second):
+        return False
+    numeric = [at for at, part in enumerate(second) if time_type(part) != "text"]
+    return bool(numeric) and all(time_type(first[at]) == "text" for at in numeric)
+
+
+def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
+    """Return the layout with the types of the labels, by a usual line of data."""
+    ends = (layout.columns.u, layout.columns.v)
+    decimal = tuple(whole_part(first[at]) is not None for at in ends)
+    if options.labels is None:
+        kinds = [_label_type(head, layout, first, at) for at in ends]
+        if not options.bipartite and "text" in kinds:
+            kinds = ["text", "text"]
+        layout = replace(layout, labels=(kinds[0], kinds[1]))
+    return replace(
+        layout,
+        decimal=(decimal[0] and layout.labels[0] == "integer", decimal[1] and layout.labels[1] == "integer"),
+    )
+
+
+def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> LabelType:
+    part = first[at]
+    if (is_integer(part) or whole_part(part) is not None) and not has_leading_zero(part):
+        return "integer"
+    if part.decode(errors="replace") in NOT_A_NUMBER:
+        rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
+        others = [row[at] for row in rows if len(row) == len(first) and row[at] != part]
+        if others and not any(map(is_number, others)):
+            return "text"
+    if is_number(part) and not part.lstrip(b"+-").isdigit():
+        raise InputError(
+            f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "
+            f"{show_column(layout.names, at)} is no label; expected integers or words (if such labels are meant, "
+            "say that labels are text)"
+        )
+    return "text"
+
+
+def _line_of(head: Head, layout: TextLayout, row: list[bytes]) -> int:
+    data = head.data_lines((), layout.skip_lines)
+    return next(at + 1 for at, line in data if fields_of(layout, line) == row)
+
+
+def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> None:
+    """Raise InputError where words separated by blanks may be names that hold blanks, or quoted."""
+    if "text" not in layout.labels or options.labels == "text":
+        return
+    where = f"{head.name}, line {_line_of(head, layout, first)}: {b' '.join(first).decode(errors='replace')[:80]!r}"
+    columns = layout.columns
+    if any(first[at].startswith(b'"') for at in (columns.u, columns.v)):
+        raise InputError(
+            f"{where} has quotes in a file separated by blanks; separate the fields by tabs or commas, or say that "
+            "labels are text if the quotes belong to them"
+        )
+    others = set(range(len(first))) - {columns.u, columns.v, columns.sign, columns.time}
+    if not layout.names and any(first[at].isalpha() for at in others):
+        raise InputError(
+            f"{where}: {len(first)} words; if names hold blanks, separate the fields by tabs or commas; else say by "
+            "u and v (--u 1 --v 2) which are the endpoints"
+        )
+
+
+def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) -> tuple[str, ...]:
+    """Return what may surprise in the reading of the first lines."""
+    notes = []
+    ends = (layout.columns.u, layout.columns.v)
+    unsure = options.header is None and options.like is None
+    if unsure and not layout.names and layout.held is None and "text" in layout.labels:
+        fields = rows[0]
+        again = len(fields) > max(ends) and any(
+            row[at : at + 1] == [fields[at]] for row in rows[1:] for at in ends
+        )
+        if not again:
+            shown = b" ".join(fields).decode(errors="replace")[:80]
+            notes.append(f"line {layout.skip_lines + 1} read as an edge: {shown}; --header if it holds names")
+    asked = options.columns
+    counted = [row[0] for row in rows]
+    bare = (asked.u, asked.v, layout.names) == (None, None, ()) and layout.n_columns > 2
+    if bare and len(rows) > 4 and is_integer(counted[0]):
+        start = int(counted[0])
+        if counted == [b"%d" % (start + at) for at in range(len(rows))]:
+            notes.append("column 1 counts the lines; if it is an index: --u 2 --v 3")
+    return tuple(notes)
+
+
+_DIMACS = re.compile(rb"p\s+([A-Za-z]+)((?:\s+\d+){2,3})\s*\Z")
+_DIMACS_KINDS = (b"edge", b"edges", b"col", b"sp", b"tw", b"ocr", b"max", b"asn")
+_FIXED = ("konect", "sizes", "mtx", "dimacs")
+"""Formats that say which columns are the endpoints."""
+
+
+def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
+    """Return how the file is to be read.
+
+    InputError when it holds no data, contradicts the forced format or the options, or cannot be an edge list.
+    """
+    first = next((line for line in head.lines if line.strip(BLANKS)), b"")
+    if b"\0" in first:
+        raise InputError(
+            f"{head.name} is not a text file, nor NumPy or Parquet; convert reads edge lists only (if it is text, say "
+            "in which encoding)"
+        )
+    if options.format is None:
+        refuse_documents(head.name, first)
+    chosen = options.format or (options.like.format if options.like else _sniff(head, first, options))
+    if chosen in _FIXED and (options.columns.u, options.columns.v) != (None, None):
+        raise InputError(
+            f"{head.name}: the format {chosen} says which columns are the endpoints; leave out u and v, or force "
+            "another format, such as edges"
+        )
+    if options.quotes and chosen not in ("csv", "tsv"):
+        raise InputError(
+            f"{head.name}: quotes=True (--quotes) is for the formats csv and tsv, and this file is of the format "
+            f"{chosen}; force the format csv or tsv if it is one"
+        )
+    if chosen == "mtx":
+        return _matrix_market(head, options)
+    if chosen == "konect":
+        return _konect(head, options)
+    if chosen == "sizes":
+        return _sizes(head, options)
+    if chosen == "dimacs":
+        return _dimacs(head, options)
+    if chosen == "movielens":
+        return _movielens(head, options)
+    return read_table(head, chosen, options)
+
+
+def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
+    if first.lower().startswith(b"%%matrixmarket"):
+        return "mtx"
+    dimacs = first[:1] in (b"c", b"p") and first[1:2] in (b"", b" ", b"\t")
+    if dimacs and any(_DIMACS.match(line) for line in head.lines):
+        return "dimacs"
+    percent = first.startswith(b"%")
+    data = [line for _, line in head.data_lines((b"%",) if percent else (b"#",))]
+    if options.header is not False and not (percent and _konect_kind(head)) and _has_sizes(head, data):
+        return "sizes"
+    if percent:
+        return "konect"
+    if not data:
+        return "snap" if first.startswith(b"#") else "edges"
+    if b"::" in data[0] or head.name.startswith("u.data") or "_u.data" in head.name:
+        return "movielens"
+    tabs = _is_regular(data, b"\t")
+    if any(mark in data[0] for mark in MARKS):
+        return "tsv" if tabs and not _is_marked(data) else "csv"
+    if first.startswith(b"#"):
+        return "snap"
+    return "tsv" if tabs else "edges"
+
+
+def _is_regular(data: list[bytes], mark: bytes) -> bool:
+    """Tell whether every line has the mark, as often as the others."""
+    counts = {line.count(mark) for line in data}
+    return len(counts) == 1 and counts != {0}
+
+
+def _is_marked(data: list[bytes]) -> bool:
+    """Tell whether lines with regular tabs are separated by one of the marks of csv; else it is in their words."""
+    regular = [mark for mark in MARKS if _is_regular(data, mark)]
+    parts = [part.strip(BLANKS) for part in data[0].split(b"\t")]
+    return any(part.startswith(mark) or part.endswith(mark) for mark in regular for part in parts)
+
+
+def _has_sizes(head: Head, data: list[bytes]) -> bool:
+    """Tell whether the first line of data holds n_u, n_v and the number of lines after it."""
+    layout = TextLayout("sizes", next((mark for mark in MARKS if data and mark in data[0]), b""))
+    header = layout.split(data[0]) if data else []
+    if len(header) != 3 or not all(map(bytes.isdigit, header)):
+        return False
+    n_u, n_v, n_lines = map(int, header)
+    rest = [row for row in map(layout.split, data[1:]) if len(row) > 1 and is_integer(row[0])]
+    if not rest:
+        return n_lines == 0 and head.complete
+    if any(int(row[0]) > n_u or (is_integer(row[1]) and int(row[1]) > n_v) for row in rest):
+        return False
+    if len(rest[0]) != 3:
+        return True
+    if head.complete and len(data) < head.sample_lines:
+        return n_lines == len(data) - 1
+    if not head.n_bytes:  # nothing tells how long the input is
+        return n_lines >= len(data) - 1
+    return head.n_bytes / 200 < n_lines < head.n_bytes * 20
+
+
+def _complete(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
+    if first:
+        return with_columns(head.name, layout, first, options)
+    if layout.declared is None:
+        raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
+    return layout
+
+
+def _konect(head: Head, options: ReadOptions) -> TextLayout:
+    headers = [line[1:].split() for line in head.lines if line.startswith(b"%")]
+    kind = _konect_kind(head)
+    if kind == "bip" and not options.bipartite:
+        raise InputError(
+            f"{head.name} says that it is bipartite (% bip): read as unipartite, the vertices of its two layers "
+            "would be mixed up; convert it as bipartite"
+        )
+    notes = []
+    if kind in ("sym", "asym") and options.bipartite:
+        notes.append(
+            f"the header says unipartite (% {kind}); read as bipartite: column 1 is U, column 2 is V; --unipartite "
+            "(in Python kind='unipartite') for one set of vertices"
+        )
+    declared = None
+    sizes = headers[1] if len(headers) > 1 and all(map(bytes.isdigit, headers[1])) else []
+    if len(sizes) in (2, 3) and kind:
+        n_u, n_v = int(sizes[1]), int(sizes[-1])
+        if not options.bipartite:
+            n_u = n_v = max(n_u, n_v)
+        declared = check_declared(head.name, Declared(n_u, n_v, None, (1, 0), binding=False))
+    used = (kind != "") + (declared is not None)
+    layout = TextLayout(
+        "konect",
+        comments=(b"%",),
+        n_comments=-used,
+        columns=replace(USUAL, time=3),
+        declared=declared,
+        notes=tuple(notes),
+    )
+    layout, first = first_data(head, layout)
+    if not kind and options.header is not False and options.may_hold_sizes and options.labels != "text":
+        layout, first = hold_first_line(head, layout, first)
+    return _complete(head, layout, first, options)
+
+
+def _konect_kind(head: Head) -> str:
+    """Return the word of KONECT's first comment that says what the graph is, or an empty string."""
+    words = next((line[1:].split() for line in head.lines if line.startswith(b"%")), [])
+    kind = words[0].decode(errors="replace") if words else ""
+    return kind if kind in ("bip", "sym", "asym") else ""
+
+
+def _sizes(head: Head, options: ReadOptions) -> TextLayout:
+    comments = (b"#", b"%")
+    data = head.data_lines(comments)
+    delimiter = next((mark for mark in MARKS if data and mark in data[0][1]), b"")
+    layout = TextLayout("sizes", delimiter, comments)
+    header = layout.split(data[0][1]) if data else []
+    if len(header) != 3 or not all(map(bytes.isdigit, header)):
+        raise InputError(f"{head.name}: the first line of data is not 'n_u n_v m', as in the format sizes")
+    n_u, n_v, n_lines = map(int, header)
+    if not options.bipartite and n_u != n_v:
+        raise InputError(
+            f"{head.name} declares {n_u} and {n_v} vertices: two layers, which a unipartite graph has not; "
+            "convert it as bipartite"
+        )
+    declared = check_declared(head.name, Declared(n_u, n_v, n_lines, (0, 1), binding=True))
+    layout, _ = first_data(head, replace(layout, declared=declared))
+    layout, first = first_data(head, layout, data[0][0] + 1)
+    return _complete(head, layout, first, options)
+
+
+def _movielens(head: Head, options: ReadOptions) -> TextLayout:
+    data = head.data_lines(())
+    mark = b"::" if data and b"::" in data[0][1] else b"\t"
+    return _complete(
+        head, *first_data(head, TextLayout("movielens", mark, columns=replace(USUAL, time=3))), options
+    )
+
+
+def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
+    words = [word.decode(errors="replace").lower() for word in head.lines[0].split()]
+    if len(words) != 5 or words[:2] != ["%%matrixmarket", "matrix"]:
+        raise InputError(f"{head.name}, line 1: expected '%%MatrixMarket matrix coordinate FIELD SYMMETRY'")
+    storage, values, symmetry = words[2:]
+    if storage != "coordinate":
+        raise InputError(f"{head.name} is a dense matrix ({storage}); convert reads the coordinate format")
+    if symmetry not in ("general", "symmetric", "skew-symmetric", "hermitian"):
+        raise InputError(f"{head.name}, line 1: unknown symmetry {symmetry!r}")
+    columns = {"pattern": 2, "real": 3, "double": 3, "integer": 3, "unsigned-integer": 3, "complex": 4}
+    if values not in columns:
+        raise InputError(f"{head.name}, line 1: unknown field {values!r}; known: {', '.join(columns)}")
+    if symmetry == "skew-symmetric" and options.sign is not None and options.sign.threshold is not None:
+        raise InputError(
+            f"{head.name} is skew-symmetric: signs follow from values above 0, not from a threshold"
+        )
+    if options.labels == "text":
+        raise InputError(
+            f"{head.name} is a matrix, whose labels are row and column numbers: leave out labels text"
+        )
+    data = head.data_lines((b"%",))
+    header = data[0][1].split() if data else []
+    if len(header) != 3 or not all(map(bytes.isdigit, header)):
+        raise InputError(f"{head.name}: expected a line 'rows columns entries' after the comments")
+    rows, cols, entries = map(int, header)
+    if rows != cols and (symmetry != "general" or not options.bipartite):
+        raise InputError(f"{head.name} is {rows} x {cols}; a unipartite graph or symmetric matrix is square")
+    layout = TextLayout(
+        "mtx",
+        comments=(b"%",),
+        n_comments=-1,
+        n_columns=columns[values],
+        declared=check_declared(head.name, Declared(rows, cols, entries, (1,), binding=True)),
+        mirror="none"
+        if symmetry == "general" or not options.bipartite
+        else "skew"
+        if symmetry == "skew-symmetric"
+        else "symmetric",
+    )
+    layout, _ = first_data(head, layout)
+    layout, first = first_data(head, layout, data[0][0] + 1)
+    expected = layout.n_columns
+    layout = _complete(head, layout, first, options)
+    return replace(layout, n_columns=expected)
+
+
+def _dimacs(head: Head, options: ReadOptions) -> TextLayout:
+    """Layout of DIMACS and PACE graphs: ``c`` comments, a line ``p``, then ``e u v``, ``a u v w`` or ``u v``."""
+    comments = (b"c", b"p")
+    at, line = next(((at, line) for at, line in enumerate(head.lines) if line.startswith(b"p")), (0, b""))
+    header = _DIMACS.match(line)
+    if header is None or header[1] not in _DIMACS_KINDS:
+        raise InputError(
+            f"{head.name}, line {at + 1}: {line.decode(errors='replace')[:80]!r} is not 'p KIND n m' with one of the "
+            f"kinds {b', '.join(_DIMACS_KINDS).decode()}"
+        )
+    sizes = [int(number) for number in header[2].split()]
+    notes: tuple[str, ...] = ()
+    declared = None
+    if len(sizes) == 2:
+        declared = check_declared(head.name, Declared(sizes[0], sizes[0], sizes[1], (1,), binding=False))
+        if options.bipartite:
+            notes = (
+                f"DIMACS files hold one set of vertices (p {header[1].decode()}); read as bipartite; --unipartite "
+                "(in Python kind='unipartite') for one set of vertices",
+            )
+    if options.labels == "text":
+        raise InputError(f"{head.name}: labels in DIMACS files are numbers: leave out labels text")
+    layout = TextLayout("dimacs", comments=comments, n_comments=-1, declared=declared, notes=notes)
+    layout, first = first_data(head, layout)
+    if first and first[0].isalpha():
+        layout = replace(layout, tag=first[0], columns=Columns(1, 2, 3))
+        if len(first) < 3:
+            raise InputError(f"{head.name}, line {layout.skip_lines + 1}: expected '{first[0].decode()} u v'")
+    return _complete(head, layout, first, options)

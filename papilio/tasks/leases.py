@@ -1,0 +1,261 @@
+"""Leases of a job: how long they should be, the work items still to be handed out, and those that are finished."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from papilio.errors import TilingError
+from papilio.kernels.engine import CostTable, Interval
+
+MIN_LEASE_S = 0.5
+"""Least predicted time of a lease of a long job: scheduling one takes about 3 ms, 0.6 percent of this."""
+
+SHORTEST_LEASE_S = 0.05
+"""Least predicted time of a lease of a short job."""
+
+FAIR_PARTS = 256
+"""A lease may be as short as a worker's share of the job divided by this: the tail of a run is about as long as a
+few of its shortest leases. With 64, a job of 10 min loses 3 points on 64 workers in the simulation."""
+
+MAX_LEASE_S = 20.0
+"""A lease aims no higher, so that progress moves and a lost worker costs little."""
+
+KEPT_LEASE_S = 2.0
+"""The same where finished leases are kept: what the ledger does not hold yet is lost with the process."""
+
+KEPT_SHARE_S = 0.01
+"""A kept lease aims no lower than this times the workers: registering one takes the client some 5 ms, half of this."""
+
+KEPT_SLOWDOWN = 0.01
+"""Largest share of the time that the vectors of these shorter leases may cost in addition."""
+
+LATE = 1.5
+"""A kept lease that takes this many times what it aims at, for its worker is slower than predicted, is cut."""
+
+FIRST_LIMIT_S = 1.0
+"""Kept leases without vectors are cut after this time until the first one has answered: a session that is killed soon
+after it began has counted something by then, and knows how fast its workers are."""
+
+TRIAL_PARTS = 64
+"""Until a lease of a search has answered, none is more than a worker's share of the job divided by this: predicted work
+leaves out how deep the search goes, so that what is predicted to be a single short lease can take hours."""
+
+VECTOR_OVERHEAD = 0.1
+"""Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
+
+TAIL_VECTOR_OVERHEAD = 1.0
+"""The same for what is left when workers wait for it."""
+
+
+@dataclass(frozen=True)
+class LeaseLengths:
+    """Bounds on the predicted time of a lease."""
+
+    min_s: float
+    max_s: float
+    reason: str  # why not shorter
+    # seconds after which the lease is cut, however much was predicted; None for never
+    limit_s: float | None = None
+    alone: bool = False  # whether the worker takes as much as it can, for nobody waits for a rest
+
+
+def choose_lengths(
+    fair_s: float,
+    vector_s: float,
+    *,
+    tail: bool = False,
+    kept_by: int = 0,
+    first: bool = False,
+    alone: bool = False,
+) -> LeaseLengths:
+    """Bound the time of the leases of a job, which is predicted to take ``fair_s`` on all its workers.
+
+    ``vector_s`` is what the vector of one lease costs by itself; 0 when it has none. ``tail`` says whether what is left
+    is less than the shortest lease for every worker. ``kept_by`` are the workers whose finished leases outlast the run,
+    so that short ones keep what was counted; 0 where none do. ``first`` says whether no lease has answered yet since
+    the count began or was resumed. ``alone`` says whether a single GPU searches, which waits for its last sub-trees at
+    the end of each lease: then leases are long, unless they are kept.
+    """
+    min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
+    reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
+    if vector_s > 0:
+        overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
+        min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
+        reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
+    if not kept_by and alone:
+        max_s = max(MAX_LEASE_S, min_s)
+        return LeaseLengths(
+            max_s, max_s, "one GPU searches, which few sub-trees keep busy at the end", alone=True
+        )
+    if not kept_by:
+        return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)
+    # So long that its vector costs KEPT_SLOWDOWN more of the time than it does in a lease of MAX_LEASE_S.
+    for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
+    kept_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
+    max_s = max(kept_s, min_s)
+    limit_s = LATE * max_s
+    return LeaseLengths(
+        min_s, max_s, reason, min(FIRST_LIMIT_S, limit_s) if first and not vector_s else limit_s
+    )
+
+
+GUIDED_SHARE = 2
+"""A lease takes 1 / (GUIDED_SHARE * workers) of the work left: with 2, a first lease that runs twice as
+long as predicted still ends before the rest does."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Items [start, stop) of one partition."""
+
+    partition: int
+    start: int
+    stop: int
+    attempt: int = 0  # how many times workers failed with all of these items
+
+
+class WorkPool:
+    """Pieces in line, by partition; what is put back goes first.
+
+    ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and handed out in this order.
+    """
+
+    def __init__(self, tables: Sequence[CostTable], pieces: Iterable[Piece]) -> None:
+        self._tables = tables
+        self._lines: OrderedDict[int, deque[Piece]] = OrderedDict()
+        self._left: dict[int, int] = {}
+        self._work_left = 0
+        for piece in pieces:
+            self._lines.setdefault(piece.partition, deque()).append(piece)
+            self._count(piece, 1)
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    @property
+    def work_left(self) -> int:
+        """Predicted work units of all that is left."""
+        return self._work_left
+
+    @property
+    def left(self) -> Mapping[int, int]:
+        """Predicted work units that are left of each partition of which anything is left."""
+        return self._left
+
+    def work_of(self, piece: Piece) -> int:
+        """Predicted work units of a piece."""
+        return self._tables[piece.partition].work_between(piece.start, piece.stop)
+
+    def take(
+        self, n_workers: int, min_work: int, max_work: int | None = None, partition: int | None = None
+    ) -> Piece | None:
+        """Hand out the first items in line, or those of a partition that has any left; None when nothing is left.
+
+        ``n_workers``, at least 1, share what is left. No lease has less than ``min_work``, except where a piece has; a
+        rest below it joins its lease. None aims higher than ``max_work`` (a single item may still cost more).
+        """
+        if n_workers < 1:
+            raise ValueError(f"n_workers is {n_workers}; at least 1")
+        if not self._lines:
+            return None
+        line = self._lines[next(iter(self._lines)) if partition is None else partition]
+        piece = line.popleft()
+        aim = max(self._work_left // (GUIDED_SHARE * n_workers), min_work, 1)
+        if max_work is not None:
+            aim = min(aim, max(max_work, min_work, 1))
+        stop = min(self._tables[piece.partition].advance(piece.start, aim), piece.stop)
+        rest = Piece(piece.partition, stop, piece.stop, piece.attempt)
+        if stop < piece.stop and self.work_of(rest) >= min_work:
+            line.appendleft(rest)
+            piece = Piece(piece.partition, piece.start, stop, piece.attempt)
+        self._count(piece, -1)
+        if not line:
+            del self._lines[piece.partition], self._left[piece.partition]
+        return piece
+
+    def put_back(self, *pieces: Piece) -> None:
+        """Put pieces first in line, in this order."""
+        for piece in reversed(pieces):
+            self._lines.setdefault(piece.partition, deque()).appendleft(piece)
+            self._lines.move_to_end(piece.partition, last=False)
+            self._count(piece, 1)
+
+    def _count(self, piece: Piece, sign: int) -> None:
+        work = sign * self.work_of(piece)
+        self._left[piece.partition] = self._left.get(piece.partition, 0) + work
+        self._work_left += work
+
+
+def split_guided(
+    tables: Sequence[CostTable],
+    pieces: Iterable[Piece],
+    n_workers: int,
+    min_work: int,
+    max_work: int | None = None,
+) -> tuple[Piece, ...]:
+    """Return the leases that a pool hands out when nothing disturbs it, of each partition the large ones first.
+
+    Parameters are those of :class:`WorkPool` and :meth:`WorkPool.take`. The leases tile the pieces; none is empty.
+    """
+    pool = WorkPool(tables, pieces)
+    leases = []
+    while (piece := pool.take(n_workers, min_work, max_work)) is not None:
+        leases.append(piece)
+    return tuple(leases)
+
+
+class LeaseBook:
+    """Finished intervals of every partition of one job, in memory; not safe for several threads at once."""
+
+    def __init__(self, n_items: Sequence[int]) -> None:
+        self._n_items = tuple(n_items)
+        self._finished: list[list[Interval]] = [[] for _ in self._n_items]
+
+    def record(self, partition: int, start: int, stop: int) -> None:
+        """Note that [start, stop) of ``partition`` is finished; O(log) search, O(leases) insertion.
+
+        TilingError when the interval is empty, passes the items, or overlaps one that is already finished.
+        """
+        if not 0 <= partition < len(self._n_items):
+            raise TilingError(f"partition {partition} was finished; the plan has {len(self._n_items)}")
+        n_items = self._n_items[partition]
+        name = f"items [{start}, {stop}) of partition {partition}"
+        if not 0 <= start < stop <= n_items:
+            raise TilingError(f"{name} were finished; the partition has items [0, {n_items})")
+        finished = self._finished[partition]
+        at = bisect_left(finished, (start, stop))
+        for other in finished[max(at - 1, 0) : at + 1]:
+            if other[0] < stop and start < other[1]:
+                raise TilingError(f"{name} overlap the finished items [{other[0]}, {other[1]})")
+        insort(finished, (start, stop))
+
+    def missing(self, partition: int) -> tuple[Interval, ...]:
+        """Return the intervals of ``partition`` that no record covers, in rising order."""
+        gaps: list[Interval] = []
+        at = 0
+        for start, stop in [*self._finished[partition], (self._n_items[partition], self._n_items[partition])]:
+            if at < start:
+                gaps.append((at, start))
+            at = stop
+        return tuple(gaps)
+
+    def finished(self, partition: int) -> tuple[Interval, ...]:
+        """Return the recorded intervals of ``partition``, in rising order."""
+        return tuple(self._finished[partition])
+
+    @property
+    def n_finished(self) -> int:
+        return sum(len(finished) for finished in self._finished)
+
+    def require_complete(self) -> None:
+        """Refuse to go on unless the records tile every partition exactly. TilingError naming the first gap."""
+        for partition in range(len(self._n_items)):
+            gaps = self.missing(partition)
+            if gaps:
+                raise TilingError(
+                    f"items [{gaps[0][0]}, {gaps[0][1]}) of partition {partition} were never finished "
+                    f"({len(gaps)} gaps in {self._n_items[partition]} items); the count would be wrong"
+                )
