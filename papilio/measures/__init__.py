@@ -1,1 +1,6 @@
-"""Measures of graphs that counts are put into: clustering, cohesion, pairs by their signs."""
+"""What counts are used for: clustering, cohesion, pairs by their signs, largest cliques and bicliques.
+
+In: a graph as for :func:`papilio.count`. Out: values with ``to_json``, tables by vertex or pair.
+They call the public functions; nothing else imports them but reports and the command line.
+Start with ``bipartite.py``.
+"""

@@ -1,1 +1,6 @@
-"""Reports of jobs and scaling experiments: measures, tables, figures, and one page that holds them all."""
+"""Pages and figures about jobs, and scaling experiments.
+
+In: job directories, or the directory of an experiment. Out: one HTML page, a table of rows, figures.
+The only package that imports matplotlib, beside ``charts.py``; pages are templates of Jinja2.
+Start with ``job.py``, then ``experiment.py``.
+"""

@@ -146,7 +146,7 @@ BYTES = (
 
 def draw_csv(rng: random.Random) -> tuple[str, str, bool]:
     """Return a CSV of 3 columns with its delimiter, and whether its labels are integers."""
-    mark, integers = rng.choice(",;|"), rng.random() < 0.5
+    mark, integers = rng.choice(",;|\t"), rng.random() < 0.5
     escape = rng.random() < 0.1
     dialect: dict[str, Any] = {
         "delimiter": mark,
@@ -212,18 +212,18 @@ def check_csv(seed: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for _ in range(rng.choice((0, 1, 1, 1, 2, 5))):
         data = break_one(rng, data, data.find(b"\n") + 1)
     expected = read_csv(data, mark, integers)
-    encoding = rng.choice((None, None, "utf-16", "utf-8-sig"))
+    encoding = rng.choice((None, None, "utf-16", "utf-8-sig", "latin-1"))
     try:
         stored = data if encoding is None else data.decode().encode(encoding)
-    except UnicodeDecodeError:
+    except UnicodeError:
         encoding, stored = None, data
     path.write_bytes(stored)
     with_small_blocks(monkeypatch, rng)
     labels: Any = "integer" if integers else "text"
     skip = rng.random() < 0.5
     options = ReadOptions(
-        "csv", columns=WantedColumns(1, 2), labels=labels, header=True, skip_malformed=skip,
-        encoding="utf-16" if encoding == "utf-16" else None,
+        "tsv" if mark == "\t" else "csv", columns=WantedColumns(1, 2), labels=labels, header=True, quotes=True,
+        skip_malformed=skip, encoding=None if encoding == "utf-8-sig" else encoding,
     )  # fmt: skip
     found = read_text(path, options)
     what = f"{seed!r} {data!r}"

@@ -160,7 +160,7 @@ __device__ __forceinline__ FewCounts count_among(Arena& arena, const Square& mat
 // seven and more are kept, so that kLaneFrames frames are enough.
 // Source: Jain and Seshadhri, WSDM 2020 (Pivoter); Almasri et al., ICS 2022.
 
-/// Candidates whose cliques a table has (kernels/clique/closed.py).
+/// Candidates whose cliques a table has (kernels/clique/question.py).
 constexpr int kClosed = 6;
 /// Words of a frame of a lane, and frames: candidates 32, 30, ... 8.
 constexpr int kLaneFrameWords = 3;

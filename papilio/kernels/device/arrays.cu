@@ -128,7 +128,7 @@ row_starts(const unsigned long long* __restrict__ keys, const long long n_keys, 
         offsets[i] = first_from(keys, n_keys, (unsigned long long)i << 32);
 }
 
-/// The hashes of vertices of a layer (kernels/checksum.py).
+/// The hashes of vertices of a layer (kernels/exact.py).
 extern "C" __global__ void __launch_bounds__(256)
 hash_vertices(const int* __restrict__ ids, const long long n, const int layer, unsigned long long* hashes) {
     for (long long i = global_thread(); i < n; i += grid_threads())

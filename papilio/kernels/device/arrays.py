@@ -164,7 +164,7 @@ def rows_of(device: Device, keys: Any, n_rows: int) -> tuple[Any, Any]:
 
 
 def hash_vertices(device: Device, ids: Any, layer: int) -> Any:
-    """Return the hashes of vertices of a layer, 0 or 1, by their ids, int32 (kernels/checksum.py); uint64."""
+    """Return the hashes of vertices of a layer, 0 or 1, by their ids, int32 (kernels/exact.py); uint64."""
     hashes = device.xp.empty(ids.size, dtype=np.uint64)
     _launch(device, "hash_vertices", ids.size, ids, np.int64(ids.size), np.int32(layer), hashes)
     return hashes

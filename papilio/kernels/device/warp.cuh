@@ -83,7 +83,7 @@ __device__ __forceinline__ unsigned long long warp_segment_sum(unsigned long lon
 }
 
 /// A sum of 64-bit terms that cannot wrap: the low and the high halves of the terms are added apart. 2^32 terms always
-/// fit; why those of a run do, which can be more, is said at MAX_RUN_WEDGES in kernels/bounds.py, which the host checks.
+/// fit; why those of a run do, which can be more, is said at MAX_RUN_WEDGES in kernels/exact.py, which the host checks.
 /// It joins them: total = low + (high << 32), in big integers.
 struct SplitSum {
     unsigned long long low = 0;
@@ -107,7 +107,7 @@ struct SplitSum {
 
 // The hash of which checksums are sums.
 
-/// The finalizer of SplitMix64, as `mix` of kernels/checksum.py; any lane alone.
+/// The finalizer of SplitMix64, as `mix` of kernels/exact.py; any lane alone.
 __device__ __forceinline__ unsigned long long mix(unsigned long long value) {
     value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
     value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;

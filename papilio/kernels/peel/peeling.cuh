@@ -151,7 +151,7 @@ __device__ __forceinline__ void peel_exactly(Team& team, const PeeledItems& item
 }
 
 /// Items by the leading bits of their supports, weighed by their links: what the bound of a range is chosen from.
-/// As `_bin_of` in ranges.py.
+/// As `bin_of` in phases.py.
 constexpr int kBinBits = BIN_BITS;
 
 __device__ __forceinline__ int bin_of(long long support) {
