@@ -45,7 +45,7 @@ def count_lines() -> Counter[str]:
 def held(value: Any, depth: int) -> Iterator[str]:
     """Give the names of the types of a value and of what it holds, ``depth`` levels down."""
     yield type(value).__name__
-    if depth and hasattr(value, "__dataclass_fields__"):
+    if depth and hasattr(type(value), "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
             yield from held(getattr(value, name, None), depth - 1)
 

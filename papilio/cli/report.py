@@ -274,11 +274,14 @@ def conversion_lines(conversions: Sequence[Conversion], now_s: float) -> list[st
     ]
 
 
+_LINE_KINDS = ("records", "continuation", "blank", "comments", "header", "malformed")
+
+
 def _lines_of(provenance: Mapping[str, Any]) -> str:
     """Return the lines of a text input by kind, ``2,001 = 2,000 records + 1 header``; empty for other inputs."""
-    kinds = dict(provenance.get("lines") or {})
-    physical = kinds.pop("physical", 0)
-    parts = [f"{number:,} {kind}" for kind, number in kinds.items() if number]
+    lines = provenance.get("lines") or {}
+    physical = lines.get("physical", 0)
+    parts = [f"{lines[kind]:,} {kind}" for kind in _LINE_KINDS if lines.get(kind)]
     return f"{physical:,} = {' + '.join(parts)}" if physical else ""
 
 
