@@ -23,7 +23,7 @@ _QUOTE, _LINE_END = ord('"'), ord("\n")
 
 BROKEN_QUOTES = (
     "its quotes are not those of CSV: a quoted field ends with a quote before a delimiter or a line end, and doubles "
-    "those within (--no-quotes, in Python quotes=False, if quotes belong to the text)"
+    "those within (if quotes belong to the text: papilio convert --no-quotes, in Python quotes=False)"
 )
 
 
