@@ -42,9 +42,9 @@ def cutting_by(group: Grouping) -> Iterator[None]:
         return group(PricedRows(indptr, columns, column_bytes, root_bytes, entry_bytes), limit_bytes)
 
     with ExitStack() as stack:
-        for module in ("root_groups", "clique_parts"):
+        for module in ("root_parts", "clique_parts"):
             stack.enter_context(mock.patch(f"papilio.partitioning.{module}.grow_chunks", in_memory))
-        stack.enter_context(mock.patch("papilio.partitioning.wedge_groups.grow_groups", group))
+        stack.enter_context(mock.patch("papilio.partitioning.wedge_plan.grow_groups", group))
         yield
 
 

@@ -48,8 +48,7 @@ from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.cut_run import PeakMemory
-from papilio.partitioning.growth import PricedRows, closure_cost, grow_groups, growth_bytes
-from papilio.partitioning.growth_chunks import grow_chunks
+from papilio.partitioning.growth import PricedRows, closure_cost, grow_chunks, grow_groups, growth_bytes
 from papilio.partitioning.store import Partition
 from papilio.storage.store import GraphStore, open_store, write_store
 

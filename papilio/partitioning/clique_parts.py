@@ -35,27 +35,29 @@ from papilio.kernels.clique.question import (
 )
 from papilio.motifs import Motif
 from papilio.partitioning.arrays import Ids, Ints
-from papilio.partitioning.clique_loops import join_rows, keep_inner, price_rows
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run
-from papilio.partitioning.disk_degrees import core_masks
-from papilio.partitioning.growth_chunks import grow_chunks
-from papilio.partitioning.layer_rows import LayerRows, span_rows
-from papilio.partitioning.root_loops import mark_ids
-from papilio.partitioning.root_subgraphs import (
+from papilio.partitioning.growth import grow_chunks
+from papilio.partitioning.part_loops import (
+    CANDIDATE,
+    OUTER,
+    ROOT,
+    join_rows,
+    keep_inner,
+    mark_ids,
+    price_rows,
+)
+from papilio.partitioning.root_parts import (
     KEPT_BYTES,
     AnchoredRows,
     Scratch,
     bind_parts,
     read_runs,
 )
+from papilio.partitioning.rows import LayerRows, core_masks, span_rows
 from papilio.partitioning.store import Partition
 from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
-
-CANDIDATE, ROOT, OUTER = 1, 2, 4
-"""Bits of roles."""
-
 
 VERTEX_BYTES = 64
 """Host memory per vertex beside its rows: what a root needs and costs, its group, and its place among the roots."""

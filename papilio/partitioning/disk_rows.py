@@ -11,38 +11,287 @@ each other (the work of a start, which its middles' rows tell) is added up on th
 memory that is given, the spill is an array instead of a file.
 
 In memory lie, beside the buffers of threads, 28 bytes per vertex. The disk holds at most 8 bytes per edge for the
-spill and 4 for each of the two directions, each 8 more with edge ids.
-"""
+spill and 4 for each of the two directions, each 8 more with edge ids."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, StoreError
 from papilio.interrupts import removed_at_end
-from papilio.partitioning.arrays import Ids
-from papilio.partitioning.disk_degrees import PassProgress, core_masks, degrees, largest_batch
-from papilio.partitioning.layer_rows import LayerRows, RowPair
-from papilio.partitioning.row_sort import (
-    SCAN_BYTES,
-    SORT_BYTES,
-    LayerSort,
-    Ranking,
-    plan_sort,
-    rank_by_degree,
-    rank_layer,
+from papilio.kernels.threads import ChunkRunner
+from papilio.kernels.wedge.graph import order_falling
+from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning.row_loops import (
+    Words,
+    make_ranges,
+    place_words,
+    rank_batch,
+    rank_vertices,
+    sort_rows,
+    split_rows,
+    work_words,
+)
+from papilio.partitioning.rows import (
+    NO_EDGES,
+    STRIPES,
+    LayerRows,
+    PassProgress,
+    RowPair,
+    SharedSums,
+    core_masks,
+    degrees,
+    largest_batch,
+    scan_edges,
+    span_rows,
 )
 from papilio.parts import Layer
-from papilio.storage.files import local_path, os_errors_named
+from papilio.storage.edge_files import RowGroup
+from papilio.storage.files import ArrayFile, ArrayMemory, empty_pages, local_path, os_errors_named
 from papilio.storage.store import GraphStore
+
+SCAN_BYTES = (48, 64)
+"""Memory of a thread per edge of a row group, without and with edge ids: two ids 8, decoding 16, keys 8, words 8 (and
+edge ids 8), and what the allocator keeps."""
+
+SORT_BYTES = (12, 28)
+"""Memory of a thread per entry of its bucket, without and with edge ids: a word and an id, and two edge ids."""
+
+_BUCKET_ENTRIES = 1 << 22
+"""Entries of a bucket, if memory allows it: its ids, 16 MB, are sorted in the last-level cache."""
+
+_FEW_ENTRIES = 1 << 18
+"""Buckets below this are sorted by fewer threads rather than made smaller."""
+
+_MANY_BUCKETS = 512
+"""Above this, buckets grow: a row group of a million edges gives each of them 16 KB or more at a time."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One layer in the total order: the order, the rank of every vertex (-1: not kept) and the row offsets."""
+
+    order: Ids
+    rank: Ids
+    indptr: Ints
+
+
+def rank_layer(degree: Ints) -> Ranking:
+    """Return the order of a layer by falling degree, without vertices that have no edge."""
+    order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
+    return Ranking(order, *rank_vertices(order, degree))
+
+
+def rank_by_degree(
+    store: GraphStore, keep: NDArray[np.bool_] | None, degree: Ints, threads: int
+) -> tuple[Ranking, Ranking]:
+    """Return the order of a unipartite graph by rising degree, ties by id; one pass over the store.
+
+    It comes with the offsets of the rows of later neighbours, then with those of earlier ones. Kept vertices without
+    an edge are in it.
+    """
+    rising = order_falling(int(degree.max(initial=0)) - degree)
+    order = (rising if keep is None else rising[keep[rising]]).astype(np.int32)
+    rank, all_neighbours = rank_vertices(order, degree)
+    later = np.zeros(order.size + 1, np.int64)
+    np.cumsum(_count_later(store, rank, order.size, threads), out=later[1:])
+    return Ranking(order, rank, later), Ranking(order, rank, all_neighbours - later)
+
+
+def _count_later(store: GraphStore, rank: Ids, n: int, threads: int) -> Ints:
+    """Return the number of later neighbours of each rank."""
+    counts, batch = np.zeros(n, np.int64), largest_batch(store)
+    sums = SharedSums(counts, np.unique(np.linspace(0, n, STRIPES + 1).astype(np.int64)))
+
+    def make_state() -> tuple[NDArray[np.uint64], Words]:
+        return empty_pages(batch, np.uint64), sums.make_words(empty_pages(batch, np.uint64))
+
+    def visit(state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids) -> int:
+        keys, out = state
+        wrong = rank_batch(u, v, rank, rank, 1, group.first_edge, keys, out)
+        if wrong < 0:
+            found = out.words[: out.ends[-1]] if out.ends.size else out.words[:0]
+            found >>= np.uint64(32)
+            found |= np.uint64(1 << 32)
+            sums.add(out)
+        return wrong
+
+    scan_edges(store, threads, make_state, visit, "later neighbours")
+    return counts
+
+
+def _cut_rows(indptr: Ints, n_entries: int) -> Ints:
+    """Cut rows into ranges of at most ``n_entries`` entries, or one row; return the first row of each, and the end."""
+    spans = span_rows(indptr, 0, indptr.size - 1, n_entries)
+    return np.array([0, *(stop for _, stop in spans)], np.int64)
+
+
+@dataclass(frozen=True)
+class SortPlan:
+    """How much memory is used for what, in all that follows the degrees."""
+
+    scan_threads: int
+    sort_threads: int
+    bucket_entries: int
+    in_memory: bool
+
+
+def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edges: bool) -> SortPlan:
+    """Choose threads and the size of buckets within ``free_bytes``, which hold a batch at least."""
+    scan, sort, word = batch * SCAN_BYTES[with_edges], SORT_BYTES[with_edges], 16 if with_edges else 8
+    scan_threads = max(1, min(threads, free_bytes // max(scan, 1)))
+    share = max(1, min(_BUCKET_ENTRIES, n_edges // (8 * threads)))
+    if n_edges * word + max(scan_threads * scan, threads * share * (sort - word)) <= free_bytes:
+        return SortPlan(scan_threads, threads, share, True)
+    wanted = max(share, n_edges // _MANY_BUCKETS)
+    sort_threads = max(1, min(threads, free_bytes // (min(_FEW_ENTRIES, wanted) * sort)))
+    entries = max(1, min(wanted, free_bytes // (sort_threads * sort)))
+    return SortPlan(scan_threads, sort_threads, entries, False)
+
+
+class _SortState:
+    """What one thread needs to sort buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
+
+    def __init__(self, size: int, read_size: int, with_edges: bool) -> None:
+        self.words = empty_pages(read_size, np.uint64)
+        self.word_edges = empty_pages(read_size if with_edges else 0, np.int64)
+        self.ids = empty_pages(size, np.int32)
+        self.edges = empty_pages(size if with_edges else 0, np.int64)
+
+
+class LayerSort:
+    """Makes the rows of one layer: spills the edges to buckets of rows, then sorts each bucket."""
+
+    def __init__(
+        self, store: GraphStore, directory: Path, rows: RowPair, ranks: tuple[Ids, Ids], plan: SortPlan
+    ) -> None:
+        self._store, self._directory, self._plan = store, directory, plan
+        self._own, self._other, self._ranks = rows.own, rows.other, ranks
+        self._n_edges = rows.own.n_entries
+        # See :func:`papilio.partitioning.row_loops.rank_batch`.
+        self._turn = 0 if store.kind == "bipartite" else 1 if rows.own.layer == "u" else -1
+        self._starts = _cut_rows(rows.own.indptr, plan.bucket_entries)
+        self._places = rows.own.indptr[self._starts]
+        stripes = _cut_rows(rows.other.indptr, max(1, self._n_edges // STRIPES))
+        self._sums = SharedSums(rows.other.work, stripes)
+
+    def run(self, progress: PassProgress | None) -> None:
+        """Make the rows, and give back the spill, in any case."""
+        with ExitStack() as stack:
+            self._words = self._make_spill("words", np.uint64, stack)
+            with_edges = self._own.edge_ids is not None
+            self._edges = self._make_spill("word-edges", np.int64, stack) if with_edges else None
+            self._spill(progress)
+            self._sort(progress)
+
+    def _make_spill(
+        self, name: str, dtype: type[np.uint64] | type[np.int64], stack: ExitStack
+    ) -> ArrayFile | ArrayMemory:
+        spill: ArrayFile | ArrayMemory
+        if self._plan.in_memory:
+            spill = ArrayMemory(dtype, self._n_edges)
+        else:
+            spill = ArrayFile(self._directory / f"{name}-{self._own.layer}", dtype, self._n_edges)
+        stack.callback(spill.remove)
+        return spill
+
+    def _spill(self, progress: PassProgress | None) -> None:
+        batch, ranges = largest_batch(self._store), make_ranges(self._starts)
+        next_place = self._places[:-1].copy()
+        lock = threading.Lock()
+
+        def make_state() -> tuple[NDArray[np.uint64], Words]:
+            keys, words = empty_pages(batch, np.uint64), empty_pages(batch, np.uint64)
+            edges = NO_EDGES if self._edges is None else empty_pages(batch, np.int64)
+            return keys, Words(ranges, words, edges, np.empty(self._starts.size - 1, np.int64))
+
+        def visit(
+            state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids
+        ) -> int:
+            keys, out = state
+            own, other = (u, v) if self._own.layer == "u" else (v, u)
+            wrong = rank_batch(own, other, *self._ranks, self._turn, group.first_edge, keys, out)
+            if wrong >= 0:
+                return wrong
+            counts = np.diff(out.ends, prepend=0)
+            with lock:
+                places = next_place.copy()
+                next_place[:] += counts
+                self._check_places(bool((next_place <= self._places[1:]).all()))
+            for k in np.flatnonzero(counts).tolist():
+                piece = slice(int(out.ends[k] - counts[k]), int(out.ends[k]))
+                self._words.write(int(places[k]), out.words[piece])
+                if self._edges is not None:
+                    self._edges.write(int(places[k]), out.edges[piece])
+            return wrong
+
+        phase = f"rows of {self._own.layer}"
+        scan_edges(self._store, self._plan.scan_threads, make_state, visit, phase, progress)
+        self._check_places(bool((next_place == self._places[1:]).all()))
+
+    def _check_places(self, good: bool) -> None:
+        if not good:
+            raise StoreError(f"{self._store.path}: the edges changed while they were read; run it again")
+
+    def _sort(self, progress: PassProgress | None) -> None:
+        sizes = np.diff(self._places)
+        large = np.flatnonzero(sizes > self._plan.bucket_entries)
+        small = np.flatnonzero(sizes <= self._plan.bucket_entries)
+        done = 0
+        lock = threading.Lock()
+
+        def sort_one(state: _SortState, start: int, stop: int) -> None:
+            nonlocal done
+            self._sort_bucket(state, start)
+            with lock:
+                done += int(sizes[start])
+                if progress is not None:
+                    progress(f"sorting {self._own.layer}", done, self._n_edges)
+
+        for some in (large, small):
+            if some.size:
+                most = max(int(sizes[some].max()), 1)
+                fits = self._plan.sort_threads * self._plan.bucket_entries // most
+                runner = ChunkRunner(
+                    partial(self._make_state, most), max(1, min(self._plan.sort_threads, fits))
+                )
+                runner.run([(k, k + 1) for k in some.tolist()], sort_one)
+
+    def _make_state(self, size: int) -> _SortState:
+        from_file = 0 if self._plan.in_memory else size
+        return _SortState(size, from_file, self._edges is not None)
+
+    def _sort_bucket(self, state: _SortState, bucket: int) -> None:
+        first, last = int(self._starts[bucket]), int(self._starts[bucket + 1])
+        begin, end = int(self._places[bucket]), int(self._places[bucket + 1])
+        indptr, split = self._own.indptr[first : last + 1], self._own.split[first:last]
+        ids, edges = state.ids[: end - begin], NO_EDGES
+        words, word_edges = self._words.read(begin, end, state.words), NO_EDGES
+        if self._edges is not None:
+            word_edges, edges = self._edges.read(begin, end, state.word_edges), state.edges[: end - begin]
+        self._check_places(place_words(words, word_edges, first, indptr, split, ids, edges))
+        sort_rows(indptr, ids, edges, words.view(np.int32), word_edges, self._other.n_rows)
+        self._own.ids.write(begin, ids)
+        if self._own.edge_ids is not None:
+            self._own.edge_ids.write(begin, edges)
+        if self._turn:
+            return
+        split_rows(indptr, ids, self._other.indptr, self._own.layer == "v", split)
+        found = self._sums.make_words(words)
+        work_words(indptr, ids, split, found)
+        self._sums.add(found)
+
 
 __all__ = ["VERTEX_BYTES", "DiskRows", "core_masks", "degrees", "write_disk_rows"]
 

@@ -10,11 +10,26 @@ that hold it and have no earlier group, as where a part leaves out the roots of 
 Groups are numbered 0, 1, ... in the order in which they grow. All results are the same on every run and for any
 number of threads. Arrays are on the host: ``indptr``, ``column_bytes`` and ``root_bytes`` of int64, ``columns`` and
 groups of int32.
+
+Rows that do not fit host memory are grown by chunks of roots:
+
+1. The roots are put in an order in which those that share columns stand together: every root starts with a random
+   number; a column takes the mean of its roots, a root the mean of its columns, and so on, with the columns spread
+   evenly by rank in between. Each round is one pass over the rows, which are read block by block.
+2. Consecutive roots of this order make a chunk, as many as its memory holds, and each chunk is grown for itself.
+3. Groups that a chunk ended with far below the limit are joined with the next ones of their kind, which stand close
+   in the order, as long as the limit allows. A chunk may be smaller than a group.
+
+Where columns shrink, a chunk counts on all chunks before it to be parts already. Roots that would not fit a part of
+their own while all others are still to come are kept for the end, and the groups of step 3 come first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,10 +40,14 @@ from papilio.partitioning.growth_loops import (
     NO_GROUP,
     Costs,
     add_closures,
+    add_to_columns,
     count_holders,
     grow,
+    scatter_rows,
+    smooth_rows,
     sum_closures,
 )
+from papilio.partitioning.rows import span_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,3 +136,306 @@ def grow_groups(rows: PricedRows, limit_bytes: int, by_share: bool = True) -> Id
         closure = sum_closures(rows.indptr, rows.columns, costs) + rows.root_bytes
         require_roots_fit(np.where(left_out, closure, 0), limit_bytes)
     return groups
+
+
+ROUNDS = 6
+"""Rounds of averaging. On community graphs and skewed ones more of them lower the replication by a few percent."""
+
+CHUNKS_AT_ONCE = 4
+"""Chunks that share the memory, at most. Fixed, because the groups depend on the size of a chunk: a machine with more
+threads must find the same groups."""
+
+ONE_CHUNK_ENTRIES = 1 << 28
+"""Where everything fits the memory, so many entries are one chunk: a minute of one thread, more or less."""
+
+_MOST_READ_ENTRIES = 1 << 22
+"""Entries that each thread reads at a time, at most: 16 MiB. A sixteenth of the memory, all threads together."""
+
+_ROOT_BYTES, _COLUMN_BYTES = 104, 32
+"""Host memory by root and by column of what is held beside chunks: arguments, values, orders, costs and groups."""
+
+_ORDER_BYTES = 96
+"""Host memory by column while the roots are put in order: values, and sums for each thread."""
+
+_SPREAD = 1 << 31
+"""Values of columns lie between 0 and this: sums over 2^31 of them stay below 2^62."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows that are read block by block, with the costs of roots and columns while no root has a group."""
+
+    indptr: Ints
+    read: Callable[[int, int], Ids]
+    columns: Ints
+    roots: Ints
+    entry_bytes: int
+    limit_bytes: int
+    read_entries: int
+
+    @property
+    def n_roots(self) -> int:
+        return int(self.roots.size)
+
+    @property
+    def lengths(self) -> Ints:
+        return np.diff(self.indptr)
+
+    def blocks(self, wanted: Ints | None = None) -> list[tuple[int, int]]:
+        """Return ranges of roots with few entries each; only those with one of the roots in ``wanted``, ascending."""
+        return [
+            (first, last)
+            for first, last in span_rows(self.indptr, 0, self.n_roots, self.read_entries)
+            if wanted is None or np.searchsorted(wanted, first) < np.searchsorted(wanted, last)
+        ]
+
+    def load(self, chunks: Sequence[Ints]) -> list[tuple[Ints, Ids]]:
+        """Return the rows of each chunk of roots; the roots of a chunk ascend."""
+        slots = np.full(self.n_roots, -1, np.int32)
+        sizes = []
+        for slot, chunk in enumerate(chunks):
+            slots[chunk] = slot
+            sizes.append(int(self.lengths[chunk].sum()))
+        ends = np.cumsum(sizes)
+        out = np.empty(int(ends[-1]), np.int32)
+        at = (ends - sizes).astype(np.int64)
+        for first, last in self.blocks(np.flatnonzero(slots >= 0)):
+            scatter_rows(self.indptr[first : last + 1], self.read(first, last), slots[first:last], at, out)
+        loaded = []
+        for chunk, size, end in zip(chunks, sizes, ends, strict=True):
+            indptr = np.zeros(chunk.size + 1, np.int64)
+            np.cumsum(self.lengths[chunk], out=indptr[1:])
+            loaded.append((indptr, out[end - size : end]))
+        return loaded
+
+
+def grow_chunks(
+    indptr: Ints,
+    read: Callable[[int, int], Ids],
+    column_bytes: Ints,
+    root_bytes: Ints,
+    limit_bytes: int,
+    host_bytes: int,
+    threads: int,
+    *,
+    entry_bytes: int = 0,
+) -> Ids:
+    """Group the roots as :func:`papilio.partitioning.growth.grow_groups` does, within a bound of host memory.
+
+    ``read(first, last)`` returns the rows of the roots [first, last) one after the other, int32. It is called from
+    several threads at a time, and about ten times for every root. ``host_bytes`` may be held at a time, arguments and
+    result included; they decide, with the graph, what the chunks are. ``threads`` do not change the groups.
+    CapacityError when a root with its closure passes the limit alone, or the host memory has no room for a chunk.
+    """
+    n_roots, n_columns, n_entries = root_bytes.size, column_bytes.size, int(indptr[-1])
+    fits = growth_bytes(n_roots, n_columns, n_entries) <= host_bytes
+    if fits and n_entries <= ONE_CHUNK_ENTRIES:
+        columns = read(0, n_roots)
+        whole = PricedRows(indptr, columns, column_bytes, root_bytes, entry_bytes)
+        return grow_groups(whole, limit_bytes)
+    at_once, share_bytes = _share_memory(indptr, n_columns, host_bytes)
+    with ThreadPoolExecutor(max(1, min(threads, CHUNKS_AT_ONCE))) as pool:
+        rows = _Rows(
+            indptr,
+            read,
+            column_bytes.astype(np.int64),
+            root_bytes,
+            entry_bytes,
+            limit_bytes,
+            _read_entries(host_bytes),
+        )
+        order, closure = order_roots(rows, pool, max(1, min(threads, CHUNKS_AT_ONCE)))
+        is_heavy = closure > limit_bytes
+        if not entry_bytes:
+            require_roots_fit(closure, limit_bytes)
+        chunks = _cut(order[~is_heavy[order]], rows.lengths, share_bytes)
+        grown = _Growth(rows)
+        for first in range(0, len(chunks), at_once):
+            grown.grow_side_by_side(chunks[first : first + at_once], pool)
+        grown.grow_heavy(order[is_heavy[order]], share_bytes)
+        grown.join_tails()
+    return grown.number()
+
+
+def _read_entries(host_bytes: int) -> int:
+    return min(_MOST_READ_ENTRIES, host_bytes // (16 * 4 * CHUNKS_AT_ONCE))
+
+
+def _share_memory(indptr: Ints, n_columns: int, host_bytes: int) -> tuple[int, int]:
+    """Return how many chunks grow at a time, and the bytes that each has for its roots and entries."""
+    n_roots = indptr.size - 1
+    base = _ROOT_BYTES * n_roots + _COLUMN_BYTES * n_columns
+    room = host_bytes - base - 4 * CHUNKS_AT_ONCE * _read_entries(host_bytes)
+    held = growth_bytes(0, n_columns, 0)
+    at_once = next((n for n in (CHUNKS_AT_ONCE, 2) if n * held <= room // 2), 1)
+    share = room // at_once - held
+    largest = growth_bytes(1, 0, int(np.diff(indptr).max(initial=0)))
+    if share < largest or room < _ORDER_BYTES * n_columns:
+        needed = host_bytes - room + max(held + largest, _ORDER_BYTES * n_columns)
+        raise CapacityError(
+            f"grouping {n_roots:,} roots with {n_columns:,} columns needs at least {needed:,} bytes of host memory, "
+            f"more than the {host_bytes:,} that it may have; raise --host-memory"
+        )
+    return at_once, share
+
+
+def order_roots(rows: _Rows, pool: Executor, threads: int) -> tuple[Ints, Ints]:
+    """Return the roots in an order in which those that share columns stand together, and the cost of each alone.
+
+    Counts the roots of each column on the way, and adds ``entry_bytes`` for each to ``rows.columns``.
+    """
+    n_columns = rows.columns.size
+    values = np.random.default_rng(0).integers(0, _SPREAD, rows.n_roots)
+    ranges = rows.blocks()
+
+    def run(work: Callable[[int, int, Ids, Ints], None]) -> Ints:
+        """Call ``work(first, last, columns, sums)`` for all blocks; return the sums."""
+
+        def run_some(mine: Sequence[tuple[int, int]]) -> Ints:
+            sums = np.zeros(n_columns, np.int64)
+            for first, last in mine:
+                work(first, last, rows.read(first, last), sums)
+            return sums
+
+        parts = list(pool.map(run_some, [ranges[i::threads] for i in range(threads)]))
+        for part in parts[1:]:
+            parts[0] += part
+        return parts[0]
+
+    def count(first: int, last: int, columns: Ids, sums: Ints) -> None:
+        add_to_columns(rows.indptr[first : last + 1], columns, np.ones(last - first, np.int64), sums)
+
+    def add(first: int, last: int, columns: Ids, sums: Ints) -> None:
+        add_to_columns(rows.indptr[first : last + 1], columns, values[first:last], sums)
+
+    holders = run(count)
+    np.maximum(holders, 1, out=holders)
+    sums = run(add)
+    spread = np.empty(n_columns, np.int64)
+
+    def smooth(first: int, last: int, columns: Ids, sums: Ints) -> None:
+        smooth_rows(rows.indptr[first : last + 1], columns, spread, values[first:last], sums)
+
+    for _ in range(ROUNDS):
+        by_mean = np.argsort(sums // holders, kind="stable")
+        spread[by_mean] = np.arange(n_columns) * (_SPREAD // max(n_columns, 1))
+        sums = run(smooth)
+    if rows.entry_bytes:
+        rows.columns[:] += rows.entry_bytes * holders
+    closure = rows.roots.copy()
+
+    def price(first: int, last: int, columns: Ids, sums: Ints) -> None:
+        closure[first:last] += sum_closures(
+            rows.indptr[first : last + 1] - rows.indptr[first], columns, rows.columns
+        )
+
+    run(price)
+    return np.argsort(values, kind="stable"), closure
+
+
+def _cut(order: Ints, lengths: Ints, share_bytes: int) -> list[Ints]:
+    """Cut roots in order into as few pieces as their memory allows, of about the same size; each ascends."""
+    if not order.size:
+        return []
+    used = np.cumsum(growth_bytes(1, 0, 0) + growth_bytes(0, 0, 1) * lengths[order])
+    bounds = [0]
+    target = share_bytes
+    pieces = -(-int(used[-1]) // share_bytes)
+    if pieces > 1:
+        target = min(share_bytes, int(used[-1]) // pieces + int(used[0]))
+    while bounds[-1] < order.size:
+        before = int(used[bounds[-1] - 1]) if bounds[-1] else 0
+        bounds.append(max(int(np.searchsorted(used, before + target, "right")), bounds[-1] + 1))
+    return [np.sort(order[first:last]) for first, last in pairwise(bounds)]
+
+
+class _Growth:
+    """Groups found so far, as lists of roots in their order."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self._rows = rows
+        self._whole = rows.columns.copy()
+        self._costs = rows.columns
+        self._lists: list[Ints] = []
+        self._small: list[int] = []
+
+    def _grow(self, chunk: Ints, indptr: Ints, columns: Ids, costs: Ints) -> Ids:
+        rows = self._rows
+        own = PricedRows(indptr, columns, rows.columns, rows.roots[chunk], rows.entry_bytes)
+        return grow_rows(own, costs, rows.limit_bytes)
+
+    def _take_out(self, columns: Ids) -> None:
+        if self._rows.entry_bytes:
+            self._costs -= self._rows.entry_bytes * count_holders(columns, self._costs.size)
+
+    def grow_side_by_side(self, chunks: Sequence[Ints], pool: Executor) -> None:
+        """Grow chunks at a time, each as if all roots of the chunks before it had their groups already."""
+        running = []
+        for chunk, (indptr, columns) in zip(chunks, self._rows.load(chunks), strict=True):
+            running.append(
+                (chunk, indptr, columns, pool.submit(self._grow, chunk, indptr, columns, self._costs.copy()))
+            )
+            self._take_out(columns)
+        for chunk, indptr, columns, future in running:
+            groups = future.result()
+            self._lists += _split(chunk, groups)
+            is_last = groups == groups.max()
+            used = np.zeros(self._whole.size, bool)
+            used[columns[np.repeat(is_last, np.diff(indptr))]] = True
+            cost = int(self._whole[used].sum() + self._rows.roots[chunk[is_last]].sum())
+            if cost <= self._rows.limit_bytes // 2:
+                self._small.append(len(self._lists) - 1)
+
+    def grow_heavy(self, order: Ints, share_bytes: int) -> None:
+        """Grow the roots that fit no part before the others are out of the way, as they come to fit."""
+        stalled = 0
+        while order.size:
+            piece = _cut(order, self._rows.lengths, share_bytes)[0]
+            order = order[piece.size :]
+            [(indptr, columns)] = self._rows.load([piece])
+            groups = self._grow(piece, indptr, columns, self._costs.copy())
+            placed = groups != NO_GROUP
+            stalled = 0 if placed.any() else stalled + piece.size
+            self._lists += _split(piece[placed], groups[placed])
+            self._take_out(columns[np.repeat(placed, np.diff(indptr))])
+            order = np.concatenate((order, piece[~placed]))
+            if stalled >= order.size > 0:
+                closure = sum_closures(indptr, columns, self._costs)
+                require_roots_fit(closure + self._rows.roots[piece], self._rows.limit_bytes, piece)
+
+    def join_tails(self) -> None:
+        """Join last groups of chunks that go together under the limit; joined ones come before all others."""
+        joined: list[list[int]] = []
+        held = np.zeros(self._whole.size, bool)
+        cost = 0
+        for place in self._small:
+            roots = self._lists[place]
+            [(_, columns)] = self._rows.load([roots])
+            used = np.zeros(self._whole.size, bool)
+            used[columns] = True
+            own = int(self._rows.roots[roots].sum())
+            added = int(self._whole[used & ~held].sum()) + own
+            if joined and cost + added <= self._rows.limit_bytes:
+                joined[-1].append(place)
+                held |= used
+                cost += added
+            else:
+                joined.append([place])
+                held, cost = used, int(self._whole[used].sum()) + own
+        joined = [places for places in joined if len(places) > 1]
+        gone = {place for places in joined for place in places}
+        first = [np.concatenate([self._lists[place] for place in places]) for places in joined]
+        self._lists = first + [roots for place, roots in enumerate(self._lists) if place not in gone]
+
+    def number(self) -> Ids:
+        """Return the group of each root."""
+        groups = np.empty(self._rows.n_roots, np.int32)
+        for group, roots in enumerate(self._lists):
+            groups[roots] = group
+        return groups
+
+
+def _split(roots: Ints, groups: Ids) -> list[Ints]:
+    order = np.argsort(groups, kind="stable")
+    ends = np.cumsum(np.bincount(groups)) if groups.size else np.zeros(0, np.int64)
+    return [np.sort(part) for part in np.split(roots[order], ends[:-1])] if groups.size else []

@@ -1,215 +1,438 @@
-"""Which strategy cuts the wedges of a graph: what each would store and move, in bytes, before a part is written."""
+"""The two ways to cut the starts of one layer: a grid of pair blocks, or groups with closures (bcpar).
+
+A pair of a start block and an end block is a part; pairs follow each other by end block, so that a worker keeps the
+ends and moves the starts. Every end block costs one round of the starts after it: the larger the ends, the fewer
+bytes move. Several shapes within the budget are filled with the real blocks, and the one that moves least is taken.
+
+The closure of a group is every end that precedes one of its starts next to one of its middles. Starts are grouped
+chunk by chunk, a chunk being starts of consecutive ranks whose rows fit host memory. A middle costs a group what it
+has of ends before the last start of the chunk, so that chunks of hubs, which come first, have small closures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Executor
+import math
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.growth_chunks import CHUNKS_AT_ONCE
-from papilio.partitioning.store import Decisions
-from papilio.partitioning.wedge_blocks import LayerSurvey
-from papilio.partitioning.wedge_grid import BlockBudget, Grid, choose_grid, raw_bytes
-from papilio.partitioning.wedge_groups import GroupBudget, Groups, group_starts
+from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning.growth import CHUNKS_AT_ONCE, PricedRows, closure_cost, grow_groups, growth_bytes
+from papilio.partitioning.rows import LayerRows, span_rows
+from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab
+from papilio.partitioning.wedge_loops import add_ends, grow_end_blocks, renumber
+from papilio.parts import PartBytes
 
-_SURVEY_BYTES = 12
-"""Host memory per vertex of a survey: first end, useful middles, and its rank among the starts."""
+PART_OVERHEAD_BYTES = 32 << 20
+"""What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
+of 40 million edges), in which storage gives as much."""
 
-_PLAN_BYTES = 64
-"""Host memory per vertex of a layer while its grid is laid out: costs, entries, and sums of these."""
+_START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
+"""Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""
 
-TURNED_COPIES, GATHERED_COPIES = 1.5, 2.5
-"""Bytes at a time for each byte of a block that is put together in place, with a cursor for each middle, or from
-pieces."""
-
-_WRITTEN_COPIES, _WRITTEN_BYTES = 2, 128 << 20
-"""Bytes for each byte of a block on its way to a file, and most of them: some row groups of two million rows."""
-
-_MAX_SLAB_ENTRIES = 1 << 20
-"""Entries that are read at a time, at most: 4 MiB, and 8 MiB more with edge ids."""
-
-_MAX_SHAPES = 6
-"""Shapes of a grid that are tried at most: starts get a share of a part, room for all of them, or for the largest."""
-
-_GROWN_ENTRIES_PER_S = 2.0e6
-"""Entries of starts that one thread groups in a second where groups share little: a visit of an entry takes 0.1 to
-0.3 microseconds, and an entry is visited once for each group that has its middle."""
-
-_MOVED_BYTES_PER_S = 2.0e9
-"""Bytes that a worker reads and copies to its device in a second."""
-
-_RUNS = 10
-"""Runs that a partition is made for."""
+_ROUNDING = 1e-9
+"""Share of a room within which sums of what blocks take may differ."""
 
 
 @dataclass(frozen=True)
-class CutterMemory:
-    """How the host memory of a cut is shared."""
+class BlockBytes:
+    """What blocks take as they are stored and moved, in bytes."""
 
-    room_bytes: int  # for everything but the arrays by vertex that stay
+    start: int  # for a start and for each of its middles
+    start_entry: int
+    end: int  # for an end, a middle, and an entry of both
+    middle: int
+    end_entry: int
+
+    def of_starts(self, starts: Ints, entries: Ints) -> Ints:
+        """Return the bytes of start blocks with so many starts and entries."""
+        return self.start * starts + self.start_entry * entries + 8
+
+    def of_ends(self, ends: Ints, middles: Ints, entries: Ints) -> Ints:
+        """Return the bytes of end blocks with so many ends, middles and entries."""
+        return self.end * ends + self.middle * middles + self.end_entry * entries + 8
+
+
+def raw_bytes(per: str) -> BlockBytes:
+    """Return the bytes of the arrays of :class:`StartBlock` and :class:`EndBlock`."""
+    entry = 12 if per == "edge" else 4
+    return BlockBytes(24, entry, 8, 16, entry)
+
+
+@dataclass(frozen=True)
+class BlockBudget:
+    """What the blocks of a part may take."""
+
+    part_bytes: PartBytes  # what a part takes on a worker
+    limit_bytes: int  # and may take
+    sizes: BlockBytes  # what is stored and moved
+    block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
     slab_entries: int  # entries that are read at a time, where no row has more
-    slab_bytes: int  # of reading and sorting out so many
-    vertex_bytes: int  # of arrays by vertex that building any block needs
 
-    def block_bytes(self, copies: float) -> int:
-        """Return the most bytes of a block as stored, where building it takes ``copies`` of it."""
-        room = self.room_bytes - self.of_block(0)
-        return int(max(room / (copies + _WRITTEN_COPIES), (room - _WRITTEN_BYTES) / copies))
+    def tight_part(self) -> PartBytes:
+        """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
 
-    def of_block(self, nbytes: int, copies: float = 0, threads: int = 1) -> int:
-        """Return the bytes that building a block of ``nbytes`` in so many threads and writing it takes."""
-        written = min(_WRITTEN_COPIES * nbytes, _WRITTEN_BYTES)
-        return self.vertex_bytes + threads * self.slab_bytes + int(copies * nbytes) + written
+        Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
+        """
+        part, sizes = self.part_bytes, self.sizes
+        scale = (self.limit_bytes - part.fixed) / self.block_bytes
+        return PartBytes(
+            part.fixed,
+            max(part.root, scale * sizes.start),
+            max(part.root_entry, scale * sizes.start_entry),
+            max(part.vertex, scale * sizes.middle),
+            max(part.entry, scale * sizes.end_entry),
+        )
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes for the blocks of a part; one is kept back for rounding."""
+        return self.limit_bytes - self.part_bytes.fixed - 1
 
 
-def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
-    """Share the host memory of a cut, where the rows of so many vertices keep ``held_bytes`` of arrays in memory.
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Blocks of one layer and their pairs."""
 
-    CapacityError when the arrays by vertex leave no room.
+    # (n_start_blocks + 1,): start block i holds ``survey.starts[start_cuts[i]:start_cuts[i + 1]]``
+    start_cuts: Ints
+    last_start: Ints  # (n_start_blocks,): rank of the last start of each block
+    start_entries: Ints  # (n_start_blocks,)
+    # (n_end_blocks,): rank of the first end of each block, and how many ends, middles and entries it has
+    first_end: Ints
+    ends: Ints
+    middles: Ints
+    end_entries: Ints
+    sizes: BlockBytes  # what all these take
+
+    @property
+    def starts(self) -> Ints:
+        return np.diff(self.start_cuts)
+
+    @property
+    def first_partner(self) -> Ints:
+        """For each end block the first start block with a start after an end of it; all later ones have some too."""
+        return np.searchsorted(self.last_start, self.first_end, side="right")
+
+    @property
+    def n_parts(self) -> int:
+        """Pairs that can have wedges."""
+        return int((self.last_start.size - self.first_partner).sum())
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield (start block, end block), those of one end block after each other."""
+        for j, first in enumerate(self.first_partner.tolist()):
+            for i in range(first, self.last_start.size):
+                yield i, j
+
+    @property
+    def start_bytes(self) -> Ints:
+        return self.sizes.of_starts(self.starts, self.start_entries)
+
+    @property
+    def end_bytes(self) -> Ints:
+        return self.sizes.of_ends(self.ends, self.middles, self.end_entries)
+
+    @property
+    def used_ends(self) -> int:
+        """End blocks, the first ones, that are in a pair."""
+        return int(np.searchsorted(self.first_partner, self.last_start.size))
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all blocks that are in a pair, each once."""
+        return int(self.start_bytes.sum()) + int(self.end_bytes[: self.used_ends].sum())
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one worker moves: every end block once, and for each the start blocks that it meets."""
+        from_block = np.concatenate((np.cumsum(self.start_bytes[::-1])[::-1], [0]))
+        return int(self.end_bytes[: self.used_ends].sum() + from_block[self.first_partner].sum())
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes moved, and what the parts cost besides."""
+        return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
+
+
+def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: Executor) -> Grid:
+    """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
+
+    At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer. CapacityError when
+    the largest start and the largest end do not fit together; names them and the least budget.
     """
-    held = held_bytes + _SURVEY_BYTES * (n_u + n_v)
-    room = (request.host_bytes - held) * 7 // 8  # allocators keep some of what is free
-    planning = _PLAN_BYTES * max(n_u, n_v) + 4 * max(n_u, n_v)
-    read = 12 if request.per == "edge" else 4
-    slab = min(_MAX_SLAB_ENTRIES, max(1024, room // (16 * request.threads * read)))
-    memory = CutterMemory(room, slab, 2 * read * slab, 4 * max(n_u, n_v))
-    least = max(planning, memory.of_block(0)) + 1024
-    if room < least:
+    if not survey.starts.size:
+        none = np.zeros(0, np.int64)
+        return Grid(np.zeros(1, np.int64), none, none, none, none, none, none, budget.sizes)
+    _require_room(survey, _LayerCosts.of(survey, budget.part_bytes), budget)
+    part = budget.tight_part()
+    costs = _LayerCosts.of(survey, part)
+    if costs.least > budget.room_bytes:
         raise CapacityError(
-            f"cutting may take {request.host_bytes:,} bytes of host memory; the arrays of {n_u + n_v:,} vertices alone "
-            f"take {held + least * 8 // 7 + 1:,}"
+            f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
+            f"rows of layer {survey.rows.own.layer.upper()} take more"
         )
-    return memory
+    shares = costs.start_shares(budget.room_bytes, n_shapes)
+    return min(_fill(survey, part, costs, budget, shares, pool), key=lambda grid: grid.cost_bytes)
 
 
 @dataclass(frozen=True, eq=False)
-class CutPlan:
-    """What is to be cut."""
+class _LayerCosts:
+    """What every start and end takes of a part, in bytes: ``starts`` by place in ``survey.starts``, ends by rank."""
 
-    strategy: str
-    reason: str
-    decisions: Decisions  # what was decided on the way, and why
-    layers: tuple[Grid | Groups, ...]  # one for each layer
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    all_ends: float
+
+    @classmethod
+    def of(cls, survey: LayerSurvey, part: PartBytes) -> _LayerCosts:
+        own = survey.rows.own
+        entries = own.end_entries(0, own.n_rows)
+        all_vertices = int(np.count_nonzero(entries)) + survey.n_middles
+        return cls(
+            part.root + part.root_entry * survey.useful[survey.starts].astype(np.float64),
+            np.where(entries > 0, part.vertex * (1 + entries) + part.entry * entries, 0.0),
+            part.vertex * all_vertices + part.entry * int(entries.sum()),
+        )
+
+    @property
+    def least(self) -> float:
+        """Bytes of the largest start and the largest end."""
+        return float(self.starts.max() + self.ends.max())
+
+    def start_shares(self, room: float, n_shapes: int) -> list[float]:
+        """Return the bytes that start blocks may take, largest first; the ends get the rest."""
+        least = max(float(self.starts.max()), 1.0)
+        if self.all_ends + least < (1 - _ROUNDING) * room:
+            # One block of all ends. What is left over is for both kinds of blocks, as sums of floats may round up.
+            spare = max(room - self.all_ends - float(self.starts.sum()), _ROUNDING * room)
+            return [room - self.all_ends - spare / 2]
+        wanted = [float(self.starts.sum()), *(share * room for share in _START_SHARES), least]
+        most = room - max(float(self.ends.max()), 1.0)
+        return sorted({min(max(share, least), most) for share in wanted}, reverse=True)[-n_shapes:]
 
 
-def plan_cut(
-    layers: tuple[LayerSurvey, ...], request: CutRequest, memory: CutterMemory, pool: Executor
-) -> CutPlan:
-    """Choose the strategy that moves fewer bytes, or plan the one that is asked for.
+def _require_room(survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) -> None:
+    """Refuse a budget that the largest start and the largest end pass."""
+    own = survey.rows.own
+    start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
+    n_start, n_end = int(survey.useful[start]), int(own.end_entries(end, end + 1)[0])
+    needed = budget.part_bytes.fixed + math.ceil(costs.least) + 1
+    layer = own.layer.upper()
+    if needed > budget.limit_bytes:
+        raise CapacityError(
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {own.order[start]} of layer {layer}, a "
+            f"start with {n_start:,} middles, and vertex {own.order[end]}, an end of {n_end:,}, take {needed:,} "
+            "as a part"
+        )
 
-    CapacityError when no part within the limit can be cut by the strategy, or by any.
+
+def _fill(
+    survey: LayerSurvey,
+    part: PartBytes,
+    costs: _LayerCosts,
+    budget: BlockBudget,
+    shares: list[float],
+    pool: Executor,
+) -> list[Grid]:
+    """Fill start blocks of each share of the room, and end blocks with the rest: one pass over the rows for all."""
+    rows = survey.rows
+    limits = [(part.vertex, part.entry, budget.room_bytes - share) for share in shares]
+    stamps = [np.full(rows.other.n_rows, -1, np.int32) for _ in shares]
+    states = [np.zeros(5, np.int64) for _ in shares]
+    closed: list[list[Ints]] = [[] for _ in shares]
+    for first, stop in span_rows(rows.own.indptr, 0, rows.own.n_rows, budget.slab_entries):
+        slab = read_slab(rows.own, first, stop)
+        tasks = [
+            pool.submit(grow_end_blocks, slab, *limit, stamp, state)
+            for limit, stamp, state in zip(limits, stamps, states, strict=True)
+        ]
+        for blocks, task in zip(closed, tasks, strict=True):
+            blocks.append(task.result())
+    entries = survey.useful[survey.starts].astype(np.int64)
+    grids = []
+    for share, blocks, state in zip(shares, closed, states, strict=True):
+        cuts = _cut(costs.starts, share)
+        last = survey.starts[cuts[1:] - 1].astype(np.int64)
+        first, ends, middles, end_entries = np.ascontiguousarray(np.concatenate([*blocks, state[None, 1:]]).T)
+        start_entries = np.add.reduceat(entries, cuts[:-1])
+        grids.append(Grid(cuts, last, start_entries, first, ends, middles, end_entries, budget.sizes))
+    return grids
+
+
+def _cut(taken: NDArray[np.float64], limit: float) -> Ints:
+    """Cut a row of things into blocks that take at most ``limit``, each as long as can be; no thing takes more."""
+    before = np.concatenate(([0.0], np.cumsum(taken)))
+    cuts = [0]
+    while cuts[-1] < taken.size:
+        last = int(np.searchsorted(before, before[cuts[-1]] + limit, side="right")) - 1
+        cuts.append(max(last, cuts[-1] + 1))
+    return np.array(cuts, np.int64)
+
+
+_TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
+"""Where groups may be given up, a sixteenth of the entries at a time is grouped, if it makes four groups and a million
+entries."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Starts of a layer by group."""
+
+    starts: Ids  # (n_starts,): ranks: those of the first group, ascending, then those of the next, and so on
+    cuts: Ints  # (n_groups + 1,): where each group begins
+    nbytes: Ints  # (n_groups,): bytes of the blocks of each group as stored, at most
+    complete: bool  # whether all starts have a group
+
+    @property
+    def n_parts(self) -> int:
+        return int(self.nbytes.size)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes of all blocks, at most: each is moved once."""
+        return int(self.nbytes.sum())
+
+    @property
+    def cost_bytes(self) -> int:
+        """Bytes moved, and what the parts cost besides."""
+        return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
+
+
+class _Chunk(NamedTuple):
+    """Rows of starts by numbers of their own for the middles, and the ends of each middle so far."""
+
+    starts: Ids
+    indptr: Ints
+    columns: Ids
+    n_ends: Ints
+    distinct_ends: int
+
+
+@dataclass(frozen=True)
+class GroupBudget(BlockBudget):
+    """What groups may take, on a worker and while they are made."""
+
+    host_bytes: int  # for all chunks at work
+    most_bytes: int | None = None  # give up as soon as the groups cost more than this
+
+    def entries_of_groups(self, n_groups: int) -> int:
+        """Return how many entries of starts so many groups have at most."""
+        return int(n_groups * self.limit_bytes / (self.part_bytes.root_entry + self.part_bytes.entry + 1))
+
+
+def group_starts(survey: LayerSurvey, budget: GroupBudget, pool: Executor) -> Groups:
+    """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
+
+    CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
     """
-    return _Planner(layers, request, memory, pool).plan()
+    starts, counts, nbytes = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    running: deque[tuple[Ids, Future[tuple[Ids, Ints]]]] = deque()
+    cost = 0
+
+    def take() -> int:
+        members, future = running.popleft()
+        groups, found = future.result()
+        starts.append(members[np.argsort(groups, kind="stable")])
+        counts.append(np.bincount(groups, minlength=found.size))
+        nbytes.append(found)
+        return int(found.sum()) + PART_OVERHEAD_BYTES * found.size
+
+    for chunk in _read_chunks(survey, budget):
+        if len(running) == CHUNKS_AT_ONCE - 1:
+            cost += take()
+        running.append((chunk.starts, pool.submit(_group_chunk, survey.rows.own, chunk, budget)))
+        if budget.most_bytes is not None and cost > budget.most_bytes:
+            break
+    while running:
+        cost += take()
+    complete = budget.most_bytes is None or cost <= budget.most_bytes
+    cuts = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
+    return Groups(np.concatenate(starts), cuts, np.concatenate(nbytes), complete)
 
 
-@dataclass(frozen=True, eq=False)
-class _Planner:
-    layers: tuple[LayerSurvey, ...]
-    request: CutRequest
-    memory: CutterMemory
-    pool: Executor
+def _read_chunks(survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
+    """Yield chunks of starts in rising order of rank, each within its share of the memory."""
+    rows = survey.rows
+    n_ends = np.zeros(rows.other.n_rows, np.int32)
+    distinct, done = 0, 0
+    for low, high in _chunk_bounds(survey, budget):
+        starts = survey.starts[low:high]
+        stop = int(starts[-1])
+        for slab_rows in span_rows(rows.own.indptr, done, stop, budget.slab_entries):
+            add_ends(read_slab(rows.own, *slab_rows), n_ends)
+        distinct += int(np.count_nonzero(rows.own.end_entries(done, stop)))
+        done = stop
+        block = build_starts(survey, starts, budget.slab_entries, with_edges=False)
+        middles, numbers = distinct_ranks(block.middles, rows.other.n_rows)
+        renumber(block.middles, numbers)
+        yield _Chunk(starts, block.indptr, block.middles, n_ends[middles].astype(np.int64), distinct)
 
-    def plan(self) -> CutPlan:
-        strategy = self.request.strategy
-        if strategy == "bcpar":
-            groups = tuple(map(self._group, self.layers))
-            return CutPlan("bcpar", f"asked for: {_tell('bcpar', groups)}", (), groups)
-        try:
-            grids = tuple(map(self._lay_out, self.layers))
-        except CapacityError as error:
-            if strategy == "pair_blocks":
-                raise
-            return self._plan_groups_alone(error)
-        decisions = self._tell_grids(grids)
-        told = _tell("pair_blocks", grids)
-        if strategy == "pair_blocks":
-            return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
-        if all(grid.moved_bytes == grid.stored_bytes for grid in grids):
-            return CutPlan("pair_blocks", f"no block is moved twice: {told}", decisions, grids)
-        no_try = self._tell_effort(grids)
-        if no_try:
-            decisions = (*decisions, ("no bcpar", no_try))
-            return CutPlan("pair_blocks", f"bcpar is not tried: {told}", decisions, grids)
-        return self._compare(grids, decisions)
 
-    def _tell_grids(self, grids: tuple[Grid, ...]) -> Decisions:
-        both = zip(self.layers, grids, strict=True)
-        decisions = tuple(_tell_grid(layer.rows.own.layer, grid) for layer, grid in both if grid.n_parts)
-        budget = self._budget(TURNED_COPIES)
-        if budget.tight_part() == self.request.part_bytes:
-            return decisions
-        most, host = f"{budget.block_bytes:,}", f"{self.request.host_bytes:,}"
-        limited = f"parts hold at most {most} bytes, as the cutter has {host} of host memory"
-        return (*decisions, ("smaller parts", limited))
-
-    def _tell_effort(self, grids: tuple[Grid, ...]) -> str | None:
-        """Return why growing groups takes longer than it can save, or None."""
-        entries = sum(int(layer.useful[layer.starts].sum(dtype=np.int64)) for layer in self.layers)
-        grow_s = entries / (_GROWN_ENTRIES_PER_S * min(self.request.threads, CHUNKS_AT_ONCE))
-        saved_s = sum(grid.cost_bytes - grid.stored_bytes for grid in grids) / _MOVED_BYTES_PER_S
-        if grow_s <= _RUNS * saved_s:
-            return None
-        return (
-            f"to group {entries:,} entries takes about {grow_s:.0f} s, and no grouping saves more than {saved_s:.1f} s "
-            f"of moving a run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
+def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
+    """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
+    per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
+    columns = growth_bytes(0, survey.n_middles, 0)
+    lengths = survey.useful[survey.starts].astype(np.int64)
+    whole = columns + per_start * lengths.size + per_entry * int(lengths.sum())
+    share = whole if whole <= budget.host_bytes else budget.host_bytes // CHUNKS_AT_ONCE
+    if budget.most_bytes is not None:
+        entries = max(
+            _TRIAL_ENTRIES, int(lengths.sum()) // _TRIAL_CHUNKS, budget.entries_of_groups(_TRIAL_GROUPS)
         )
-
-    def _budget(self, copies: float) -> BlockBudget:
-        request, memory = self.request, self.memory
-        sizes, most = raw_bytes(request.per), memory.block_bytes(copies)
-        return BlockBudget(request.part_bytes, request.limit_bytes, sizes, most, memory.slab_entries)
-
-    def _lay_out(self, layer: LayerSurvey) -> Grid:
-        shapes = self.memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)
-        return choose_grid(layer, self._budget(TURNED_COPIES), max(1, min(_MAX_SHAPES, shapes)), self.pool)
-
-    def _group(self, layer: LayerSurvey, most_bytes: int | None = None) -> Groups:
-        limits = vars(self._budget(GATHERED_COPIES))
-        budget = GroupBudget(**limits, host_bytes=self.memory.room_bytes // 2, most_bytes=most_bytes)
-        return group_starts(layer, budget, self.pool)
-
-    def _compare(self, grids: tuple[Grid, ...], decisions: Decisions) -> CutPlan:
-        """Group the starts as long as that costs less than the pair blocks."""
-        told = _tell("pair_blocks", grids)
-        most = sum(grid.cost_bytes for grid in grids)
-        groups: list[Groups] = []
-        try:
-            for layer in self.layers:
-                spent = sum(found.cost_bytes for found in groups)
-                groups.append(self._group(layer, most - spent))
-                if not groups[-1].complete:
-                    break
-        except CapacityError as error:
-            decisions = (*decisions, ("no bcpar", str(error)))
-            return CutPlan("pair_blocks", f"bcpar cannot: {told}", decisions, grids)
-        if not groups[-1].complete:
-            shown = ("no bcpar", f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then")
-            return CutPlan("pair_blocks", f"moves fewer bytes than bcpar: {told}", (*decisions, shown), grids)
-        why = f"moves fewer bytes than pair_blocks: {_tell('bcpar', groups)}"
-        return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))
-
-    def _plan_groups_alone(self, refused: CapacityError) -> CutPlan:
-        """Group the starts where pair blocks do not fit: closures, without middles that have no start, still may."""
-        try:
-            groups = tuple(map(self._group, self.layers))
-        except CapacityError:
-            raise refused from None
-        why = f"pair_blocks cannot: {_tell('bcpar', groups)}"
-        return CutPlan("bcpar", why, (("no pair_blocks", str(refused)),), groups)
+        share = min(share, columns + (per_start + per_entry) * entries)
+    if columns <= share // 2 or share == whole:
+        share -= columns
+    else:
+        per_entry += growth_bytes(0, 1, 0)
+    used = np.concatenate(([0], np.cumsum(per_start + per_entry * lengths)))
+    low = 0
+    while low < survey.starts.size:
+        high = int(np.searchsorted(used, used[low] + share, side="right")) - 1
+        if high == low:
+            needed, own = CHUNKS_AT_ONCE * int(used[low + 1] - used[low]), survey.rows.own
+            raise CapacityError(
+                f"grouping the starts may take {budget.host_bytes:,} bytes of host memory; vertex "
+                f"{own.order[survey.starts[low]]} of layer {own.layer.upper()} alone needs {needed:,}: raise "
+                "the host memory, or use pair_blocks"
+            )
+        yield low, high
+        low = high
 
 
-def _tell(strategy: str, layers: Sequence[Grid | Groups]) -> str:
-    moved, parts = sum(layer.moved_bytes for layer in layers), sum(layer.n_parts for layer in layers)
-    return f"{strategy} moves {moved:,} bytes in {parts:,} parts"
-
-
-def _tell_grid(layer: str, grid: Grid) -> tuple[str, str]:
-    return (
-        f"{grid.first_end.size} x {grid.last_start.size} blocks of layer {layer.upper()}",
-        f"{grid.stored_bytes:,} bytes stored and {grid.moved_bytes:,} moved: every block of ends once, with each the "
-        f"blocks of starts after it; {grid.n_parts:,} pairs can have wedges",
-    )
+def _group_chunk(own: LayerRows, chunk: _Chunk, budget: GroupBudget) -> tuple[Ids, Ints]:
+    """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
+    sizes = budget.sizes
+    part, room = budget.tight_part(), budget.room_bytes
+    lengths = np.diff(chunk.indptr)
+    root_bytes = np.ceil(part.root + part.root_entry * lengths).astype(np.int64)
+    # Either an end for every entry, or all ends of the chunk, which are kept back from the room.
+    all_ends = math.ceil(part.vertex * chunk.distinct_ends)
+    choices = []
+    for kept_back, per_end in ((0, part.entry + part.vertex), (all_ends, part.entry)):
+        column_bytes = np.ceil(part.vertex + per_end * chunk.n_ends).astype(np.int64)
+        priced = PricedRows(chunk.indptr, chunk.columns, column_bytes, root_bytes)
+        alone = priced.root_costs()
+        worst = int(np.argmax(alone))
+        choices.append((kept_back + int(alone[worst]), kept_back, worst, priced))
+    fitting = [choice for choice in choices if choice[0] <= room and choice[1] <= room // 4]
+    needed, kept_back, worst, priced = fitting[-1] if fitting else min(choices, key=lambda each: each[0])
+    if needed > room:
+        raise CapacityError(
+            f"a part may take {budget.limit_bytes:,} bytes; vertex {own.order[chunk.starts[worst]]} of layer "
+            f"{own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
+            f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
+        )
+    groups = grow_groups(priced, room - kept_back)
+    stored = sizes.middle + sizes.end_entry * chunk.n_ends
+    starts = sizes.start + sizes.start_entry * lengths
+    costs = closure_cost(PricedRows(chunk.indptr, chunk.columns, stored, starts), groups)
+    counted = PricedRows(chunk.indptr, chunk.columns, chunk.n_ends, np.zeros_like(lengths))
+    ends = closure_cost(counted, groups)
+    return groups, costs + sizes.end * np.minimum(ends, chunk.distinct_ends) + 16

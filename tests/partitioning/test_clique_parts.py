@@ -16,7 +16,7 @@ from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.clique.question import predict_maximal_work, predict_work
 from papilio.motifs import Clique, Granularity, MaximalClique
-from papilio.partitioning import root_subgraphs
+from papilio.partitioning import root_parts
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.growth import grow_groups
 from papilio.parts import PartSizes
@@ -114,7 +114,7 @@ def test_down_to_one_root_for_each_part(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_several_row_groups_runs_and_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 64)
-    monkeypatch.setattr(root_subgraphs, "RUN_ENTRIES", 16)
+    monkeypatch.setattr(root_parts, "RUN_ENTRIES", 16)
     graph = random_graph(4, 80, 0.12)
     for motif in (Clique(3), MaximalClique()):
         one, two = (cut(graph, tmp_path, motif, 0.3, threads=threads) for threads in (1, 3))

@@ -15,9 +15,18 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.wedge.graph import index_wedges
-from papilio.partitioning import disk_rows, row_sort
-from papilio.partitioning.disk_rows import VERTEX_BYTES, DiskRows, core_masks, degrees, write_disk_rows
-from papilio.partitioning.row_sort import SCAN_BYTES, SORT_BYTES, SortPlan, plan_sort
+from papilio.partitioning import disk_rows
+from papilio.partitioning.disk_rows import (
+    SCAN_BYTES,
+    SORT_BYTES,
+    VERTEX_BYTES,
+    DiskRows,
+    SortPlan,
+    core_masks,
+    degrees,
+    plan_sort,
+    write_disk_rows,
+)
 from papilio.storage import edge_files as edges
 from papilio.storage.store import GraphStore, open_store, write_store
 from tests.tools.tampering import reseal
@@ -225,7 +234,7 @@ def test_nothing_is_left_on_failure(
             assert "words-v" in os.listdir(next(scratch.iterdir()))
         raise MemoryError("no more")
 
-    monkeypatch.setattr(row_sort, "sort_rows", fail)
+    monkeypatch.setattr(disk_rows, "sort_rows", fail)
     monkeypatch.setattr("papilio.partitioning.disk_rows.plan_sort", lambda *_: SortPlan(2, 2, 300, in_memory))
     store = store_of(tmp_path, GRAPHS["skewed"])
     with pytest.raises(MemoryError, match="no more"):

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.groupings import Grouping, hash_groups, metis_groups
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.partitioning.growth import PricedRows, closure_cost, grow_groups, growth_bytes
-from papilio.partitioning.growth_chunks import grow_chunks
+from papilio.partitioning.growth import PricedRows, closure_cost, grow_chunks, grow_groups, growth_bytes
 from tests.conftest import share_of_examples
 
 Ids = NDArray[np.int32]

@@ -17,7 +17,7 @@ from benchmarks.groupings import Grouping, cutting_by, hash_groups, metis_groups
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique
-from papilio.partitioning import root_subgraphs
+from papilio.partitioning import root_parts
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import grow_groups
 from papilio.partitioning.root_parts import cut_roots
@@ -201,8 +201,8 @@ def test_the_cut_depends_on_neither_threads_nor_the_length_of_reads(
 ) -> None:
     graph = skewed_graph(4, 300, 200, 2500)
     one = cut(graph, tmp_path, Biclique(3, 3), "u", 0.2, threads=1)
-    monkeypatch.setattr(root_subgraphs, "RUN_ENTRIES", 64)
-    monkeypatch.setattr(root_subgraphs, "RUN_GAP", 3)
+    monkeypatch.setattr(root_parts, "RUN_ENTRIES", 64)
+    monkeypatch.setattr(root_parts, "RUN_GAP", 3)
     two = cut(graph, tmp_path, Biclique(3, 3), "u", 0.2, threads=2)
     assert len(one.manifest.parts) > 2
     assert one.hash == two.hash
@@ -268,12 +268,12 @@ def test_parts_are_no_larger_than_the_host_memory_can_cut(
 ) -> None:
     graph = skewed_graph(3, 200, 150, 1500)
     assert len(cut(graph, tmp_path, Biclique(2, 2), "v", 2.0).manifest.parts) == 1
-    monkeypatch.setattr(root_subgraphs, "ENTRY_BYTES", HOST_BYTES // 600)
+    monkeypatch.setattr(root_parts, "ENTRY_BYTES", HOST_BYTES // 600)
     partition = cut(graph, tmp_path, Biclique(2, 2), "v", 2.0)
     assert len(partition.manifest.parts) > 1
     assert all(part.sizes.edges < 600 for part in partition.manifest.parts)
     assert_each_once(graph, partition, 2, 2)
-    monkeypatch.setattr(root_subgraphs, "ENTRY_BYTES", HOST_BYTES // 30)
+    monkeypatch.setattr(root_parts, "ENTRY_BYTES", HOST_BYTES // 30)
     with pytest.raises(CapacityError, match="give more of that"):
         cut(graph, tmp_path, Biclique(2, 2), "v", limit_bytes=10**6)
 

@@ -19,8 +19,8 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.store import Partition
-from papilio.partitioning.wedge_grid import PART_OVERHEAD_BYTES
 from papilio.partitioning.wedge_parts import cut_wedges
+from papilio.partitioning.wedge_plan import PART_OVERHEAD_BYTES
 from papilio.storage.store import write_store
 from tests import conftest
 from tests.conftest import share_of_examples
@@ -273,7 +273,7 @@ def test_little_host_memory_makes_smaller_steps(cut: Cut, strategy: Strategy, ho
 def test_groups_are_not_tried_where_that_takes_longer_than_it_saves(
     cut: Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("papilio.partitioning.wedge_plan._GROWN_ENTRIES_PER_S", 1.0)
+    monkeypatch.setattr("papilio.partitioning.wedge_parts._GROWN_ENTRIES_PER_S", 1.0)
     manifest = cut(
         skewed_graph(3, 80, 60, 900), ask(limits(skewed_graph(3, 80, 60, 900), (0.25,))[0])
     ).manifest

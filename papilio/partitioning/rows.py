@@ -1,10 +1,17 @@
-"""Degrees and the (p,q)-core of a stored graph, in passes over its row groups; only vertex arrays are in memory."""
+"""Rows of a graph by rank, in scratch files, and the degrees and the core of a stored graph.
+
+Degrees and cores take passes over the row groups of the store; only arrays by vertex are in memory. Rows of a layer
+are read a range at a time.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -14,10 +21,76 @@ from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner, available_threads
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.row_loops import Words, add_words, count_batch, make_ranges
+from papilio.parts import Layer
 from papilio.storage.edge_files import RowGroup, edge_problem
-from papilio.storage.files import empty_pages
+from papilio.storage.files import ArrayFile, empty_pages
 from papilio.storage.manifest import STORE_ADVICE
 from papilio.storage.store import GraphStore
+
+
+class LayerRows:
+    """The rows of one layer: its vertices by rank, those without a kept edge left out. Any thread may read."""
+
+    def __init__(self, layer: Layer, directory: Path, order: Ids, indptr: Ints, with_edges: bool) -> None:
+        self.layer = layer
+        # Id in the store of each rank, and where its row begins: int32 (n_rows,), int64 (n_rows + 1,).
+        self.order, self.indptr = order, indptr
+        self.n_rows, self.n_entries = int(order.size), int(indptr[-1])
+        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start there.
+        self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
+        # Rank of each neighbour.
+        with ExitStack() as stack:
+            self.ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_entries)
+            stack.callback(self.ids.remove)
+            self.edge_ids = (
+                ArrayFile(directory / f"edges-{layer}", np.int64, self.n_entries) if with_edges else None
+            )
+            stack.pop_all()
+
+    @property
+    def nbytes(self) -> int:
+        return self.order.nbytes + self.indptr.nbytes + self.split.nbytes + self.work.nbytes
+
+    def read(self, first: int, stop: int) -> Ids:
+        """Return the neighbours of the ranks [first, stop), ranks in the other layer, ascending for each."""
+        return self.ids.read(int(self.indptr[first]), int(self.indptr[stop]))
+
+    def read_edges(self, first: int, stop: int) -> Ints:
+        """Return the edge ids in the store of what :meth:`read` returns; only if they were asked for."""
+        if self.edge_ids is None:
+            raise ValueError("the rows were made without edge ids; make them with_edges")
+        return self.edge_ids.read(int(self.indptr[first]), int(self.indptr[stop]))
+
+    def end_entries(self, first: int, stop: int) -> Ints:
+        """Return the number of middles of which each vertex of ranks [first, stop) is an end."""
+        return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
+
+    def remove(self) -> None:
+        """Remove the files."""
+        self.ids.remove()
+        if self.edge_ids is not None:
+            self.edge_ids.remove()
+
+
+@dataclass(frozen=True, eq=False)
+class RowPair:
+    """The rows of a graph seen from one of its layers, and those of the other."""
+
+    own: LayerRows
+    other: LayerRows
+
+
+def span_rows(indptr: Ints, first: int, stop: int, max_entries: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that tile [first, stop), each of at most so many entries, or of one row.
+
+    Row i has the entries ``[indptr[i], indptr[i + 1])``.
+    """
+    while first < stop:
+        last = int(np.searchsorted(indptr, indptr[first] + max_entries, side="right")) - 1
+        last = min(max(last, first + 1), stop)
+        yield first, last
+        first = last
+
 
 PassProgress = Callable[[str, int, int], None]
 """Called with a phase, and how many of its edges are done and how many there are."""
