@@ -50,8 +50,8 @@ from papilio.partitioning.part_loops import (
 from papilio.partitioning.root_parts import (
     KEPT_BYTES,
     AnchoredRows,
+    HostBudget,
     Scratch,
-    bind_parts,
     read_runs,
 )
 from papilio.partitioning.rows import LayerRows, core_masks, span_rows
@@ -128,28 +128,21 @@ def cut_cliques(
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
         needs, core_choice = _write_rows(stack, run, is_maximal, least)
         run.lap("rows")
-        bound, threads, left = _bind(needs, request)
-        groups, reason = _group(needs, bound, left)
-        run.lap("groups")
-        run.report_parts(0)
-        parts = run.write_groups(
-            groups,
-            threads,
-            lambda: Scratch.of(needs.rows),
-            lambda scratch, _, roots: _cut_part(needs, roots, scratch),
-        )
-        run.lap("parts")
+        host = HostBudget.of(needs.rows, request, VERTEX_BYTES)
+        groups, reason = _group(needs, host)
         order = (
             "by rising degree",
             f"at most {int(needs.sizes.max(initial=0))} neighbours of a root are needed",
         )
-        run.finish(
-            parts,
-            decisions=(core_choice, order, ("strategy bcpar", reason)),
+        run.cut_groups(
+            groups,
+            host.threads,
+            lambda: Scratch.of(needs.rows),
+            lambda scratch, _, roots: _cut_part(needs, roots, scratch),
+            decisions=(core_choice, order),
+            reason=reason,
             nothing="no vertex is in a clique",
             family=parted.kind,
-            strategy="bcpar",
-            reason=reason,
             layer="u",
             least_p=least,
             least_q=1,
@@ -192,16 +185,9 @@ def _write_rows(
     )
 
 
-def _bind(needs: _Needs, request: CutRequest) -> tuple[CutRequest, int, int]:
-    """Return the request within what the host can cut, how many parts are cut at a time, and what is left to group."""
-    rows = needs.rows
-    held = KEPT_BYTES + rows.left.nbytes + rows.right.nbytes + VERTEX_BYTES * rows.left.n_rows
-    bound, threads = bind_parts(rows, request, held)
-    return bound, threads, (request.host_bytes - held) * 15 // 16
-
-
-def _group(needs: _Needs, request: CutRequest, host_bytes: int) -> tuple[Ids, str]:
+def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
     """Return the group of every rank, -1 for no root, and why they are grouped."""
+    request = host.request
     later, wanted, price = np.diff(needs.later.indptr), needs.wanted, request.part_bytes
     of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
     whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
@@ -214,7 +200,7 @@ def _group(needs: _Needs, request: CutRequest, host_bytes: int) -> tuple[Ids, st
     try:
         groups = grow_chunks(
             indptr, lambda first, last: needs.read(first, last).ids, column_bytes, root_bytes, limit,
-            host_bytes, request.threads,
+            host.group_bytes, request.threads,
         )  # fmt: skip
     except CapacityError as error:
         _refuse_worst(needs, indptr, column_bytes, root_bytes, request, error)

@@ -178,17 +178,24 @@ class CutRun:
         """Tell which share of the parts is written; 0 once they are planned."""
         self.report(PLANNED_SHARE + (1 - PLANNED_SHARE) * share)
 
-    def write_groups(
+    def cut_groups(
         self,
         groups: Ids,
         threads: int,
         make_scratch: Callable[[], Scratch],
         cut: Callable[[Scratch, int, Ids], RootPart | CliquePart | None],
-    ) -> list[PartInfo]:
-        """Cut and write the parts of groups of roots, several at a time; return what is known of each, in their order.
+        *,
+        decisions: Decisions,
+        reason: str,
+        **rest: Any,
+    ) -> None:
+        """Cut and write the parts of groups of roots, several at a time, in their order; then the manifest.
 
-        ``groups`` has the group of each vertex, -1 for none; ``cut`` makes the part of a group of vertices, ascending.
+        ``groups`` has the group of each vertex, -1 for none, and ``reason`` says why; ``cut`` makes the part of a group
+        of vertices, ascending. ``rest`` is as in :meth:`finish`.
         """
+        self.lap("groups")
+        self.report_parts(0)
         order = np.argsort(groups, kind="stable").astype(np.int32)[np.count_nonzero(groups < 0) :]
         n_groups = int(groups.max(initial=-1)) + 1
         ends = [0, *np.cumsum(np.bincount(groups[order], minlength=n_groups)).tolist()]
@@ -212,7 +219,10 @@ class CutRun:
                 self.report_parts(n_done / order.size)
 
         ChunkRunner(make_scratch, threads).run([(g, g + 1) for g in range(n_groups)], cut_one)
-        return [replace(found[group], index=index) for index, group in enumerate(sorted(found))]
+        self.lap("parts")
+        parts = [replace(found[group], index=index) for index, group in enumerate(sorted(found))]
+        decisions = (*decisions, ("strategy bcpar", reason))
+        self.finish(parts, decisions=decisions, strategy="bcpar", reason=reason, **rest)
 
     def part(
         self,

@@ -50,7 +50,6 @@ from papilio.partitioning.rows import (
     PassProgress,
     RowPair,
     SharedSums,
-    core_masks,
     degrees,
     largest_batch,
     scan_edges,
@@ -292,8 +291,6 @@ class LayerSort:
         work_words(indptr, ids, split, found)
         self._sums.add(found)
 
-
-__all__ = ["VERTEX_BYTES", "DiskRows", "core_masks", "degrees", "write_disk_rows"]
 
 VERTEX_BYTES = 28
 """Memory per vertex: order 4, rank 4, row offset 8, split 4, work 8."""

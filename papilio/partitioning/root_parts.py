@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ from papilio.partitioning.part_loops import (
     number_lefts,
 )
 from papilio.partitioning.rows import LayerRows, core_masks, degrees
-from papilio.partitioning.store import PartInfo, Partition
+from papilio.partitioning.store import Partition
 from papilio.parts import MaximalPart, PartSizes, RootPart
 from papilio.storage.files import release_memory
 from papilio.storage.store import GraphStore
@@ -144,30 +144,41 @@ def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:
     )
 
 
-def find_fitting_entries(rows: AnchoredRows, host_bytes: int) -> int:
-    """Return how many entries the lists of a part may have at most that one thread cuts within the memory."""
-    return max(host_bytes - materialise_bytes(rows, 0), 0) // rows.entry_bytes
+class HostBudget(NamedTuple):
+    """Shares of the host memory of a cut into parts of roots."""
 
+    request: CutRequest  # parts no larger than one thread can cut
+    threads: int  # parts cut at a time
+    group_bytes: int  # for grouping the roots
 
-def bind_parts(rows: AnchoredRows, request: CutRequest, held: int) -> tuple[CutRequest, int]:
-    """Return the request with parts no larger than the host memory can cut, and how many may be cut at a time.
+    @classmethod
+    def of(cls, rows: AnchoredRows, request: CutRequest, left_bytes: int, right_bytes: int = 0) -> HostBudget:
+        """Share the memory beside the rows and some bytes for each left and right vertex.
 
-    ``held`` bytes of the host memory are taken. CapacityError when nothing is left to cut a part in.
-    """
-    price, room = request.part_bytes, request.host_bytes - held
-    fixed = materialise_bytes(rows, 0)
-    if rows.n_edges and room <= fixed:
-        raise CapacityError(
-            f"cutting a part takes more than {fixed:,} bytes of host memory beside {held:,} for the vertices, and "
-            f"{request.host_bytes:,} are given; give at least {2 * fixed + held:,}"
+        CapacityError when nothing is left to cut a part in.
+        """
+        held = (
+            KEPT_BYTES
+            + rows.left.nbytes
+            + rows.right.nbytes
+            + left_bytes * rows.left.n_rows
+            + right_bytes * rows.right.n_rows
         )
-    entry = max(int(min(price.entry, price.root_entry)), 1)
-    most = min((request.limit_bytes - price.fixed) // entry, rows.n_edges)
-    fitting = find_fitting_entries(rows, room)
-    if most > fitting:
-        most = fitting
-        request = replace(request, limit_bytes=price.fixed + 1 + most * entry)
-    return request, max(min(request.threads, room // max(materialise_bytes(rows, most), 1)), 1)
+        price, room = request.part_bytes, request.host_bytes - held
+        fixed = materialise_bytes(rows, 0)
+        if rows.n_edges and room <= fixed:
+            raise CapacityError(
+                f"cutting a part takes more than {fixed:,} bytes of host memory beside {held:,} for the vertices, and "
+                f"{request.host_bytes:,} are given; give at least {2 * fixed + held:,}"
+            )
+        entry = max(int(min(price.entry, price.root_entry)), 1)
+        most = min((request.limit_bytes - price.fixed) // entry, rows.n_edges)
+        fitting = max(room - fixed, 0) // rows.entry_bytes
+        if most > fitting:
+            most = fitting
+            request = replace(request, limit_bytes=price.fixed + 1 + most * entry)
+        threads = max(min(request.threads, room // max(materialise_bytes(rows, most), 1)), 1)
+        return cls(request, threads, room * 15 // 16)
 
 
 def _longest(indptr: Ints) -> int:
@@ -273,14 +284,6 @@ class ClosureTooLargeError(CapacityError):
     """A root with the lists of its neighbours fits no part."""
 
 
-@dataclass(frozen=True, eq=False)
-class RootGroups:
-    """How roots are grouped."""
-
-    groups: Ids  # (n_left,): group of each left rank; groups are parts in their order
-    reason: str
-
-
 def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) -> list[tuple[Prices, int]]:
     """Return prices of closures with the limit on the price of a part, in bytes: two ways, the better one first.
 
@@ -299,23 +302,16 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
     return sorted(ways, key=lambda way: -way[1] / max(way[0].entry, 1))
 
 
-def group_roots(
-    rows: AnchoredRows,
-    request: CutRequest,
-    least_right: int,
-    host_bytes: int,
-    *,
-    shrinks: bool,
-) -> RootGroups:
-    """Group all left vertices within ``host_bytes``.
+def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrinks: bool) -> tuple[Ids, str]:
+    """Return the group of each left rank, and why they are grouped; groups are parts in their order.
 
     ``least_right`` is the fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the roots of
     earlier parts out of its lists. ClosureTooLargeError when a root with its closure passes the limit alone; names it,
     and the least budget that would do. CapacityError when the host memory does not do.
     """
+    request = host.request
     if request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
-        whole = np.zeros(rows.left.n_rows, np.int32)
-        return RootGroups(whole, "one part: all that can be in a biclique fits one part")
+        return np.zeros(rows.left.n_rows, np.int32), "one part: all that can be in a biclique fits one part"
     degrees = np.diff(rows.left.indptr)[::-1]
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
 
@@ -326,13 +322,13 @@ def group_roots(
         root_bytes = prices.root + prices.root_entry * degrees
         return grow_chunks(
             indptr, lambda first, last: rows.read_falling(first, last).ids, column_bytes, root_bytes, limit,
-            host_bytes, request.threads, entry_bytes=prices.entry if shrinks else 0,
+            host.group_bytes, request.threads, entry_bytes=prices.entry if shrinks else 0,
         )  # fmt: skip
 
     # From the last rank to the first.
     groups = _within_limit(rows, request, least_right, group, shrinks)
     why = "the core does not fit one part, and roots that share columns do not repeat them"
-    return RootGroups(groups[::-1].copy(), why)
+    return groups[::-1].copy(), why
 
 
 def _within_limit(
@@ -428,7 +424,7 @@ def cut_roots(
         rows, core_choice = _write_rows(stack, run, swapped, least)
         run.lap("rows")
         try:
-            groups, threads = _group(rows, request, least, shrinks)
+            groups, reason, threads = _group(rows, request, least, shrinks)
         except ClosureTooLargeError as error:
             if anchor != "auto":
                 raise
@@ -438,20 +434,21 @@ def cut_roots(
                 f"a vertex of layer {refused} fits no part with the lists of its neighbours",
             )
             try:
-                groups, threads = _group(rows, request, least, shrinks)
+                groups, reason, threads = _group(rows, request, least, shrinks)
             except ClosureTooLargeError:
                 raise error from None
-        run.lap("groups")
-        run.report_parts(0)
-        parts = _write_parts(run, rows, groups, least, threads, shrinks)
-        run.lap("parts")
-        run.finish(
-            parts,
-            decisions=(anchor_choice, core_choice, ("strategy bcpar", groups.reason)),
+        fewest = _fewest(rows, least)
+        run.cut_groups(
+            groups,
+            threads,
+            lambda: Scratch.of(rows),
+            lambda scratch, group, roots: cut_root_part(
+                rows, groups, group, roots, fewest, scratch, shrinks=shrinks
+            ),
+            decisions=(anchor_choice, core_choice),
+            reason=reason,
             nothing="nothing is in a biclique",
             family=parted.kind,
-            strategy="bcpar",
-            reason=groups.reason,
             layer=rows.left.layer,
             least_p=least[0],
             least_q=least[1],
@@ -523,35 +520,15 @@ def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:
 
 def _group(
     rows: AnchoredRows, request: CutRequest, least: tuple[int, int], shrinks: bool
-) -> tuple[RootGroups, int]:
-    """Group the roots; return the groups, and how many parts may be cut at a time."""
-    vertices = rows.left.nbytes + rows.right.nbytes
-    held = KEPT_BYTES + vertices + LEFT_BYTES * rows.left.n_rows + RIGHT_BYTES * rows.right.n_rows
-    bound, threads = bind_parts(rows, request, held)
+) -> tuple[Ids, str, int]:
+    """Group the roots; return the groups, why, and how many parts may be cut at a time."""
+    host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
     try:
-        left = (request.host_bytes - held) * 15 // 16
-        return group_roots(rows, bound, _fewest(rows, least)[1], left, shrinks=shrinks), threads
+        return *group_roots(rows, host, _fewest(rows, least)[1], shrinks=shrinks), host.threads
     except ClosureTooLargeError as error:
-        if bound.limit_bytes == request.limit_bytes:
+        if host.request.limit_bytes == request.limit_bytes:
             raise
         raise ClosureTooLargeError(
             f"{error}; it may take no more because larger parts are cut in more host memory than the "
             f"{request.host_bytes:,} bytes given, so give more of that"
         ) from error
-
-
-def _write_parts(
-    run: CutRun,
-    rows: AnchoredRows,
-    groups: RootGroups,
-    least: tuple[int, int],
-    threads: int,
-    shrinks: bool,
-) -> list[PartInfo]:
-    """Cut and write all parts, several at a time; return what is known of each, in their order."""
-    fewest = _fewest(rows, least)
-
-    def cut(scratch: Scratch, group: int, roots: Ids) -> RootPart | None:
-        return cut_root_part(rows, groups.groups, group, roots, fewest, scratch, shrinks=shrinks)
-
-    return run.write_groups(groups.groups, threads, lambda: Scratch.of(rows), cut)

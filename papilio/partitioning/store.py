@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from papilio.arguments import checked
@@ -167,8 +168,6 @@ def _part_problem(
     return None
 
 
-__all__ = ["PartInfo", "Partition", "PartitionManifest", "PartitionWriter", "open_partition"]
-
 _EDGE_FILES = ("entries.parquet", "edges.parquet")
 """The files whose rows are edges."""
 
@@ -218,6 +217,29 @@ class Partition:
     def read_part(self, index: int) -> Part:
         """Read the part of this number; errors as :meth:`read_block`."""
         return join_blocks([self.read_block(name) for name in self.manifest.parts[index].blocks])
+
+    def read_vector_ids(self, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
+        """Return ``vector_ids`` of a part by name of the vector, reading the files with ids alone.
+
+        StoreError when a file is missing, not readable or changed.
+        """
+        part = self.manifest.parts[index]
+        if per == "total":
+            return {}
+        if len(part.blocks) == 1:
+            (block,) = part.blocks
+            if self.manifest.family == "roots":
+                return {layer: self.read_column(block, layer, "id") for layer in ("u", "v")}
+            if per == "vertex":
+                return {"n": self.read_column(block, "n", "id")}
+            return {"edge": self.read_column(block, "edges", "edge")}
+        starts, ends = part.blocks
+        if per == "edge":
+            entries = [self.read_column(name, "entries", "edge") for name in (starts, ends)]
+            return {"edge": np.concatenate(entries)}
+        own = [self.read_column(starts, "starts", "id"), self.read_column(ends, "ends", "id")]
+        other = "v" if part.layer == "u" else "u"
+        return {part.layer: np.concatenate(own), other: self.read_column(ends, "middles", "id")}
 
     def require_graph(self, graph_hash: str) -> None:
         """Refuse (UnsupportedError) when it is a partition of another graph than the one with this content hash."""

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, PapilioError, StoreError
 from papilio.kernels.engine import Engine
-from papilio.partitioning.block_ids import read_vector_ids
 from papilio.partitioning.store import PartInfo, Partition
 from papilio.parts import Part, PartBytes, PartSizes, join_blocks
 from papilio.storage.files import SLICE_ENTRIES, file_vector, release_memory, release_pages
@@ -301,7 +300,7 @@ class PartVectors:
         if self._job.budget.host_bytes is not None:
             self._kept.clear()
             release_memory()
-        read = read_vector_ids(self._partition, index, self._job.per)
+        read = self._partition.read_vector_ids(index, self._job.per)
         for name, ids in read.items():
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.vectors[name].size:
                 raise StoreError(

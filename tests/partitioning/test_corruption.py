@@ -15,7 +15,6 @@ import pytest
 
 from papilio.errors import StoreError
 from papilio.graph import UnipartiteGraph
-from papilio.partitioning.block_ids import read_vector_ids
 from papilio.partitioning.store import FORMAT_VERSION, PartitionManifest, PartitionWriter, open_partition
 from papilio.parts import CliquePart, MaximalPart, RootPart
 from tests.partitioning.helpers import manifest_of, root_part, write_wedges
@@ -162,13 +161,13 @@ def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
     """Counts at other vertices have the same sum."""
     partition = open_partition(path)
     name = path / "blocks/s0/starts.parquet"
-    assert read_vector_ids(partition, 0, "vertex")["u"].size > 0
+    assert partition.read_vector_ids(0, "vertex")["u"].size > 0
     data = bytearray(name.read_bytes())
     ids = partition.read_block("s0").ids.tobytes()
     data[bytes(data).index(ids)] ^= 1
     name.write_bytes(data)
     with pytest.raises(StoreError, match=r"starts.parquet, row group 0 has digest .* it was changed"):
-        read_vector_ids(partition, 0, "vertex")
+        partition.read_vector_ids(0, "vertex")
 
 
 def test_not_parquet(path: Path) -> None:

@@ -22,11 +22,10 @@ from papilio.partitioning.disk_rows import (
     VERTEX_BYTES,
     DiskRows,
     SortPlan,
-    core_masks,
-    degrees,
     plan_sort,
     write_disk_rows,
 )
+from papilio.partitioning.rows import core_masks, degrees
 from papilio.storage import edge_files as edges
 from papilio.storage.store import GraphStore, open_store, write_store
 from tests.tools.tampering import reseal

@@ -11,7 +11,8 @@ import pytest
 
 from papilio.graph import BipartiteGraph
 from papilio.partitioning.cut_run import PeakMemory
-from papilio.partitioning.disk_rows import degrees, write_disk_rows
+from papilio.partitioning.disk_rows import write_disk_rows
+from papilio.partitioning.rows import degrees
 from papilio.storage import edge_files as edges
 from papilio.storage.store import open_store, write_store
 
