@@ -1,6 +1,7 @@
-"""Graphs beyond memory: cutting a store into parts that each hold all edges that their items need.
+"""Cut a graph that does not fit a memory into parts, out of core.
 
-In: a store, a question, memory limits. Out: a partition, a directory of blocks with a manifest.
-Every item belongs to exactly one part; blocks are read at the speed of copying.
-Start with ``cut_run.py`` (how a cut runs), then ``store.py`` and ``blocks.py`` (what it writes).
+In: a stored graph, and what a part may take (:mod:`~papilio.partitioning.cut_request`). Out: a stored partition of
+self-contained parts (:mod:`~papilio.partitioning.store`). Every family writes rows by rank to disk (``disk_rows``),
+groups its starts or roots under the limit (``growth``), and writes the parts and a manifest (``cut_run``): begin with
+``wedge_parts`` for butterflies, ``root_parts`` for bicliques, ``clique_parts`` for cliques.
 """

@@ -472,14 +472,10 @@ class _Degrees:
 def _choose_maximal_anchor(
     layers: _Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
-    """Do as :func:`_choose_anchor` for maximal bicliques."""
     anchor = options.get("anchor", "auto")
     swapped = maximal_anchor.choose_maximal_anchor(layers, anchor)
-    return (
-        anchor,
-        swapped,
-        (f"layer {'V' if swapped else 'U'} anchored", maximal_anchor.explain_choice(anchor)),
-    )
+    why = f"layer {'V' if swapped else 'U'} anchored", maximal_anchor.explain_choice(anchor)
+    return anchor, swapped, why
 
 
 def _choose_anchor(

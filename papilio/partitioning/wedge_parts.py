@@ -129,24 +129,17 @@ class CutPlan:
     layers: tuple[Grid | Groups, ...]  # one for each layer
 
 
-def plan_cut(
-    layers: tuple[LayerSurvey, ...], request: CutRequest, memory: CutterMemory, pool: Executor
-) -> CutPlan:
-    """Choose the strategy that moves fewer bytes, or plan the one that is asked for.
-
-    CapacityError when no part within the limit can be cut by the strategy, or by any.
-    """
-    return _Planner(layers, request, memory, pool).plan()
-
-
 @dataclass(frozen=True, eq=False)
-class _Planner:
+class Planner:
+    """Chooses the strategy that moves fewer bytes, or plans the one that is asked for."""
+
     layers: tuple[LayerSurvey, ...]
     request: CutRequest
     memory: CutterMemory
     pool: Executor
 
     def plan(self) -> CutPlan:
+        """Return the plan. CapacityError when no part within the limit can be cut by the strategy, or by any."""
         strategy = self.request.strategy
         if strategy == "bcpar":
             groups = tuple(map(self._group, self.layers))
@@ -292,7 +285,7 @@ def cut_wedges(
         with ThreadPoolExecutor(request.threads) as pool:
             rows = disk.seen_from("u"), disk.seen_from("v")
             layers = tuple(pool.map(lambda each: survey_layer(each, memory.slab_entries), rows))
-            plan = plan_cut(layers, request, memory, pool)
+            plan = Planner(layers, request, memory, pool).plan()
         run.lap("plan")
         run.report_parts(0)
         room = min(memory.room_bytes, request.host_bytes - run.peak.now_bytes)
