@@ -32,41 +32,82 @@ class Motif:
     ``name`` is that of its row in :mod:`papilio.families`. ``choices`` are the options of its engines, which are no
     part of the question: what each may be, the default first. ``needs_signs`` says whether every edge must have a sign.
 
+    ``sizes`` are the fields that may be None, for every size; each has a field ``max_`` of its name. ``pattern`` is the
+    title, with fields in braces. ``per_when_fixed`` is what the motif can be counted for; a table only in all.
+    ``by_size`` marks motifs whose answer is a table for all values of their fields. ``noun`` is the motif in errors, by
+    default its name.
+
     The command line has a flag for each field and each choice, with the text of the docstring as its help.
     """
 
     name: ClassVar[str]
     needs_signs: ClassVar[bool] = False
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    sizes: ClassVar[tuple[str, ...]] = ()
+    pattern: ClassVar[str] = "{name}"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = GRANULARITIES
+    by_size: ClassVar[bool] = False
+    noun: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        noun = self.noun or self.name.replace("-", " ")
+        check_fields(self, f" of a {noun}")
+        for size in self.sizes:
+            given, largest = getattr(self, size), getattr(self, f"max_{size}")
+            if given is not None and largest is not None:
+                raise InputError(
+                    f"a {noun} has {size} {given} and max_{size} {largest}; give max_{size} only where every {size} is "
+                    "counted"
+                )
 
     @property
     def title(self) -> str:
-        """Name and parameters, for people."""
-        return self.name
+        """Name and parameters, for people: ``biclique (3, q), q up to 9``."""
+        shown = {each.name: getattr(self, each.name) or each.name for each in fields(self)}
+        largest = ((size, getattr(self, f"max_{size}")) for size in self.sizes)
+        bounds = "".join(f", {size} up to {most}" for size, most in largest if most is not None)
+        return self.pattern.format(name=self.name.replace("-", " "), **shown) + bounds
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What asks for it on the command line."""
-        return (self.name,)
+        """What asks for it on the command line: ``biclique -p 3 --all-q --max-q 9``."""
+        words = [self.name]
+        sides = [each.name.rpartition("_")[2] for each in fields(self)]
+        for field in sorted(fields(self), key=lambda field: sides.index(field.name.rpartition("_")[2])):
+            name, value = field.name, getattr(self, field.name)
+            if name in self.sizes and value is None:
+                words.append(f"--all-{name}")
+            elif name in self.sizes or value != field.default or isinstance(value, str):
+                words += [f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}", str(value)]
+        return tuple(words)
 
     @property
     def is_table(self) -> bool:
         """Whether the answer is a table of counts by size, rather than one count."""
-        return False
+        return self.by_size or any(getattr(self, size) is None for size in self.sizes)
 
     @property
     def granularities(self) -> tuple[Granularity, ...]:
         """What it can be counted for."""
-        return GRANULARITIES
+        return ("total",) if self.is_table else self.per_when_fixed
 
     @property
     def n_best(self) -> int:
         """How many of the largest motifs are part of the answer."""
         return 0
 
+    @property
+    def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
+        """Name, least and largest value of each entry of a cell."""
+        given = ((size, getattr(self, size), getattr(self, f"max_{size}")) for size in self.sizes)
+        return tuple((size, value or 1, value or largest) for size, value, largest in given)
+
     def has_cell(self, cell: Cell) -> bool:
         """Whether the table of the answer can have this cell."""
-        return False
+        return 0 < len(cell) == len(self.bounds) and all(
+            least <= size <= (largest or size)
+            for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -115,6 +156,10 @@ class Biclique(Motif):
     """
 
     name: ClassVar[str] = "biclique"
+    noun: ClassVar[str] = "biclique"
+    sizes: ClassVar[tuple[str, ...]] = ("p", "q")
+    pattern: ClassVar[str] = "{name} ({p}, {q})"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "algorithm": ("auto", "enumerate", "pivot"),
         "anchor": ("auto", "u", "v"),
@@ -124,48 +169,6 @@ class Biclique(Motif):
     q: _Side | None = None
     max_p: _Side | None = None
     max_q: _Side | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, " of a biclique")
-        for size, largest in (("p", "max_p"), ("q", "max_q")):
-            if getattr(self, size) is not None and getattr(self, largest) is not None:
-                raise InputError(
-                    f"a biclique has {size} {getattr(self, size)} and {largest} {getattr(self, largest)}; "
-                    f"give {largest} only where every {size} is counted"
-                )
-
-    @property
-    def title(self) -> str:
-        """``biclique (3, 4)``; ``biclique (3, q), q up to 9``; ``biclique (p, q)``."""
-        sides = ", ".join(str(getattr(self, side) or side) for side in ("p", "q"))
-        bounds = "".join(
-            f", {side} up to {largest}" for side, largest in (("p", self.max_p), ("q", self.max_q)) if largest
-        )
-        return f"{self.name.replace('-', ' ')} ({sides}){bounds}"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """``biclique -p 3 -q 4``; ``biclique -p 3 --all-q --max-q 9``."""
-        words = [self.name]
-        for side, size, largest in (("p", self.p, self.max_p), ("q", self.q, self.max_q)):
-            words += [f"--all-{side}"] if size is None else [f"-{side}", str(size)]
-            words += [] if largest is None else [f"--max-{side}", str(largest)]
-        return tuple(words)
-
-    @property
-    def is_table(self) -> bool:
-        """Whether p, q or both are left open."""
-        return self.p is None or self.q is None
-
-    @property
-    def granularities(self) -> tuple[Granularity, ...]:
-        """In all, and for one (p, q) also for every vertex."""
-        return ("total",) if self.is_table else ("total", "vertex")
-
-    def has_cell(self, cell: Cell) -> bool:
-        """Whether (p, q) is asked for."""
-        limits = (self.p, self.max_p), (self.q, self.max_q)
-        return len(cell) == 2 and all(_is_asked(size, *of) for size, of in zip(cell, limits, strict=True))
 
 
 @dataclass(frozen=True)
@@ -208,6 +211,8 @@ class Clique(Motif):
     """
 
     name: ClassVar[str] = "clique"
+    sizes: ClassVar[tuple[str, ...]] = ("k",)
+    pattern: ClassVar[str] = "{k}-clique"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "algorithm": ("auto", "orient", "pivot"),
         "order": ("auto", "degeneracy", "degree"),
@@ -217,39 +222,10 @@ class Clique(Motif):
     k: _Side | None = None
     max_k: _Side | None = None
 
-    def __post_init__(self) -> None:
-        check_fields(self, " of a clique")
-        if self.k is not None and self.max_k is not None:
-            raise InputError(
-                f"a clique has k {self.k} and max_k {self.max_k}; give max_k only where every k is counted"
-            )
-
-    @property
-    def title(self) -> str:
-        """``5-clique``; ``k-clique, k up to 9``."""
-        return f"{self.k or 'k'}-clique{'' if self.max_k is None else f', k up to {self.max_k}'}"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """``clique -k 5``; ``clique --all-k --max-k 9``."""
-        asked = ["--all-k"] if self.k is None else ["-k", str(self.k)]
-        return (self.name, *asked, *([] if self.max_k is None else ["--max-k", str(self.max_k)]))
-
-    @property
-    def is_table(self) -> bool:
-        """Whether k is left open."""
-        return self.k is None
-
     @property
     def granularities(self) -> tuple[Granularity, ...]:
-        """In all, and for one k also for every vertex and every edge; a vertex alone has no edge."""
-        if self.k is None:
-            return ("total",)
-        return ("total", "vertex") if self.k == 1 else ("total", "vertex", "edge")
-
-    def has_cell(self, cell: Cell) -> bool:
-        """Whether (k,) is asked for."""
-        return len(cell) == 1 and _is_asked(cell[0], self.k, self.max_k)
+        """As of any motif; a vertex alone has no edge."""
+        return ("total", "vertex") if self.k == 1 else super().granularities
 
 
 @dataclass(frozen=True)
@@ -270,11 +246,9 @@ class MaximalClique(Motif):
     """
 
     name: ClassVar[str] = "maximal-clique"
+    by_size: ClassVar[bool] = True
 
     min_size: _Side = 1
-
-    def __post_init__(self) -> None:
-        check_fields(self, " of a maximal clique")
 
     @property
     def title(self) -> str:
@@ -282,23 +256,8 @@ class MaximalClique(Motif):
         return "maximal clique" + ("" if self.min_size == 1 else f" of at least {self.min_size} vertices")
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """``maximal-clique --min-size 5``."""
-        return (self.name, *([] if self.min_size == 1 else ["--min-size", str(self.min_size)]))
-
-    @property
-    def is_table(self) -> bool:
-        """It is one: by size."""
-        return True
-
-    @property
-    def granularities(self) -> tuple[Granularity, ...]:
-        """In all."""
-        return ("total",)
-
-    def has_cell(self, cell: Cell) -> bool:
-        """Whether cliques of (k,) vertices are asked for."""
-        return len(cell) == 1 and cell[0] >= self.min_size
+    def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
+        return (("size", self.min_size, None),)
 
 
 @dataclass(frozen=True)
@@ -331,6 +290,7 @@ class MaximalBiclique(Motif):
 
     name: ClassVar[str] = "maximal-biclique"
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"anchor": ("auto", "u", "v")}
+    by_size: ClassVar[bool] = True
 
     min_u: _Side = 1
     min_v: _Side = 1
@@ -338,7 +298,7 @@ class MaximalBiclique(Motif):
     max_v: _Side | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, " of a maximal biclique")
+        super().__post_init__()
         for side, least, largest in self.bounds:
             if largest is not None and largest < least:
                 raise InputError(f"a maximal biclique has min_{side} {least} and max_{side} {largest}")
@@ -356,38 +316,6 @@ class MaximalBiclique(Motif):
             if (least, largest) != (1, None):
                 bounds += f", {side} from {least}" + ("" if largest is None else f" to {largest}")
         return "maximal biclique" + bounds
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """``maximal-biclique --min-u 2 --max-v 9``."""
-        words = [self.name]
-        for side, least, largest in self.bounds:
-            words += [] if least == 1 else [f"--min-{side}", str(least)]
-            words += [] if largest is None else [f"--max-{side}", str(largest)]
-        return tuple(words)
-
-    @property
-    def is_table(self) -> bool:
-        """It is one: by the sizes of both sides."""
-        return True
-
-    @property
-    def granularities(self) -> tuple[Granularity, ...]:
-        """In all."""
-        return ("total",)
-
-    def has_cell(self, cell: Cell) -> bool:
-        """Whether bicliques of these sizes are asked for."""
-        return len(cell) == 2 and all(
-            _is_asked(size, None, largest, least)
-            for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
-        )
-
-
-def _is_asked(size: int, given: int | None, largest: int | None, least: int = 1) -> bool:
-    if given is not None:
-        return size == given
-    return size >= least and (largest is None or size <= largest)
 
 
 PairSide = Literal["u", "v"]
@@ -419,17 +347,14 @@ class BalancedButterfly(Motif):
 
     name: ClassVar[str] = "balanced-butterfly"
     needs_signs: ClassVar[bool] = True
+    sizes: ClassVar[tuple[str, ...]] = ("k",)
 
     k: _Cycle | None = 2
     max_k: _Cycle | None = None
     pair_side: PairSide = "u"
 
     def __post_init__(self) -> None:
-        check_fields(self, " of a balanced butterfly")
-        if self.k is not None and self.max_k is not None:
-            raise InputError(
-                f"a balanced butterfly has k {self.k} and max_k {self.max_k}; give max_k only where every k is counted"
-            )
+        super().__post_init__()
         if self.k == 2:
             object.__setattr__(self, "pair_side", "u")
 
@@ -445,17 +370,8 @@ class BalancedButterfly(Motif):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """``balanced-butterfly -k 5 --pair-side u``; ``balanced-butterfly --all-k --max-k 9 --pair-side v``."""
-        if self.k == 2:
-            return (self.name,)
-        asked = ["--all-k"] if self.k is None else ["-k", str(self.k)]
-        asked += [] if self.max_k is None else ["--max-k", str(self.max_k)]
-        return (self.name, *asked, "--pair-side", self.pair_side)
-
-    @property
-    def is_table(self) -> bool:
-        """Whether k is left open."""
-        return self.k is None
+        """``balanced-butterfly -k 5 --pair-side u``; ``balanced-butterfly`` alone is k = 2."""
+        return (self.name,) if self.k == 2 else super().words
 
     @property
     def granularities(self) -> tuple[Granularity, ...]:
@@ -467,7 +383,7 @@ class BalancedButterfly(Motif):
         if len(cell) != 2:
             return False
         pair, k = cell if self.pair_side == "u" else reversed(cell)
-        return pair == 2 and _is_asked(k, self.k, self.max_k, 2)
+        return pair == 2 <= k and super().has_cell((k,))
 
     def cell(self, k: Any) -> tuple[Any, Any]:
         """Return k as (p, q)."""
@@ -526,31 +442,14 @@ class Census(Motif):
 
     name: ClassVar[str] = "census"
     needs_signs: ClassVar[bool] = True
+    by_size: ClassVar[bool] = True
 
     pair_side: PairSide
-
-    def __post_init__(self) -> None:
-        check_fields(self, " of a census")
 
     @property
     def title(self) -> str:
         """``census of butterflies by pairs of U``."""
         return f"census of butterflies by pairs of {self.pair_side.upper()}"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """``census --pair-side u``."""
-        return (self.name, "--pair-side", self.pair_side)
-
-    @property
-    def is_table(self) -> bool:
-        """It is one: by class."""
-        return True
-
-    @property
-    def granularities(self) -> tuple[Granularity, ...]:
-        """In all."""
-        return ("total",)
 
     def has_cell(self, cell: Cell) -> bool:
         """Whether it is that of a class."""

@@ -67,7 +67,7 @@ class _MotifFlags:
         self._kind, self._listed = kind, listed
         self._hints = get_type_hints(kind, include_extras=True)
         self._defaults = {field.name: field.default for field in fields(kind)}
-        self._sizes = [name for name in self._defaults if f"max_{name}" in self._defaults]
+        self._sizes = kind.sizes
         self.options = [*self._field_options(), *self._engine_options()]
 
     def _field_options(self) -> list[click.Option]:
