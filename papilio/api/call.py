@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -31,6 +31,7 @@ from papilio.storage.results import write_census, write_edge_counts, write_table
 from papilio.storage.store import GraphStore, write_store
 from papilio.storage.tables import check_table_file
 from papilio.tasks.job import JobSpec, hash_graph, held_graph, job_of_graph, job_of_store
+from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
 
@@ -340,87 +341,6 @@ MOST_TRIED_EDGES = 50_000_000
 """Of larger graphs reading takes seconds: workers read them at once, rather than this process before them."""
 
 
-class Where(NamedTuple):
-    """Where a call says that it runs, as for :func:`papilio.count`."""
-
-    cluster: Any = None
-    engine: EngineChoice = "auto"
-    workers: int | None = None
-
-
-def place_job(
-    stack: ExitStack,
-    where: Where,
-    ask: Callable[[], JobSpec],
-    place: Callable[[Executor], JobSpec],
-    listener: Listener = ignore_events,
-    *,
-    in_parts: bool = False,
-) -> tuple[Executor, JobSpec]:
-    """Return a started executor, which ends with ``stack``, and the job with a source that its workers can read.
-
-    Where no cluster is named and there are several GPUs, the job is planned in this process: it stays here unless the
-    plan predicts more work than starting workers costs.
-
-    Parameters
-    ----------
-    ask : callable
-        Returns the job, wherever its graph is.
-    place : callable
-        Returns the job for the workers of an executor.
-    in_parts : bool
-        Whether the graph may be cut into parts, which is not tried.
-    """
-    cluster, engine, workers = where
-    if not is_auto(cluster):
-        executor = enter_executor(stack, cluster, engine, workers)
-        return executor, place(executor)
-    asked = ask()
-    settled, _ = asked.settle_engine(engine)
-    name, why = resolve_auto(cluster, settled, workers)
-    if name.partition(":")[0] == "cuda" and workers is None and not in_parts:
-        if asked.n_edges > MOST_TRIED_EDGES:
-            why += f", and the graph has more than {MOST_TRIED_EDGES:,} edges"
-        else:
-            tried = _try_here(stack, settled, place, listener)
-            if not isinstance(tried, str):
-                return tried
-            why += tried
-    executor = make_executor(name, settled, workers)
-    executor.why_chosen = why
-    stack.enter_context(executor)
-    return executor, place(executor)
-
-
-def _try_here(
-    stack: ExitStack, engine: EngineChoice, place: Callable[[Executor], JobSpec], listener: Listener
-) -> tuple[Executor, JobSpec] | str:
-    """Plan the job in this process, on its first GPU; return it with its executor, or why workers are better.
-
-    What was prepared for the plan serves the run.
-    """
-    n_gpus = len(list_visible_ids())
-    with ExitStack() as trial:
-        here = trial.enter_context(InlineExecutor())
-        job = place(here)
-        try:
-            plan, _, _ = plan_job(here, job, engine, listener)
-        except CapacityError:
-            trial.close()
-            release_device_memory()
-            return ", and one is too small for the whole job"
-        alone_s = plan.predicted_run_s
-        if alone_s * (n_gpus - 1) / n_gpus <= START_WORKERS_S:
-            here.why_chosen = (
-                f"one GPU of {n_gpus} is predicted to count for {alone_s:.2g} s, and starting workers takes about "
-                f"{START_WORKERS_S:.0f} s"
-            )
-            stack.push(trial.pop_all())
-            return here, job
-    release_device_memory()
-    return f", since one alone is predicted to count for {alone_s:.2g} s"
-
-
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobDirectory
     from papilio.tasks.session import JobSession
@@ -428,8 +348,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", bound=CountResult)
 
 
-class JobRun(ABC, Generic[Result]):
-    """What a public function was asked, and where it runs; a subclass says what becomes of the answer.
+class Call(ABC, Generic[Result]):
+    """One call of a public function: from its graph to the plan or the answer; subclasses write the answer.
 
     Parameters
     ----------
@@ -446,11 +366,11 @@ class JobRun(ABC, Generic[Result]):
         source: GraphInput,
         target: Path | None,
         *,
-        cluster: Any,
-        engine: EngineChoice,
-        workers: int | None,
-        progress: Listener | None,
-        job: str | os.PathLike[str] | None,
+        cluster: Any = None,
+        engine: EngineChoice = "auto",
+        workers: int | None = None,
+        progress: Listener | None = None,
+        job: str | os.PathLike[str] | None = None,
     ) -> None:
         self.started = perf_counter()
         self.source, self.target, self.job = source, target, job
@@ -491,6 +411,13 @@ class JobRun(ABC, Generic[Result]):
         """Check the answer by other means; return the seconds by phase."""
         return {}
 
+    def plan(self) -> CountPlan:
+        """Prepare the graph on one worker and return the plan."""
+        with self.stack:
+            executor, job = self._choose_executor()
+            made, _, _ = plan_job(executor, job, self.engine, ignore_events)
+        return made
+
     def execute(self) -> Result:
         """Return the answer."""
         path = self.source.path  # before a graph in memory becomes a store
@@ -504,10 +431,7 @@ class JobRun(ABC, Generic[Result]):
                 advise_resume(self.job)
             self.require_room()
             self.listener(PhaseStarted("start"))
-            where = Where(self.cluster, self.engine, self.workers)
-            executor, job = place_job(
-                self.stack, where, self.ask, self.place, self.listener, in_parts=self.in_parts
-            )
+            executor, job = self._choose_executor()
             session = None
             if self.job is not None:
                 from papilio.tasks.session import JobSession, settings_of
@@ -516,6 +440,57 @@ class JobRun(ABC, Generic[Result]):
                 settings = settings_of(self.cluster, self.engine, self.workers, self.target)
                 session = held.enter_context(JobSession(self.job, asked, path, settings))
             return self._run(executor, job, session)
+
+    def _choose_executor(self) -> tuple[Executor, JobSpec]:
+        """Return a started executor, which ends with the call, and the job with a source that its workers can read.
+
+        Where no cluster is named and there are several GPUs, the job is planned in this process: it stays here unless
+        the plan predicts more work than starting workers costs.
+        """
+        if not is_auto(self.cluster):
+            executor = enter_executor(self.stack, self.cluster, self.engine, self.workers)
+            return executor, self.place(executor)
+        asked = self.ask()
+        settled, _ = asked.settle_engine(self.engine)
+        name, why = resolve_auto(self.cluster, settled, self.workers)
+        if name.partition(":")[0] == "cuda" and self.workers is None and not self.in_parts:
+            if asked.n_edges > MOST_TRIED_EDGES:
+                why += f", and the graph has more than {MOST_TRIED_EDGES:,} edges"
+            else:
+                tried = self._try_here(settled)
+                if not isinstance(tried, str):
+                    return tried
+                why += tried
+        executor = make_executor(name, settled, self.workers)
+        executor.why_chosen = why
+        self.stack.enter_context(executor)
+        return executor, self.place(executor)
+
+    def _try_here(self, engine: EngineChoice) -> tuple[Executor, JobSpec] | str:
+        """Plan the job in this process, on its first GPU; return it with its executor, or why workers are better.
+
+        What was prepared for the plan serves the run.
+        """
+        n_gpus = len(list_visible_ids())
+        with ExitStack() as trial:
+            here = trial.enter_context(InlineExecutor())
+            job = self.place(here)
+            try:
+                plan, _, _ = plan_job(here, job, engine, self.listener)
+            except CapacityError:
+                trial.close()
+                release_device_memory()
+                return ", and one is too small for the whole job"
+            alone_s = plan.predicted_run_s
+            if alone_s * (n_gpus - 1) / n_gpus <= START_WORKERS_S:
+                here.why_chosen = (
+                    f"one GPU of {n_gpus} is predicted to count for {alone_s:.2g} s, and starting workers takes about "
+                    f"{START_WORKERS_S:.0f} s"
+                )
+                self.stack.push(trial.pop_all())
+                return here, job
+        release_device_memory()
+        return f", since one alone is predicted to count for {alone_s:.2g} s"
 
     def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
         start_s = perf_counter() - self.started

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from papilio.api.call import (
+    Call,
     GraphInput,
-    JobRun,
     Question,
-    Where,
     check_output,
     owns_output,
-    place_job,
     shard_parent,
     write_counts,
 )
 from papilio.api.partition import Fitting
 from papilio.arguments import Bytes, Workers, checked
-from papilio.cluster.driver import JobOutcome, plan_job
-from papilio.cluster.events import Listener, ignore_events
+from papilio.cluster.driver import JobOutcome
+from papilio.cluster.events import Listener
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.families import EngineChoice, family_of
@@ -111,25 +108,11 @@ def plan(
     Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with.
     """
     motif = read_motif(motif)
-    with ExitStack() as stack:
-        question = Question(motif, per, choose_options(motif, options or {}))
-        source = GraphInput(graph, family_of(motif).graph_kind)
-        require_kind(motif, source.kind, source.name)
-        fitting = Fitting(Budget.of(device_memory, host_memory), parts)
-
-        def place(executor: Executor) -> JobSpec:
-            job = source.enter(stack, executor, question, None)
-            return fitting.fit(stack, source, job, executor, engine, None, ignore_events)
-
-        executor, job = place_job(
-            stack,
-            Where(cluster, engine, workers),
-            lambda: source.job(question, "memory:"),
-            place,
-            in_parts=fitting.is_asked,
-        )
-        made, _, _ = plan_job(executor, job, engine, ignore_events)
-    return made
+    question = Question(motif, per, choose_options(motif, options or {}))
+    source = GraphInput(graph, family_of(motif).graph_kind)
+    require_kind(motif, source.kind, source.name)
+    fitting = Fitting(Budget.of(device_memory, host_memory), parts)
+    return _CountCall(source, None, question, fitting, cluster=cluster, engine=engine, workers=workers).plan()
 
 
 @checked
@@ -210,10 +193,10 @@ def count(
     source.require_storable(target)
     fitting = Fitting(Budget.of(device_memory, host_memory), parts, job)
     where = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress, "job": job}
-    return _CountRun(source, target, question, fitting, overwrite, **where).execute()
+    return _CountCall(source, target, question, fitting, overwrite, **where).execute()
 
 
-class _CountRun(JobRun[CountResult]):
+class _CountCall(Call[CountResult]):
     """A count; its vectors or its table go to a file."""
 
     def __init__(
@@ -222,7 +205,7 @@ class _CountRun(JobRun[CountResult]):
         target: Path | None,
         question: Question,
         fitting: Fitting,
-        overwrite: bool,
+        overwrite: bool = False,
         **where: Any,
     ) -> None:
         super().__init__(source, target, **where)

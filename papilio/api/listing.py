@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from papilio.api.call import GraphInput, JobRun, Where, place_job
+from papilio.api.call import Call, GraphInput
 from papilio.arguments import Count, Workers, checked
-from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
+from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
@@ -104,7 +104,7 @@ def enumerate_motifs(
     engine, _ = family_of(motif).settle_engine(engine, listing=True)
     source, target = GraphInput(graph, family_of(motif).graph_kind), local_path(output)
     where = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress, "job": job}
-    return _ListingRun(
+    return _ListingCall(
         source,
         target,
         lambda stack: _ask(source, stack, target.parent, motif, limit, (containing, with_u, with_v), options),
@@ -133,12 +133,12 @@ def plan_listing(
     """
     motif = read_motif(motif)
     engine, _ = family_of(motif).settle_engine(engine, listing=True)
-    with ExitStack() as stack:
-        source = GraphInput(graph, family_of(motif).graph_kind)
-        asked = _ask(source, stack, Path.cwd(), motif, limit, (containing, with_u, with_v), options)
-        executor, _ = place_job(stack, Where(cluster, engine, workers), lambda: asked, lambda executor: asked)
-        made, _, _ = plan_job(executor, asked, engine, ignore_events)
-    return made
+    source, held = GraphInput(graph, family_of(motif).graph_kind), (containing, with_u, with_v)
+
+    def ask(stack: ExitStack) -> JobSpec:
+        return _ask(source, stack, Path.cwd(), motif, limit, held, options)
+
+    return _ListingCall(source, Path.cwd(), ask, cluster=cluster, engine=engine, workers=workers).plan()
 
 
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
@@ -151,7 +151,7 @@ def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
         store = source.stored(stack, target.parent)
         return job_of_store(store, job.motif, job.per, job.options, job.listing)
 
-    return _ListingRun(source, target, ask, job=directory.root, **where).execute()
+    return _ListingCall(source, target, ask, job=directory.root, **where).execute()
 
 
 def _ask(
@@ -171,10 +171,10 @@ def _ask(
     return job_of_store(store, motif, "total", chosen, listing)
 
 
-class _ListingRun(JobRun[ListingResult]):
+class _ListingCall(Call[ListingResult]):
     """A listing; its rows go to a directory."""
 
-    phases = (*JobRun.phases, "check")
+    phases = (*Call.phases, "check")
 
     def __init__(
         self, source: GraphInput, target: Path, ask: Callable[[ExitStack], JobSpec], **where: Any
@@ -196,6 +196,11 @@ class _ListingRun(JobRun[ListingResult]):
 
     def place(self, executor: Executor) -> JobSpec:
         return self._asked
+
+    def plan(self) -> CountPlan:
+        with self.stack:
+            self.ask()  # labels that no vertex has are refused before workers start
+            return super().plan()
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path:
         return Path(self.stack.enter_context(run_directory(self._directory.parent)))
@@ -238,7 +243,6 @@ class _ListingRun(JobRun[ListingResult]):
             self.listener(RowsKnown(rows, n_bytes * rows // counted.count, str(root)))
 
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
-        """Count what was listed, where all were asked for."""
         began, listing, listed = perf_counter(), self._listing, outcome.partial
         if listing.limit is None and not (listing.with_u or listing.with_v):
             self.listener(PhaseStarted("check"))
