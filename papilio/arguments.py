@@ -266,7 +266,6 @@ def _convert_text(value: Any) -> str:
 
 
 def _check_path(text: str) -> None:
-    """Refuse a text that no file system takes for a name."""
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
@@ -359,7 +358,6 @@ def _either(names: list[str]) -> str:
 
 
 def _describe(hint: Any) -> str:
-    """Return what an annotation takes, for people."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return next((each for each in inner[1:] if isinstance(each, str)), "") or _describe(inner[0])

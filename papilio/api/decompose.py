@@ -68,7 +68,6 @@ class DecompositionResult(Tabular):
         return f"<{what}: up to {self.max_number:,} ({self.engine}, {self.seconds['total']:.2f} s)>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: that line."""
         return f"<p>{escape(repr(self)[1:-1])}</p>"
 
     def to_arrow(self) -> Any:
@@ -223,7 +222,6 @@ def decompose(
 
 
 def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
-    """Refuse what makes no sense."""
     if kind == "tip" and layer is None:
         raise InputError(f"layer is {layer!r}; tips are of the vertices of one layer: u or v")
     if kind == "wing" and layer is not None:
@@ -231,7 +229,6 @@ def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:
-    """Return the engine to run."""
     if engine == "cpu":
         return "cpu"
     missing = missing_for_gpu()
@@ -241,7 +238,6 @@ def _choose_engine(engine: EngineChoice) -> EngineName:
 
 
 def _read(source: GraphInput) -> BipartiteGraph:
-    """Read the graph."""
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
@@ -253,7 +249,6 @@ def _read(source: GraphInput) -> BipartiteGraph:
 
 
 def _describe(source: GraphInput, graph: BipartiteGraph) -> dict[str, Any]:
-    """Return the identity and sizes of the graph."""
     return {
         "path": source.path,
         "hash": None if source.store is None else source.store.hash,

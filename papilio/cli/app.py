@@ -130,16 +130,13 @@ class _LazyGroup(click.Group):
         return context
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         with _ended_with_its_reader():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, in the order of the table."""
         return [*_COMMANDS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return a command, or None where there is none of that name."""
         if name not in _COMMANDS:
             return None
         module, _, attribute = _COMMANDS[name][0].partition(":")

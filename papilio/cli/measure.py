@@ -246,7 +246,6 @@ def _report_largest(result: LargestBicliques) -> None:
 
 
 def _say_count(counted: CountResult, seconds: Mapping[str, float]) -> None:
-    """Say how the butterflies were counted, and how long everything took."""
     graph = counted.graph
     how = (
         "taken from the job" if counted.reused else f"counted by engine {counted.engine} ({counted.cluster})"
@@ -344,7 +343,6 @@ def census(
 
 
 def _check_asked(top: int | None, by: str | None, per: str, output: str | None) -> None:
-    """Refuse flags that do not go together, before anything is counted."""
     if (top is None) != (by is None):
         raise InputError(f"--top and --by go together; give --by {', '.join(PAIR_ORDERS)} and --top N")
     if per == "vertex" and top is not None:

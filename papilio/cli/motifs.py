@@ -126,7 +126,6 @@ class _MotifFlags:
             )
 
     def _is_open(self, name: str, given: dict[str, Any]) -> bool:
-        """Return whether every size is counted."""
         flag, size, largest = _flag(name), given[name], given[f"max_{name}"]
         every = next((each for each in (f"all_{name}", "all") if given.get(each)), None)
         if every is not None and size is not None:
@@ -178,7 +177,6 @@ class MotifGroup(click.Group):
         self._listed, self._motif_flag = listed, motif_flag
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the motifs."""
         return sorted(name for name in MOTIFS if not self._listed or FAMILIES[name].listed is not None)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
@@ -217,12 +215,10 @@ class MotifGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command of a motif, under the name that asks for it."""
         name, command, rest = super().resolve_command(ctx, args)
         return f"--motif {name}" if self._motif_flag else name, command, rest
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the name of the motif first."""
         names: dict[str, click.Option] = {}
         for name in self.list_commands(ctx):
             for option in self.get_command(ctx, name).get_params(ctx):

@@ -184,7 +184,6 @@ _MODEL_OPTIONS = with_options(
 
 
 def _add_model(model: type[Model]) -> None:
-    """Add ``papilio generate <model>`` with one flag per field of the model."""
     helps, hints = attribute_help(model), get_type_hints(model)
     flags = []
     for field in fields(model):

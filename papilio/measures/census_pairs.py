@@ -269,11 +269,9 @@ class _Walk:
         )
 
     def question(self, **asked: Any) -> dict[str, Any]:
-        """Return what is asked, for the file."""
         return {**motif_to_json(Census(self.pair_side)), **asked}
 
     def count(self, options: CensusOptions) -> CensusResult:
-        """Count the whole census."""
         return census(self.source.given, self.pair_side, **options)
 
     def read(self) -> BipartiteGraph:
@@ -284,7 +282,6 @@ class _Walk:
         return graph
 
     def report(self, share: float) -> None:
-        """Say how far the walk is."""
         self._listener(PhaseAdvanced(share))
 
 

@@ -312,7 +312,6 @@ class Edges:
         return {**self._seconds, "total": perf_counter() - self._began}
 
     def report(self, share: float) -> None:
-        """Say which share of a phase is done."""
         self._listener(PhaseAdvanced(share))
 
     def once(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:

@@ -234,7 +234,6 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _make_reader(kind: Any) -> _Read:
-    """Return the function that checks and rebuilds a value of an annotation."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, args = get_origin(kind), get_args(kind)
