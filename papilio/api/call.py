@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypedDict, TypeVar
 
-from papilio.arguments import read_path
+from papilio.arguments import Bytes, Workers, read_path
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor, InlineExecutor
@@ -33,6 +33,28 @@ from papilio.storage.tables import check_table_file
 from papilio.tasks.job import JobSpec, hash_graph, held_graph, job_of_graph, job_of_store
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
+
+
+class RunOptions(TypedDict, total=False):
+    """Where a call runs, and who is told of it: the parameters of these names of :func:`papilio.count`."""
+
+    cluster: Any
+    engine: EngineChoice
+    workers: Workers | None
+    progress: Listener | None
+    job: str | os.PathLike[str] | None
+
+
+class CountOptions(RunOptions, total=False):
+    """How butterflies are counted: the parameters of these names of :func:`papilio.count`.
+
+    All measures take a graph as that does, whose signs are ignored. They raise what it does, and UnsupportedError for a
+    graph that is not bipartite.
+    """
+
+    device_memory: Bytes | None
+    host_memory: Bytes | None
+    parts: str | os.PathLike[str] | None
 
 
 class Question(NamedTuple):

@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from papilio.api.call import (
     Call,
     GraphInput,
     Question,
+    RunOptions,
     check_output,
     owns_output,
     shard_parent,
@@ -293,13 +294,9 @@ def census(
     graph: Any,
     pair_side: PairSide,
     *,
-    cluster: Any = None,
-    engine: EngineChoice = "auto",
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    workers: Workers | None = None,
-    progress: Listener | None = None,
-    job: str | os.PathLike[str] | None = None,
+    **options: Unpack[RunOptions],
 ) -> CensusResult:
     """Count the butterflies of a signed graph by class.
 
@@ -309,11 +306,9 @@ def census(
         As for :func:`papilio.count`; signed.
     pair_side : {"u", "v"}
         Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it.
-    cluster, engine, workers, progress, job
-        As for :func:`papilio.count`.
     output : path-like, optional
         File for the classes: Parquet, CSV or JSON, as its suffix says.
-    overwrite : bool
+    overwrite, cluster, engine, workers, progress, job
         As for :func:`papilio.count`.
 
     Raises
@@ -321,16 +316,5 @@ def census(
     PapilioError
         As :func:`papilio.count`; UnsupportedError for a graph without signs.
     """
-    motif = Census(pair_side)
-    counted = count(
-        graph,
-        motif,
-        cluster=cluster,
-        engine=engine,
-        output=output,
-        overwrite=overwrite,
-        workers=workers,
-        progress=progress,
-        job=job,
-    )
+    counted = count(graph, Census(pair_side), output=output, overwrite=overwrite, **options)
     return CensusResult(counted, rows_by_class(CENSUS_CLASSES, counted.table))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import check_output
+from papilio.api.call import CountOptions, check_output
 from papilio.api.count import count
-from papilio.arguments import Bytes, Count, Threads, Workers, checked
+from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import Listener
-from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertex_bound
 from papilio.kernels.threads import choose_threads
@@ -39,23 +38,6 @@ _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 40, 9
 """What comparing pairs takes: the graph and its wedge index, the values, and the counters of each thread."""
 
 _POWERS = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
-
-
-class CountOptions(TypedDict, total=False):
-    """How butterflies are counted: the parameters of these names of :func:`papilio.count`.
-
-    All measures take a graph as that does, whose signs are ignored. They raise what it does, and UnsupportedError for a
-    graph that is not bipartite.
-    """
-
-    cluster: Any
-    engine: EngineChoice
-    workers: Workers | None
-    progress: Listener | None
-    job: str | os.PathLike[str] | None
-    device_memory: Bytes | None
-    host_memory: Bytes | None
-    parts: str | os.PathLike[str] | None
 
 
 @checked

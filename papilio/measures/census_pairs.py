@@ -10,17 +10,16 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import GraphInput, Question, check_output
+from papilio.api.call import GraphInput, Question, RunOptions, check_output
 from papilio.api.count import CensusResult, census
-from papilio.arguments import Count, Threads, Workers, checked
-from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.arguments import Count, Threads, checked
+from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import ExecutionError
-from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
@@ -42,16 +41,6 @@ PAIR_ORDERS: dict[PairOrder, str] = {
     "conflicting": "mixed",
 }
 """What pairs can be ordered by, and the group of classes whose butterflies are meant."""
-
-
-class CensusOptions(TypedDict, total=False):
-    """How the whole census is counted: the parameters of these names of :func:`papilio.census`."""
-
-    cluster: Any
-    engine: EngineChoice
-    workers: Workers | None
-    progress: Listener | None
-    job: str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True)
@@ -154,7 +143,7 @@ def census_pairs(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    **options: Unpack[CensusOptions],
+    **options: Unpack[RunOptions],
 ) -> CensusPairs:
     """Find the pairs of a layer with the most coherent, incoherent or conflicting butterflies.
 
@@ -214,7 +203,7 @@ def census_vertices(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    **options: Unpack[CensusOptions],
+    **options: Unpack[RunOptions],
 ) -> CensusVertices:
     """Count, for every vertex of a layer, the butterflies of each class that its pairs are in.
 
@@ -248,7 +237,7 @@ class _Walk:
         output: tuple[str | os.PathLike[str] | None, bool],
         threads: int | None,
         k: int,
-        options: CensusOptions,
+        options: RunOptions,
     ) -> None:
         self.pair_side, motif = pair_side, Census(pair_side)
         self.target = check_output(output[0], motif, "total", overwrite=output[1])
@@ -271,7 +260,7 @@ class _Walk:
     def question(self, **asked: Any) -> dict[str, Any]:
         return {**motif_to_json(Census(self.pair_side)), **asked}
 
-    def count(self, options: CensusOptions) -> CensusResult:
+    def count(self, options: RunOptions) -> CensusResult:
         return census(self.source.given, self.pair_side, **options)
 
     def read(self) -> BipartiteGraph:
