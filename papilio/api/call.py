@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -19,15 +18,14 @@ from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.selection import is_auto, make_executor, resolve_auto
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.families import EngineChoice, family_of
+from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
-from papilio.motifs import Cell, EngineOptions, Granularity, Motif, rows_by_class
+from papilio.motifs import EngineOptions, Granularity, Motif
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.interop import LabelledGraph, label_any
 from papilio.storage.labels import label_type
 from papilio.storage.reading import describe_reading, read_as, warn_outside
-from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, write_store
 from papilio.storage.tables import check_table_file
 from papilio.tasks.job import JobSpec, hash_graph, held_graph, job_of_graph, job_of_store
@@ -270,22 +268,6 @@ def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[st
     return bool(JobDirectory(job).settings["output"] == os.path.abspath(output))
 
 
-def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
-    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
-    if not job.vector_entries:
-        return None
-    if target is not None:
-        return target.parent
-    if executor.name != "existing":
-        return Path(tempfile.gettempdir())
-    if is_url(job.source):
-        raise InputError(
-            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
-            "can write to; give an output file in one"
-        )
-    return Path(job.source).parent
-
-
 def scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
     """Return the directory for parts of the graph that last as long as a count, which all workers can reach.
 
@@ -298,28 +280,6 @@ def scratch_parent(executor: Executor, source: GraphInput, target: Path | None) 
         if executor.name == "existing" or os.access(beside, os.W_OK):
             return beside
     return Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
-
-
-def write_counts(
-    target: Path,
-    store: GraphStore,
-    motif: Motif,
-    vectors: Mapping[str, Any],
-    table: dict[Cell, int],
-    *,
-    overwrite: bool,
-) -> None:
-    """Write the counts per vertex or edge, or the table, of an answer."""
-    family = family_of(motif)
-    if family.classes:
-        rows = rows_by_class(family.classes, table)
-        write_census(target, store, rows, motif=motif, overwrite=overwrite)
-    elif motif.is_table:
-        write_table(target, store, table, motif=motif, key=family.key, overwrite=overwrite)
-    elif "edge" in vectors:
-        write_edge_counts(target, store, vectors["edge"], motif=motif, overwrite=overwrite)
-    else:
-        write_vertex_counts(target, store, *vectors.values(), motif=motif, overwrite=overwrite)
 
 
 def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +16,6 @@ from papilio.api.call import (
     RunOptions,
     check_output,
     owns_output,
-    shard_parent,
-    write_counts,
 )
 from papilio.api.partition import Fitting
 from papilio.arguments import Bytes, Workers, checked
@@ -24,6 +23,7 @@ from papilio.cluster.driver import JobOutcome
 from papilio.cluster.events import Listener
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
+from papilio.errors import InputError
 from papilio.families import EngineChoice, family_of
 from papilio.motifs import (
     CENSUS_CLASSES,
@@ -36,7 +36,9 @@ from papilio.motifs import (
     read_motif,
     rows_by_class,
 )
+from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
+from papilio.storage.results import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec, require_kind
 from papilio.tasks.plan import CountPlan
@@ -226,7 +228,19 @@ class _CountCall(Call[CountResult]):
         )
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        return None if executor.in_process else shard_parent(executor, job, self.target)
+        """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+        if executor.in_process or not job.vector_entries:
+            return None
+        if self.target is not None:
+            return self.target.parent
+        if executor.name != "existing":
+            return Path(tempfile.gettempdir())
+        if is_url(job.source):
+            raise InputError(
+                f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
+                "can write to; give an output file in one"
+            )
+        return Path(job.source).parent
 
     def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> CountResult:
         table = dict(sorted(outcome.partial.cells.items()))
@@ -237,8 +251,17 @@ class _CountCall(Call[CountResult]):
 
     def _write_counts(self, result: CountResult, vectors: dict[str, Any]) -> CountResult:
         if self.target is not None:
-            stored = self.source.stored(self.stack, self.target.parent)
-            write_counts(self.target, stored, result.motif, vectors, result.table, overwrite=self._overwrite)
+            store = self.source.stored(self.stack, self.target.parent)
+            family = family_of(result.motif)
+            how: Any = {"motif": result.motif, "overwrite": self._overwrite}
+            if family.classes:
+                write_census(self.target, store, rows_by_class(family.classes, result.table), **how)
+            elif result.motif.is_table:
+                write_table(self.target, store, result.table, key=family.key, **how)
+            elif "edge" in vectors:
+                write_edge_counts(self.target, store, vectors["edge"], **how)
+            else:
+                write_vertex_counts(self.target, store, *vectors.values(), **how)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
         return replace(
             result, vectors=Vectors(vectors, self.source.labelled), top=top, source=self.source.given
