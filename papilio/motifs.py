@@ -456,6 +456,15 @@ class Census(Motif):
         return cell in _CENSUS_CELLS
 
 
+def sum_groups(classes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return coherent, incoherent and mixed butterflies from numbers, or arrays of them, by name of the class."""
+    sums: dict[str, Any] = {}
+    for each in CENSUS_CLASSES:
+        number = classes[each.name]
+        sums[each.group] = sums[each.group] + number if each.group in sums else number
+    return sums
+
+
 def rows_by_class(
     classes: tuple[CensusClass, ...], table: Mapping[Cell, int]
 ) -> tuple[tuple[CensusClass, int, float], ...]:

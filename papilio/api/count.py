@@ -35,6 +35,7 @@ from papilio.motifs import (
     choose_options,
     read_motif,
     rows_by_class,
+    sum_groups,
 )
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
@@ -284,10 +285,7 @@ class CensusResult:
     @property
     def groups(self) -> dict[str, int]:
         """Coherent, incoherent and mixed butterflies."""
-        sums: dict[str, int] = {}
-        for each, number, _ in self.rows:
-            sums[each.group] = sums.get(each.group, 0) + number
-        return sums
+        return sum_groups(self.classes)
 
     @property
     def balanced(self) -> int:

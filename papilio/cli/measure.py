@@ -4,7 +4,7 @@ maximal-biclique-top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,17 @@ def _answer(
 ) -> None:
     with show_progress() as bar:
         result = measured(store, progress=bar, **options)
-    answer(result, as_json, write)
+
+    def report(result: Any) -> None:
+        write(result)
+        counted = result if isinstance(result, CountResult) else getattr(result, "counted", None)
+        if counted is not None:
+            _say_count(counted)
+        say_seconds(result.seconds)
+        if getattr(result, "output", None) is not None:
+            say(f"values: {result.output}")
+
+    answer(result, as_json, report)
 
 
 @measure.command("robins-alexander")
@@ -190,7 +200,6 @@ def _report_clustering(result: RobinsAlexander) -> None:
     click.echo(_number(result.value))
     exact = "" if result.fraction is None else f" = {result.fraction}"
     say(f"4 * {result.butterflies} butterflies / {result.three_paths} paths of three edges{exact}")
-    _say_count(result.counted, result.seconds)
 
 
 def _report_means(result: LatapyClustering | LocalClustering) -> None:
@@ -202,25 +211,17 @@ def _report_means(result: LatapyClustering | LocalClustering) -> None:
             numbers = map(_number, values.values())
             rows.append([place, str(summary.size), str(summary.defined), mean, *numbers])
     click.echo("\n".join(align(rows)))
-    if isinstance(result, LocalClustering):
-        _say_count(result.counted, result.seconds)
-    else:
-        say_seconds(result.seconds)
-    if result.output is not None:
-        say(f"values: {result.output}")
 
 
 def _report_levels(result: CohesionProfile) -> None:
     head = ["at least", "u", "v", "edges", "components", "largest", "least degree", "cut at most"]
     rows = [[str(value) for value in level.to_json().values()] for level in result.levels]
     click.echo("\n".join(align([head, *rows])))
-    _say_count(result.counted, result.seconds)
 
 
 def _report_top(result: CountResult) -> None:
     for entry in result.top:
         click.echo("\t".join(map(str, (entry.place, *entry.labels, entry.count))))
-    _say_count(result, result.seconds)
 
 
 def _report_maximum(result: MaximumClique) -> None:
@@ -230,9 +231,6 @@ def _report_maximum(result: MaximumClique) -> None:
         click.echo(
             "\n".join(align([["size", "vertices"], *([str(n) for n in row] for row in result.histogram())]))
         )
-    say_seconds(result.seconds)
-    if result.output is not None:
-        say(f"values: {result.output}")
 
 
 def _report_largest(result: LargestBicliques) -> None:
@@ -242,10 +240,9 @@ def _report_largest(result: LargestBicliques) -> None:
                 [str(each.size), *(" ".join(map(str, side)) for side in (each.labels_u, each.labels_v))]
             )
         )
-    say_seconds(result.seconds)
 
 
-def _say_count(counted: CountResult, seconds: Mapping[str, float]) -> None:
+def _say_count(counted: CountResult) -> None:
     graph = counted.graph
     how = (
         "taken from the job" if counted.reused else f"counted by engine {counted.engine} ({counted.cluster})"
@@ -258,7 +255,6 @@ def _say_count(counted: CountResult, seconds: Mapping[str, float]) -> None:
         say(
             f"job {counted.job_directory}: {counted.leases_before:,} of {counted.leases:,} leases counted before"
         )
-    say_seconds(seconds)
 
 
 _FORMATS = (".svg", ".png")

@@ -25,7 +25,7 @@ from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
-from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json
+from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.storage.results import write_pairs
 from papilio.tasks.fold import exact_sum
@@ -68,7 +68,7 @@ class CensusPair:
 
     @property
     def groups(self) -> dict[str, int]:
-        return _sum_groups(self.classes)
+        return sum_groups(self.classes)
 
     @property
     def common_neighbours(self) -> dict[str, int]:
@@ -126,7 +126,7 @@ class CensusVertices:
     @property
     def groups(self) -> Vectors[NDArray[np.uint64]]:
         """Coherent, incoherent and mixed butterflies of each vertex."""
-        return self.classes.like(_sum_groups({name: self.classes.by_id(name) for name in self.classes}))
+        return self.classes.like(sum_groups({name: self.classes.by_id(name) for name in self.classes}))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of the census, and where the file is."""
@@ -220,7 +220,7 @@ def census_vertices(
     _require_census(counted, [exact_sum(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
     if walk.target is not None:
-        columns = {pair_side: {**classes, **_sum_groups(classes)}}
+        columns = {pair_side: {**classes, **sum_groups(classes)}}
         metadata = {"motif": walk.question(per="vertex")}
         write_values(walk.target, walk.source, columns, metadata, overwrite=overwrite)
     vectors = Vectors(classes, walk.source.labelled, pair_side)
@@ -272,13 +272,6 @@ class _Walk:
 
     def report(self, share: float) -> None:
         self._listener(PhaseAdvanced(share))
-
-
-def _sum_groups(classes: dict[str, Any]) -> dict[str, Any]:
-    sums: dict[str, Any] = {}
-    for each in CENSUS_CLASSES:
-        sums[each.group] = sums[each.group] + classes[each.name] if each.group in sums else classes[each.name]
-    return sums
 
 
 def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
