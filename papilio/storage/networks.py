@@ -52,31 +52,15 @@ def from_networkx(
         For a node of no layer, an edge within a layer, or an edge without a sign.
     """
     nodes = list(graph.nodes)
-    _require_names(nodes)
-    layer_u = set(nodes) if kind == "unipartite" else _layer_u(graph, u_nodes)
-    labels_u = [node for node in nodes if node in layer_u]
-    labels_v = labels_u if kind == "unipartite" else [node for node in nodes if node not in layer_u]
-    id_u = {node: i for i, node in enumerate(labels_u)}
-    id_v = id_u if kind == "unipartite" else {node: i for i, node in enumerate(labels_v)}
-    ends: list[tuple[int, int]] = []
-    for a, b in graph.edges():
-        first, second = (a, b) if a in id_u else (b, a)
-        if first not in id_u or second not in id_v:
-            layer = "U" if first in id_u else "V"
-            raise GraphError(
-                f"the edge ({a!r}, {b!r}) joins two nodes of layer {layer}; the graph is not bipartite"
-            )
-        ends.append((id_u[first], id_v[second]))
-    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    signs = None if sign is None else read_signs(_edge_values(graph, sign), positive_from)
-    result = assemble(kind, pairs[:, 0], pairs[:, 1], signs, len(labels_u), len(labels_v))
-    return replace(
-        result,
-        labels_u=label_array(labels_u),
-        labels_v=None if kind == "unipartite" else label_array(labels_v),
-        sides=_sides_by(kind, "bipartite", [graph.nodes[node].get("bipartite") for node in nodes], pairs),
-        origin=NetworkEdges(list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())),
-    )
+    sides: list[Any] = [side for _, side in graph.nodes(data="bipartite")]
+    if kind == "bipartite":
+        layer_u = _layer_u(graph, u_nodes)
+        sides = [node not in layer_u for node in nodes]
+    place = {node: at for at, node in enumerate(nodes)}
+    ends = [(place[a], place[b]) for a, b in graph.edges()]
+    names = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
+    values = None if sign is None else _edge_values(graph, sign)
+    return _by_sides(kind, nodes, ends, sides, values, positive_from, "bipartite", names)
 
 
 def _require_names(names: list[Any]) -> None:
@@ -87,19 +71,16 @@ def _require_names(names: list[Any]) -> None:
         )
 
 
-def _sides_by(kind: GraphKind, attribute: str, sides: Sequence[Any] | None, ends: NDArray[np.int64]) -> Sides:
+def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) -> Sides:
     """Return evidence of two layers in an attribute of vertices that are read as one set."""
-    if kind == "bipartite" or not len(ends) or sides is None:
+    if sides is None or not len(ends):
         return Sides()
-    given = list(sides)
-    if any(not isinstance(side, int | np.integer | np.bool_) or side not in (0, 1) for side in given):
+    if any(not isinstance(side, int | np.integer | np.bool_) or side not in (0, 1) for side in sides):
         return Sides()
-    in_v = np.array(given, dtype=bool)
+    in_v = np.array(sides, dtype=bool)
     is_proper = bool((in_v[ends[:, 0]] != in_v[ends[:, 1]]).all())
-    return (
-        Sides(said=f"the attribute {attribute} of its vertices tells two layers apart")
-        if is_proper
-        else Sides()
+    return Sides(
+        said=f"the attribute {attribute} of its vertices tells two layers apart" if is_proper else ""
     )
 
 
@@ -121,12 +102,12 @@ def _layer_u(graph: networkx.Graph[Any], u_nodes: Collection[Hashable] | None) -
     return layer
 
 
-def _edge_values(graph: networkx.Graph[Any], attribute: str) -> NDArray[Any]:
-    values = np.empty(graph.number_of_edges(), dtype=object)
-    for i, (a, b, value) in enumerate(graph.edges(data=attribute)):
+def _edge_values(graph: networkx.Graph[Any], attribute: str) -> list[Any]:
+    values = []
+    for a, b, value in graph.edges(data=attribute):
         if value is None:
             raise GraphError(f"the edge ({a!r}, {b!r}) has no attribute {attribute!r}")
-        values[i] = value
+        values.append(value)
     return values
 
 
@@ -201,30 +182,33 @@ def _by_sides(
     sides: list[Any] | None,
     values: list[Any] | None,
     positive_from: float | None,
+    attribute: str = "type",
+    edge_names: list[tuple[Hashable, ...]] | None = None,
 ) -> LabelledGraph:
-    """Return the graph whose edges join places in ``names``; ``sides`` say which of these are in V."""
+    """Return the graph whose edges join places in ``names``; ``sides``, an ``attribute``, say which are in V."""
     _require_names(names)
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     signs = None if values is None else read_signs(label_array(values), positive_from)
-    origin = NetworkEdges([(names[a], names[b]) for a, b in ends.tolist()])
+    origin = NetworkEdges([(names[a], names[b]) for a, b in edges] if edge_names is None else edge_names)
     if kind == "unipartite":
         result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
-        evidence = _sides_by(kind, "type", sides, ends)
+        evidence = _sides_by(attribute, sides, ends)
         return replace(result, labels_u=label_array(names), origin=origin, sides=evidence)
     if sides is None:
         raise GraphError(
             "the vertices have no attribute 'type', which says the layer (False for U, True for V)"
         )
-    in_v = np.array([bool(each) for each in sides], dtype=bool)
+    in_v = np.array([bool(side) for side in sides], dtype=bool)
     inside = in_v[ends[:, 0]] == in_v[ends[:, 1]]
     if bool(inside.any()):
         a, b = ends[int(np.argmax(inside))]
-        raise GraphError(f"the edge ({names[a]!r}, {names[b]!r}) joins two vertices of one layer")
+        raise GraphError(
+            f"the edge ({names[a]!r}, {names[b]!r}) joins two nodes of layer {'V' if in_v[a] else 'U'}; the graph "
+            "is not bipartite"
+        )
     ids = np.where(in_v, np.cumsum(in_v), np.cumsum(~in_v)) - 1
     turned = in_v[ends[:, 0]]
     u, v = np.where(turned, ends[:, 1], ends[:, 0]), np.where(turned, ends[:, 0], ends[:, 1])
     result = assemble(kind, ids[u], ids[v], signs, int((~in_v).sum()), int(in_v.sum()))
-    by_layer = [
-        label_array([name for name, side in zip(names, in_v, strict=True) if side == of]) for of in (0, 1)
-    ]
-    return replace(result, labels_u=by_layer[0], labels_v=by_layer[1], origin=origin)
+    labels = [label_array([names[at] for at in np.flatnonzero(in_v == of)]) for of in (False, True)]
+    return replace(result, labels_u=labels[0], labels_v=labels[1], origin=origin)
