@@ -65,7 +65,7 @@ class Graph:
     def listed(self, motif: Any, containing: Iterable[Node] = ()) -> Iterator[list[Node]]:
         """Yield motifs as lists of nodes, from files that end with the listing."""
         import papilio
-        from papilio.storage.frames import listing_batches
+        from papilio.storage.answers import listing_batches
 
         names = list(self.nx)
         ids = {name: i for i, name in enumerate(names)}

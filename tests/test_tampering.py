@@ -33,8 +33,8 @@ from papilio.errors import PapilioError, StoreError
 from papilio.partitioning.store import open_partition
 from papilio.reports.experiment import ExperimentDirectory
 from papilio.reports.scaling import read_run
+from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import check_listing, check_listing_shards, read_listing
-from papilio.storage.results import read_partial_shard
 from tests.conftest import ROOT
 from tests.tools.tampering import MUTATIONS, mutate, reseal
 

@@ -25,9 +25,14 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.exact import require_room
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
-from papilio.storage.frames import Tabular, edge_table, vertex_table
+from papilio.storage.answers import (
+    Tabular,
+    check_decomposition_path,
+    edge_table,
+    vertex_table,
+    write_decomposition,
+)
 from papilio.storage.labelled import LabelledGraph, Vectors
-from papilio.storage.results import check_decomposition_path, write_decomposition
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
@@ -167,7 +172,7 @@ def decompose(
     layer : {"u", "v"}, optional
         Whose vertices; needed for tips, and for them alone.
     output : path-like, optional
-        A directory to make, with the numbers and the forest as Parquet files: see :mod:`papilio.storage.results`. Whole
+        A directory to make, with the numbers and the forest as Parquet files: see :mod:`papilio.storage.answers`. Whole
         or absent; a decomposition that is there is replaced only with ``overwrite``.
     hierarchy : bool
         Also find the components at every level.

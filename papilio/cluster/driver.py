@@ -21,8 +21,8 @@ from papilio.errors import ClusterError, ExecutionError, InputError, StoreError,
 from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import EngineName, Partial
+from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import ListingShard, count_missing_rows
-from papilio.storage.results import read_partial_shard
 from papilio.tasks.fold import ListingFold, make_fold
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, open_job_partition
 from papilio.tasks.lease_counter import RootCounter

@@ -26,8 +26,8 @@ from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
+from papilio.storage.answers import write_pairs
 from papilio.storage.labelled import Vectors, plain_labels
-from papilio.storage.results import write_pairs
 from papilio.tasks.fold import exact_sum
 from papilio.tasks.job import require_kind
 from papilio.tasks.machine import free_memory_bytes

@@ -20,9 +20,9 @@ from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique, motif_to_json
+from papilio.storage.answers import Columns, write_edge_columns, write_vertex_columns
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
-from papilio.storage.results import Columns, write_edge_columns, write_vertex_columns
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, json_labels

@@ -29,10 +29,10 @@ from papilio.errors import InputError, PapilioError, StoreError, TilingError
 from papilio.families import EngineChoice
 from papilio.interrupts import set_advice
 from papilio.motifs import motif_to_json
+from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.records import read_json, read_record, read_sealed, require_format
-from papilio.storage.results import read_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.history import JobHistory, SessionInfo, read_history
 from papilio.tasks.job import JobSpec, digest

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, ExecutionError, TilingError
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Cell, Motif
+from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import slices_of
 from papilio.storage.listings import ListingShard, check_listing_shards
-from papilio.storage.results import read_partial_shard
 from papilio.tasks.job import JobSpec
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.parts import PartVectors, zero_vectors

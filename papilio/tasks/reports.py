@@ -33,7 +33,7 @@ class ShardRef:
     """The vectors of one partial, in a file."""
 
     path: str
-    digest: str  # as :func:`papilio.storage.results.write_partial_shard` returned it
+    digest: str  # as :func:`papilio.storage.answers.write_partial_shard` returned it
 
 
 @dataclass(frozen=True)

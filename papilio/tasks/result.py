@@ -17,7 +17,7 @@ from papilio.errors import ExecutionError, InputError
 from papilio.families import family_of
 from papilio.kernels.engine import Best, EngineName, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
-from papilio.storage import frames
+from papilio.storage import answers
 from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.records import SignedInt, read_record, table_rows
@@ -58,7 +58,7 @@ def json_labels(labels: Sequence[Any]) -> list[str | int]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountResult(frames.Tabular):
+class CountResult(answers.Tabular):
     """An exact count."""
 
     motif: Motif
@@ -148,18 +148,18 @@ class CountResult(frames.Tabular):
         """
         family = family_of(self.motif)
         if family.classes:
-            return frames.class_table(rows_by_class(family.classes, self.table))
+            return answers.class_table(rows_by_class(family.classes, self.table))
         if self.motif.is_table:
-            return frames.cell_table(family.key, self.table)
+            return answers.cell_table(family.key, self.table)
         if not self.vectors:
             raise InputError(
                 f"the answer is one number, count, which is {self.count}; a table needs per='vertex', per='edge' or a "
                 "motif of several sizes"
             )
         if "edge" in self.vectors:
-            return frames.edge_table(self._graph, {"support": self.vectors.by_id("edge")})
+            return answers.edge_table(self._graph, {"support": self.vectors.by_id("edge")})
         values = {name: {"count": self.vectors.by_id(name)} for name in self.vectors}
-        return frames.vertex_table(self._graph, values)
+        return answers.vertex_table(self._graph, values)
 
     def _has_edge_rows(self) -> bool:
         return "edge" in self.vectors
@@ -262,7 +262,7 @@ class ListingResult(CountResult):
     def to_arrow(self) -> Any:
         """Return the rows as a ``pyarrow.Table``, read from the files; StoreError when they are not there."""
         assert self.output is not None, "a listing is a directory"
-        return frames.listing_table(self.output)
+        return answers.listing_table(self.output)
 
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object: that of a count, and the fields of a listing."""

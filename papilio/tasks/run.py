@@ -19,8 +19,8 @@ import numpy as np
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import CostTable, Engine, Partial, decisions_of
+from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
-from papilio.storage.results import write_partial_shard
 from papilio.tasks.cutting import CutWatch, is_cut
 from papilio.tasks.job import LeaseTask, PrepareTask, open_job_partition
 from papilio.tasks.machine import Seat

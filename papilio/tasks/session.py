@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
 from papilio.families import EngineChoice
 from papilio.interrupts import Stopped, set_advice
+from papilio.storage.answers import write_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import seal_json, write_record
-from papilio.storage.results import write_partial_shard
 from papilio.tasks.control import JobControl
 from papilio.tasks.directory import (
     FORMAT,

@@ -124,7 +124,7 @@ def test_csv_and_json_hold_what_parquet_holds(name: str, store: GraphStore, tmp_
 
 
 def test_integers_are_exact_however_long(tmp_path: Path, store: GraphStore) -> None:
-    from papilio.storage.results import write_table
+    from papilio.storage.answers import write_table
 
     table = {(2, 2): 2**64 - 1, (3, 3): 10**40 + 1}
     for suffix in ("json", "csv"):

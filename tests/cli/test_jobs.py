@@ -21,8 +21,8 @@ import pytest
 
 import papilio
 from papilio.arguments import show_share
+from papilio.storage.answers import read_partial_shard, write_partial_shard
 from papilio.storage.ledger import read_ledger
-from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.tools.commands import call_command

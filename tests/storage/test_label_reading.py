@@ -15,9 +15,9 @@ from papilio.errors import DuplicateEdgeError, GraphError, InputError, Malformed
 from papilio.graph import BipartiteGraph
 from papilio.storage import convert as relabel
 from papilio.storage import text as textlines
+from papilio.storage.answers import write_vertex_columns
 from papilio.storage.convert import convert
 from papilio.storage.interop import from_numpy, from_pandas
-from papilio.storage.results import write_vertex_columns
 from papilio.storage.store import write_store
 from papilio.storage.text import has_odd_zeros
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input

@@ -12,8 +12,8 @@ import pytest
 from papilio.errors import GraphError, InputError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Butterfly
-from papilio.storage import results
-from papilio.storage.results import (
+from papilio.storage import answers as results
+from papilio.storage.answers import (
     read_partial_shard,
     write_edge_counts,
     write_partial_shard,

@@ -19,9 +19,9 @@ from papilio import Butterfly
 from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import CostTable
+from papilio.storage.answers import write_partial_shard
 from papilio.storage.edge_files import ContentHash
 from papilio.storage.ledger import Ledger
-from papilio.storage.results import write_partial_shard
 from papilio.storage.sealed import SealedReader
 from papilio.storage.store import write_store
 from papilio.tasks import leases as lease_policy

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
 from papilio.partitioning.scatter import order_by_slice, scatter_add, scatter_add_ordered
+from papilio.storage.answers import read_partial_shard, write_partial_shard
 from papilio.storage.files import SLICE_ENTRIES, file_vector, release_pages, slices_of
 from papilio.storage.labelled import LabelledGraph
-from papilio.storage.results import read_partial_shard, write_partial_shard
 from papilio.tasks.result import find_top
 from tests.conftest import share_of_examples
 
