@@ -76,12 +76,10 @@ class FrameRows(Origin):
     index: Any
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
-        """Return a Series with an entry for each row of the frame."""
         pandas = import_extra("pandas", "a Series needs")
         return pandas.Series(values[edge_of_row], index=self.index)
 
     def vertices(self, labels: NDArray[Any], values: NDArray[Any]) -> Any:
-        """Return a Series whose index holds the labels."""
         pandas = import_extra("pandas", "a Series needs")
         return pandas.Series(values, index=pandas.Index(labels))
 
@@ -108,7 +106,6 @@ class NetworkEdges(Origin):
     names: list[tuple[Hashable, ...]]
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
-        """Return a dictionary, as ``networkx.set_edge_attributes`` takes it."""
         return dict(zip(self.names, values[edge_of_row].tolist(), strict=True))
 
 
@@ -122,7 +119,6 @@ class SparseEntries(Origin):
     format: str
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
-        """Return a sparse array with the value of each edge at its place."""
         return sparse_array(graph, values, self.format)
 
 
