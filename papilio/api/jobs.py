@@ -26,10 +26,10 @@ from papilio.families import EngineChoice, family_of
 from papilio.motifs import Granularity, Motif, choose_options, read_motif
 from papilio.storage.files import local_path
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.control import Priority
 from papilio.tasks.directory import JobDirectory, find_finished, list_jobs
 from papilio.tasks.job import Budget, job_of_store, require_kind
 from papilio.tasks.job_remote import JobCheck, check_job
+from papilio.tasks.job_state import Priority
 from papilio.tasks.result import CountResult
 
 __all__ = ["list_jobs", "open_job", "resume_job", "submit", "verify_job"]

@@ -158,7 +158,7 @@ def _session_line(session: SessionInfo) -> str:
 
 
 if TYPE_CHECKING:
-    from papilio.tasks.status import JobStatus
+    from papilio.tasks.job_state import JobStatus
 
 IDLE_HINT_S = 60.0
 """Time without a process that runs the job after which ``wait`` says so."""

@@ -382,8 +382,8 @@ def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int 
 
 
 def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
+    from papilio.cluster.flow import find_store_problem
     from papilio.cluster.pool import DaskPool
-    from papilio.cluster.remote import find_store_problem
 
     workers, own = executor.workers, describe_process()
     hosts = len({worker.host for worker in workers})

@@ -22,8 +22,8 @@ from papilio.cluster.pool import DaskPool
 from papilio.cluster.selection import find_stranger
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.records import read_json, read_record
-from papilio.tasks.control import Priority
 from papilio.tasks.job import JobSpec
+from papilio.tasks.job_state import Priority
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.prepared import forget_graphs
 

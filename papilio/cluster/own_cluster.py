@@ -1,4 +1,7 @@
-"""What the clusters that a run starts, and that end with it, have in common: configuration, credentials, scratch."""
+"""The clusters that a run starts, and that end with it: on the processors or GPUs of this machine, or elsewhere.
+
+They have the configuration, credentials and scratch in common.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from tempfile import gettempdir
 from typing import Any
 
 import dask
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from papilio.cluster.credentials import make_security
 from papilio.cluster.driver import run_directory
-from papilio.cluster.pool import DaskPool
-from papilio.cluster.quiet import hold_interrupts, kill_workers
+from papilio.cluster.executor import missing_for_cuda
+from papilio.cluster.pool import DaskPool, hold_interrupts, kill_workers
+from papilio.errors import EngineUnavailableError, InputError
+from papilio.kernels.device.discovery import list_visible_ids
+from papilio.kernels.threads import available_threads
 
 WORKER_CONFIG = {
     "distributed.worker.memory.target": False,
@@ -88,3 +94,62 @@ class OwnCluster(DaskPool):
         if interrupted and self._client is not None:
             kill_workers(self._client.cluster)
         super().__exit__(kind, error, trace)
+
+
+class LocalExecutor(OwnCluster):
+    """A LocalCluster sized to the machine.
+
+    By default it is one process, whose engine uses all processors: threads share the prepared graph, processes would
+    each hold their own. The processors are divided among the workers unless ``threads`` says how many each has.
+    """
+
+    name = "local"
+    gpu_refusal: str | None = (
+        "engine gpu is not offered by the local cluster, whose processes would share one GPU; "
+        "use --cluster cuda (one worker per GPU) or --cluster inline"
+    )
+
+    def __init__(
+        self, n_workers: int | None = None, threads: int | None = None, *, insecure: bool = False
+    ) -> None:
+        super().__init__(1 if n_workers is None else n_workers, insecure=insecure)
+        if threads is not None and threads < 1:
+            raise InputError(f"threads is {threads}; at least 1")
+        self._threads = threads
+
+    def _make_cluster(self, **common: Any) -> Any:
+        return LocalCluster(
+            n_workers=self._n_workers,
+            threads_per_worker=self._threads or max(1, available_threads() // self._n_workers),
+            processes=True,
+            **common,
+        )
+
+
+class CudaExecutor(OwnCluster):
+    """A LocalCUDACluster with a worker for each GPU, or slice of one, by default for all that are visible.
+
+    This process itself creates no CUDA context.
+    """
+
+    name = "cuda"
+
+    def __init__(self, n_workers: int | None = None, *, insecure: bool = False) -> None:
+        missing = missing_for_cuda()
+        if missing is not None:
+            raise EngineUnavailableError(
+                f"the cuda cluster cannot be started: {missing}; use --cluster local"
+            )
+        self._devices = list_visible_ids()
+        n_gpus = len(self._devices)
+        if n_workers is not None and not 1 <= n_workers <= n_gpus:
+            raise InputError(
+                f"workers is {n_workers}; this machine offers 1 to {n_gpus} GPUs, one worker each"
+            )
+        super().__init__(n_workers or n_gpus, insecure=insecure)
+
+    def _make_cluster(self, **common: Any) -> Any:
+        from dask_cuda import LocalCUDACluster
+
+        devices = ",".join(self._devices[: self._n_workers])
+        return LocalCUDACluster(CUDA_VISIBLE_DEVICES=devices, threads_per_worker=1, **common)

@@ -2,21 +2,82 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import sys
 from abc import abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import resource_tracker
 from time import monotonic, sleep
 from typing import Any, Self
 
+from distributed import Nanny
+
 from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
-from papilio.cluster.flow import TaskFlow
-from papilio.cluster.quiet import quiet_dask
-from papilio.cluster.remote import describe_dask_worker, find_store_problem
+from papilio.cluster.flow import TaskFlow, describe_dask_worker, find_store_problem
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
+from papilio.interrupts import held
 from papilio.storage.reading import is_cached
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo, read_worker
+
+_TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
+
+
+@contextmanager
+def quiet_dask() -> Iterator[None]:
+    """Silence the loggers of Dask in this process until the block ends."""
+    names = ["distributed", *(n for n in logging.root.manager.loggerDict if n.startswith("distributed."))]
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Start worker processes that a Ctrl-C does not reach; one that comes meanwhile is delivered afterwards.
+
+    A terminal sends the interrupt to all processes of the group. The signal mask of the thread that starts a
+    process is inherited, by threads and by processes, so workers that a nanny restarts later have it too. This
+    process alone then decides what an interrupt means. The resource tracker of multiprocessing clears the mask
+    of the thread that starts it, so it is started first; what it cleans up after a process that was ended it does
+    without a word.
+    """
+    sys.warnoptions.append(_TRACKER_QUIET)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(_TRACKER_QUIET)
+    with held():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def kill_workers(cluster: Any) -> None:
+    """Kill the worker processes of this machine that a cluster has, so that closing it waits for none.
+
+    Asked to end, a worker first ends what it runs, which may take longer than whoever pressed Ctrl-C waits. Only
+    workers with nannies are killed, which see that they go and start no others.
+    """
+    for nanny in tuple(cluster.workers.values()):
+        if isinstance(nanny, Nanny):
+            nanny.close_gracefully()
+            with suppress(OSError):
+                if nanny.pid:
+                    os.kill(nanny.pid, signal.SIGKILL)
+
 
 JOIN_S = 60.0
 """How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on

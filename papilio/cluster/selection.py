@@ -63,11 +63,11 @@ def _make_named(cluster: Any, n_workers: int | None, threads: int | None) -> Exe
     if name == "inline":
         return InlineExecutor(n_workers)
     if name == "local":
-        from papilio.cluster.local import LocalExecutor
+        from papilio.cluster.own_cluster import LocalExecutor
 
         return LocalExecutor(n_workers, threads, insecure=insecure)
     if name == "cuda":
-        from papilio.cluster.cuda import CudaExecutor
+        from papilio.cluster.own_cluster import CudaExecutor
 
         return CudaExecutor(n_workers, insecure=insecure)
     if name == "slurm":

@@ -33,10 +33,10 @@ from papilio.errors import (
 )
 from papilio.families import EngineChoice
 from papilio.storage.ledger import find_holder
-from papilio.tasks.control import Coordinator, CoordinatorState, JobControl, Priority, Submission
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.job_remote import JobLog
+from papilio.tasks.job_state import Coordinator, CoordinatorState, JobControl, Priority, Submission
 from papilio.tasks.memory import require_memory
 from papilio.tasks.result import CountResult
 from papilio.tasks.session import JobSession, settings_of

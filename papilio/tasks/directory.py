@@ -7,7 +7,7 @@
     vectors.parquet   their sum, once the job is finished
     result.json       the answer; its presence makes the job finished
     partition/        parts of the graph, where they were cut for this job
-    control/          of a job that was given to a cluster, see :mod:`papilio.tasks.control`
+    control/          of a job that was given to a cluster, see :mod:`papilio.tasks.job_state`
     coordinator.log   what happened to it there
 
 This module reads; :mod:`papilio.tasks.session` writes.
@@ -33,13 +33,11 @@ from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.records import read_json, read_record, read_sealed, require_format
-from papilio.tasks.control import JobControl
-from papilio.tasks.history import JobHistory, SessionInfo, read_history
 from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.job_state import JobControl, JobHistory, JobStatus, SessionInfo, find_state, read_history
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, check_answer
-from papilio.tasks.status import JobStatus, find_state
 from papilio.version import __version__
 
 __all__ = [

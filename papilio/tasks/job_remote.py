@@ -21,13 +21,11 @@ from papilio.arguments import Between, checked, show_share
 from papilio.errors import ExecutionError, InputError, JobCancelledError, JobUnfinishedError, StoreError
 from papilio.storage.ledger import find_holder
 from papilio.storage.store import open_store
-from papilio.tasks.control import CancelRequest
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.fold import make_fold
-from papilio.tasks.history import JobHistory
+from papilio.tasks.job_state import ACTIVE_STATES, CancelRequest, JobHistory, JobStatus
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
-from papilio.tasks.status import ACTIVE_STATES, JobStatus
 
 FOLLOW_PAUSE_S = 0.5
 """How often a log that is followed is looked at."""

@@ -22,7 +22,7 @@ from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.records import SignedInt, read_record, table_rows
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.history import JobHistory
+from papilio.tasks.job_state import JobHistory
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import CountPlan, Decision
 from papilio.tasks.reports import Movement

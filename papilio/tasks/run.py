@@ -10,18 +10,20 @@ import hashlib
 import resource
 import sys
 import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from time import perf_counter, time
+from time import monotonic, perf_counter, time
 from typing import Any
 
 import numpy as np
 
 from papilio.errors import LeaseTooLargeError
+from papilio.interrupts import requested
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import CostTable, Engine, Partial, decisions_of
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
-from papilio.tasks.cutting import CutWatch, is_cut
 from papilio.tasks.job import LeaseTask, PrepareTask, open_job_partition
 from papilio.tasks.machine import Seat
 from papilio.tasks.prepared import (
@@ -34,6 +36,50 @@ from papilio.tasks.prepared import (
     warm_up,
 )
 from papilio.tasks.reports import LeaseResult, Movement, PrepareReport, ShardRef
+
+_REMEMBERED = 4096
+"""Requests that a process keeps; the oldest ones, long answered, go first."""
+
+_requests: OrderedDict[str, None] = OrderedDict()
+_lock = threading.Lock()
+
+
+def request_cuts(keys: Iterable[str]) -> None:
+    """Ask the leases of these task keys to end at the next bound, or not to begin; returns at once."""
+    with _lock:
+        for key in keys:
+            _requests[key] = None
+        while len(_requests) > _REMEMBERED:
+            _requests.popitem(last=False)
+
+
+def is_cut(key: str) -> bool:
+    """Return whether the lease of this task key, or this process, was asked to end."""
+    return key in _requests or requested()
+
+
+class CutWatch:
+    """Tells one run of a lease, each time that it is called, whether to end; from any thread.
+
+    ``limit_s`` is for the run, None for no limit. The time counts from the first call, so that whatever comes before
+    the first slice, that slice is run: a lease that is cut by the clock always answers something.
+    """
+
+    def __init__(self, key: str, limit_s: float | None, clock: Callable[[], float] = monotonic) -> None:
+        self._key, self._limit_s, self._clock = key, limit_s, clock
+        self._ends_at: float | None = None
+
+    def __call__(self) -> bool:
+        """Return whether the lease was asked to end, or has had its time."""
+        if is_cut(self._key):
+            return True
+        if self._limit_s is None:
+            return False
+        now = self._clock()
+        if self._ends_at is None:
+            self._ends_at = now + self._limit_s
+        return now >= self._ends_at
+
 
 SLICE_S = 0.03
 """Predicted time between two moments at which a lease can be cut."""

@@ -24,7 +24,6 @@ from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import seal_json, write_record
-from papilio.tasks.control import JobControl
 from papilio.tasks.directory import (
     FORMAT,
     FORMAT_VERSION,
@@ -33,13 +32,12 @@ from papilio.tasks.directory import (
     require_plain,
     resume_command,
 )
-from papilio.tasks.history import JobHistory
 from papilio.tasks.job import JobSpec
+from papilio.tasks.job_state import CANCELLED, JobControl, JobHistory
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import ADVICE, CountResult, ListingResult
-from papilio.tasks.status import CANCELLED
 from papilio.version import __version__
 
 _BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")

@@ -183,7 +183,7 @@ def test_gpu_is_never_replaced_silently(women: GraphStore) -> None:
 
 def test_local_cluster_does_not_offer_the_gpu(women: GraphStore) -> None:
     from papilio.cluster.executor import choose_engine
-    from papilio.cluster.local import LocalExecutor
+    from papilio.cluster.own_cluster import LocalExecutor
 
     with pytest.raises(UnsupportedError, match="use --cluster cuda"):
         choose_engine(LocalExecutor(), "gpu")

@@ -9,7 +9,8 @@ import pytest
 
 import papilio
 from papilio.api import call as placing
-from papilio.cluster import cuda, selection
+from papilio.cluster import own_cluster as cuda
+from papilio.cluster import selection
 from papilio.cluster.executor import InlineExecutor
 from papilio.errors import CapacityError, EngineUnavailableError, InputError
 from papilio.storage.store import GraphStore, write_store

@@ -15,8 +15,7 @@ import pytest
 
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
-from papilio.cluster.local import LocalExecutor
-from papilio.cluster.own_cluster import WORKER_CONFIG
+from papilio.cluster.own_cluster import WORKER_CONFIG, LocalExecutor
 from papilio.storage.store import GraphStore, write_store
 from tests.conftest import ROOT, read_edges
 

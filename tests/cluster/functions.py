@@ -11,11 +11,10 @@ from distributed import Worker
 
 import papilio.tasks.machine
 from papilio.errors import DeviceLostError, ExecutionError, LeaseTooLargeError, StoreError
-from papilio.tasks.cutting import is_cut
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.machine import Seat
 from papilio.tasks.reports import LeaseResult
-from papilio.tasks.run import run_lease
+from papilio.tasks.run import is_cut, run_lease
 
 
 def report_interval(task: LeaseTask, seat: Seat) -> tuple[int, int, str, int]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from papilio.tasks import cutting, run
+from papilio.tasks import run
 
 SLICES = 3
 """A lease is under way once it has looked this often whether it is cut."""
 
 
-class TellingWatch(cutting.CutWatch):
+class TellingWatch(run.CutWatch):
     """A watch that tells."""
 
     looks = 0
@@ -27,7 +27,7 @@ class TellingWatch(cutting.CutWatch):
         return super().__call__()
 
 
-run.CutWatch = TellingWatch  # type: ignore[misc, attr-defined]
+run.CutWatch = TellingWatch  # type: ignore[misc]
 
 
 def dask_setup(worker: Any) -> None:

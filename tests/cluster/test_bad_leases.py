@@ -13,7 +13,7 @@ import pytest
 import papilio
 from papilio.cluster import driver, flow
 from papilio.cluster.executor import Executor, InlineExecutor
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.own_cluster import LocalExecutor
 from papilio.errors import CapacityError, FailedItemsError
 from papilio.storage.store import GraphStore
 from papilio.tasks.lease_counter import RootCounter

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import papilio
-from papilio.cluster.cuda import missing_for_cuda
 from papilio.cluster.executor import check_devices, choose_engine
 from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.own_cluster import missing_for_cuda
 from papilio.errors import ClusterError
 from papilio.kernels.device.discovery import list_gpus, missing_for_gpu
 from papilio.storage.records import write_record

@@ -21,8 +21,8 @@ from papilio.cluster import driver, existing, flow
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
-from papilio.cluster.local import LocalExecutor
-from papilio.cluster.quiet import quiet_dask
+from papilio.cluster.own_cluster import LocalExecutor
+from papilio.cluster.pool import quiet_dask
 from papilio.errors import (
     CapacityError,
     ClusterError,

@@ -13,8 +13,8 @@ import pytest
 from papilio.cluster import flow
 from papilio.cluster.flow import MAX_LOSSES, MOST_CUTS, TaskFlow
 from papilio.errors import ClusterError, DeviceLostError, EngineUnavailableError, ExecutionError, WorkerError
-from papilio.tasks.cutting import request_cuts
 from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.run import request_cuts
 from tests.tasks.fakes import make_worker
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from papilio.cluster.executor import Executor
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.own_cluster import LocalExecutor
 from papilio.kernels.device.discovery import missing_for_gpu
 from tests.cluster import ticking
 

@@ -23,8 +23,7 @@ import papilio
 from papilio.cluster import existing, pool
 from papilio.cluster.credentials import make_security, tls_config, write_credentials
 from papilio.cluster.driver import run_directory
-from papilio.cluster.local import LocalExecutor
-from papilio.cluster.own_cluster import NO_DASHBOARD
+from papilio.cluster.own_cluster import NO_DASHBOARD, LocalExecutor
 from papilio.cluster.selection import make_executor, resolve_auto, resolve_workers, with_insecure
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore

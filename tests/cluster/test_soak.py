@@ -29,7 +29,7 @@ import pytest
 from distributed import Client, Future
 
 import papilio
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.own_cluster import LocalExecutor
 from papilio.graph import BipartiteGraph
 from papilio.storage.ledger import read_ledger
 from papilio.storage.store import GraphStore, write_store

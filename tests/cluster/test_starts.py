@@ -20,9 +20,11 @@ import pytest
 from distributed import Scheduler
 from distributed.comm import CommClosedError
 
-from papilio.cluster import cuda, local, own_cluster, slurm
+from papilio.cluster import own_cluster, slurm
+from papilio.cluster import own_cluster as cuda
+from papilio.cluster import own_cluster as local
 from papilio.cluster.doctor import check_cluster
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.own_cluster import LocalExecutor
 from papilio.cluster.pool import DaskPool, start_errors_named
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore

@@ -29,8 +29,8 @@ from papilio.errors import ClusterError, InputError, JobBusyError, JobUnfinished
 from papilio.motifs import Granularity
 from papilio.storage.ledger import read_ledger
 from papilio.storage.models import Complete
-from papilio.tasks.control import Priority, Submission
 from papilio.tasks.job import job_of_store
+from papilio.tasks.job_state import Priority, Submission
 from papilio.tasks.session import JobSession
 from tests.cluster import submit_functions
 from tests.cluster.conftest import dask_processes

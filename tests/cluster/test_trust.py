@@ -20,8 +20,8 @@ from papilio.cluster.selection import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
 from papilio.reports.experiment import begin_scaling
 from papilio.storage.store import GraphStore
-from papilio.tasks.control import Submission
 from papilio.tasks.job import job_of_store
+from papilio.tasks.job_state import Submission
 from papilio.tasks.session import JobSession
 from tests.tools.commands import Run
 from tests.tools.tampering import reseal

@@ -19,7 +19,7 @@ from papilio.api.call import GraphInput, result_of
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
 from papilio.cluster.executor import InlineExecutor
-from papilio.cluster.local import LocalExecutor
+from papilio.cluster.own_cluster import LocalExecutor
 from papilio.errors import (
     CapacityError,
     ExecutionError,

@@ -19,7 +19,6 @@ from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import prepared as ready
 from papilio.tasks import run
-from papilio.tasks.cutting import CutWatch, request_cuts
 from papilio.tasks.fold import PartialFold
 from papilio.tasks.job import (
     JobSpec,
@@ -34,7 +33,7 @@ from papilio.tasks.job import (
 )
 from papilio.tasks.machine import Seat
 from papilio.tasks.reports import LeaseResult, ShardRef
-from papilio.tasks.run import run_lease, run_prepare
+from papilio.tasks.run import CutWatch, request_cuts, run_lease, run_prepare
 from tests.tasks.fakes import FakeEngine, make_job, plan_of
 
 GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))

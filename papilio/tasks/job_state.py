@@ -1,0 +1,373 @@
+"""What is known of a job beside its answer: control files, the history in its ledger, and the state that follows.
+
+    control/submission.json     written by ``papilio submit``
+    control/coordinator.json    written by the coordinator inside the cluster
+    control/cancel.json         written by ``papilio cancel``
+
+Each control file has one kind of writer and is replaced whole, so that no lock is needed to read or to write it. A
+request to cancel names what it cancels, so that it says nothing about a later submission or session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from papilio.errors import StoreError
+from papilio.families import EngineChoice
+from papilio.motifs import Listing, motif_from_json
+from papilio.storage.ledger import Holder, write_durably
+from papilio.storage.listings import ListingShard
+from papilio.storage.records import Digits, read_record, read_sealed, seal_json
+from papilio.tasks.job import name_question
+from papilio.tasks.reports import LeaseResult, ShardRef
+
+Priority = Literal["low", "normal", "high"]
+"""How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
+
+_CONTROL_ADVICE = "remove it, then submit again"
+
+CoordinatorState = Literal["waiting", "running", "finished", "failed", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job that was given to a cluster."""
+
+    id: str  # another one each time
+    cluster: str  # address of the scheduler
+    engine: EngineChoice
+    workers: int | None  # workers to wait for before the first lease
+    priority: Priority
+    output: str | None  # file for the counts per vertex or edge
+    host: str  # where it was submitted from
+    submitted_at: float  # seconds since 1970
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """The process that hands out the leases of a submission, and how it ended."""
+
+    submission: str  # id of the submission
+    attempt: int  # from 1 on: how often the cluster has started it
+    losses: int  # starts before this one that were lost without a finished lease
+    host: str
+    pid: int
+    worker: str  # address of the Dask worker
+    state: CoordinatorState
+    reason: str | None  # what it waits for, or why it failed
+    n_sessions: int  # sessions in the ledger when this was written; a later one is not this coordinator's
+    written_at: float  # seconds since 1970
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("finished", "failed", "cancelled")
+
+
+@dataclass(frozen=True)
+class CancelRequest:
+    """The wish that a job end."""
+
+    submission: str | None  # id of the submission that it is about, if any
+    holder: str | None  # claim of the process that wrote the ledger at that time, if any
+    host: str
+    pid: int  # where it was asked
+    requested_at: float  # seconds since 1970
+
+    @classmethod
+    def now(cls, submission: str | None, holder: str | None) -> CancelRequest:
+        """Return a request of this process."""
+        return cls(submission, holder, socket.gethostname(), os.getpid(), time.time())
+
+
+ControlRecord = TypeVar("ControlRecord", Submission, Coordinator, CancelRequest)
+
+
+class JobControl:
+    """The control files of one job directory, read anew at every access."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "control"
+
+    @property
+    def submission(self) -> Submission | None:
+        """The last submission; None for a job that was never submitted."""
+        return self._read("submission", Submission)
+
+    @property
+    def coordinator(self) -> Coordinator | None:
+        """The coordinator of :attr:`submission`; None until the cluster has started one."""
+        submission, found = self.submission, self._read("coordinator", Coordinator)
+        fits = submission is not None and found is not None and found.submission == submission.id
+        return found if fits else None
+
+    @property
+    def request(self) -> CancelRequest | None:
+        return self._read("cancel", CancelRequest)
+
+    @property
+    def active(self) -> Submission | None:
+        """The last submission, unless its coordinator has ended."""
+        coordinator = self.coordinator
+        return None if coordinator is not None and coordinator.ended else self.submission
+
+    def is_cancelled(self, *, submission: str | None = None, holder: str | None = None) -> bool:
+        """Whether the last request is about this submission, or this process that holds the ledger."""
+        request = self.request
+        if request is None:
+            return False
+        by_submission = submission is not None and request.submission == submission
+        return by_submission or (holder is not None and request.holder == holder)
+
+    def write(self, record: Submission | Coordinator | CancelRequest) -> None:
+        """Replace one of the files, durably. StoreError when it cannot be written."""
+        names: Mapping[type, str] = {
+            Submission: "submission", Coordinator: "coordinator", CancelRequest: "cancel"
+        }  # fmt: skip
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.folder}: cannot be created ({error.strerror})") from error
+        path = self.folder / f"{names[type(record)]}.json"
+        write_durably(path, seal_json(asdict(record), indent=2))
+
+    def withdraw(self, submission: Submission) -> None:
+        """Remove a submission that no cluster has got."""
+        if self.submission == submission:
+            (self.folder / "submission.json").unlink(missing_ok=True)
+
+    def _read(self, name: str, kind: type[ControlRecord]) -> ControlRecord | None:
+        path = self.folder / f"{name}.json"
+        try:
+            return read_record(kind, read_sealed(path, _CONTROL_ADVICE), str(path), _CONTROL_ADVICE)
+        except FileNotFoundError:
+            return None
+
+
+_LEDGER_ADVICE = "the ledger was damaged; start a new job directory"
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """One process's turn at a job."""
+
+    number: int  # from 1 on
+    host: str
+    pid: int
+    engine: str
+    cluster: str
+    workers: int  # workers that its leases were planned for
+    planned: int  # leases planned, and finished so far
+    leases: int
+    began_at: float  # seconds since 1970
+    ended_at: float | None  # None while it runs, and when it was killed
+    outcome: str | None  # ``finished``, or why it ended before
+
+
+@dataclass(frozen=True)
+class JobHistory:
+    """What the ledger of a job says."""
+
+    sessions: tuple[SessionInfo, ...]
+    leases: tuple[LeaseResult, ...]  # in the order finished; the paths of their shards are absolute
+    shard_bytes: tuple[int, ...]  # size of the shard of each lease; 0 without one
+    tip: str  # checksum of the last record, which covers all
+    n_records: int
+    # identities of the plans of its sessions: one, in a ledger of one job
+    plan_keys: frozenset[str] = frozenset()
+
+    @property
+    def intervals(self) -> tuple[tuple[int, int, int], ...]:
+        """Partition, start and stop of each lease."""
+        return tuple((lease.partition, lease.start, lease.stop) for lease in self.leases)
+
+
+@dataclass(frozen=True)
+class _SessionRecord:
+    may_grow: ClassVar[bool] = True
+
+    session: int
+    host: str
+    pid: int
+    engine: str
+    cluster: str
+    workers: int
+    planned: int
+    began_at: float
+    plan_key: str
+
+
+@dataclass(frozen=True)
+class _EndRecord:
+    session: int
+    ended_at: float
+    outcome: str
+
+
+@dataclass(frozen=True)
+class _ShardRow(ShardRef):
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class _ListedRow(ListingShard):
+    n_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LeaseRecord(LeaseResult):
+    session: int
+    total: Digits
+    shard: _ShardRow | None
+    listed: tuple[_ListedRow, ...] = ()
+
+
+_SHARD = re.compile(r"shards/[0-9]+/[A-Za-z0-9][A-Za-z0-9_.-]*")
+"""Path of a shard below the job directory. A ledger of another user must not lead to other files."""
+
+_RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": _LeaseRecord, "end": _EndRecord}
+
+
+def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
+    """Return what the records of a ledger say; ``path`` is its file.
+
+    StoreError for a record of another kind, or of a session that did not begin.
+    """
+    sessions: dict[int, SessionInfo] = {}
+    leases, shard_bytes, plan_keys = [], [], set()
+    for number, record in enumerate(records, start=1):
+        name = f"{path}, line {number}"
+        kind = _RECORDS.get(str(record.get("type")))
+        if kind is None:
+            raise StoreError(f"{name}: type is {record.get('type')!r}; expected one of {', '.join(_RECORDS)}")
+        found = read_record(
+            kind, {key: each for key, each in record.items() if key != "type"}, name, _LEDGER_ADVICE
+        )
+        if isinstance(found, _SessionRecord):
+            begun = {each.name: getattr(found, each.name) for each in fields(found)}
+            plan_keys.add(begun.pop("plan_key"))
+            sessions[found.session] = SessionInfo(
+                begun.pop("session"), leases=0, ended_at=None, outcome=None, **begun
+            )
+            continue
+        if found.session not in sessions:
+            raise StoreError(f"{name}: session {found.session} did not begin; {_LEDGER_ADVICE}")
+        session = sessions[found.session]
+        if isinstance(found, _EndRecord):
+            sessions[found.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
+        else:
+            sessions[found.session] = replace(session, leases=session.leases + 1)
+            leases.append(_lease_of(path.parent, found, name))
+            shard_bytes.append(0 if found.shard is None else found.shard.n_bytes)
+    return JobHistory(
+        tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records), frozenset(plan_keys)
+    )
+
+
+def _lease_of(root: Path, found: _LeaseRecord, name: str) -> LeaseResult:
+    def whole(path: str) -> str:
+        if not _SHARD.fullmatch(path):
+            raise StoreError(f"{name}: the shard {path!r} is no file of shards/N; {_LEDGER_ADVICE}")
+        return str(root / path)
+
+    shard = found.shard
+    read = {
+        "shard": None if shard is None else ShardRef(whole(shard.path), shard.digest),
+        "listed": tuple(ListingShard(whole(each.path), each.digest, each.rows) for each in found.listed),
+    }
+    same = {each.name: getattr(found, each.name) for each in fields(LeaseResult)}
+    return LeaseResult(**{**same, **read})
+
+
+JobState = Literal["submitted", "waiting", "running", "interrupted", "finished", "failed", "cancelled"]
+
+ACTIVE_STATES: tuple[JobState, ...] = ("submitted", "waiting", "running")
+"""States that change without anybody's doing."""
+
+CANCELLED = "cancelled"
+"""Outcome of a session that ended on request."""
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """State and progress of a job."""
+
+    path: str
+    # ``submitted`` (a cluster has it, none of its workers has begun), ``waiting`` (the coordinator waits, or was lost
+    # and the cluster will start another), ``running``, ``finished``, ``failed``, ``cancelled``, or ``interrupted`` (a
+    # count outside a cluster that ended before the answer)
+    state: JobState
+    reason: str | None  # what it waits for, or why it failed
+    cancel_requested: bool  # whether the process that has it was asked to stop
+    motif: dict[str, Any]  # name and parameters
+    per: str
+    graph_hash: str
+    source: str | None  # the store; None for a graph in memory
+    plan_key: str | None  # None until the job was planned
+    created_at: float  # seconds since 1970
+    leases: int  # finished leases
+    items_done: int  # work items counted, and in all (0 until the job was planned)
+    items: int
+    work_done: int  # their predicted work units
+    work: int
+    count: int | None  # the answer, once there is one; of a listing the number of its rows
+    holder: Holder | None  # the process that runs the job now
+    sessions: tuple[SessionInfo, ...]
+    submission: Submission | None = None  # the last time that it was given to a cluster
+    coordinator: Coordinator | None = None  # of that submission
+    listing: dict[str, Any] | None = None  # which motifs are listed; None for a count
+
+    @property
+    def title(self) -> str:
+        """What is asked, for people; as :attr:`papilio.tasks.job.JobSpec.title`."""
+        listing = None if self.listing is None else Listing(**self.listing)
+        return name_question(motif_from_json(self.motif), self.per, listing)
+
+    @property
+    def share(self) -> float:
+        """Share of the predicted work that is done: below 1 until the job is finished."""
+        if self.state == "finished":
+            return 1.0
+        return min(self.work_done / self.work, 0.999) if self.work else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields and ``share`` as a JSON object."""
+        return {**asdict(self), "share": round(self.share, 6)}
+
+
+def find_state(
+    finished: bool, holder: Holder | None, control: JobControl, history: JobHistory
+) -> tuple[JobState, str | None]:
+    """Return the state of a job, and what it waits for or why it failed; ``holder`` has the ledger now."""
+    if finished:
+        return "finished", None
+    if holder is not None:
+        return "running", None
+    submission, coordinator = control.submission, control.coordinator
+    if submission is not None and (coordinator is None or not coordinator.ended):
+        if control.is_cancelled(submission=submission.id):
+            return "cancelled", None
+        return _waiting(submission, coordinator)
+    overtaken = coordinator is None or len(history.sessions) > coordinator.n_sessions
+    if coordinator is not None and not overtaken and coordinator.state in ("failed", "cancelled"):
+        return ("failed" if coordinator.state == "failed" else "cancelled"), coordinator.reason
+    if history.sessions and history.sessions[-1].outcome == CANCELLED:
+        return "cancelled", None
+    return "interrupted", None
+
+
+def _waiting(submission: Submission, coordinator: Coordinator | None) -> tuple[JobState, str]:
+    if coordinator is None:
+        return "submitted", f"no worker of {submission.cluster} has begun it yet"
+    if coordinator.state == "waiting" and coordinator.reason is not None:
+        return "waiting", coordinator.reason
+    return "waiting", (
+        f"its coordinator, process {coordinator.pid} on {coordinator.host}, was lost; {submission.cluster} starts "
+        "another one when it has noticed and has a worker"
+    )
