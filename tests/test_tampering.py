@@ -3,7 +3,8 @@
 The directories are of the Southern Women graph, with and without labels, and of two others: finished and unfinished
 counts, one for every vertex, a table, a listing, counts of partitions for butterflies, bicliques and cliques, and an
 experiment. They were written once and are kept as they are, so that what is written today is not the only thing that
-can be read. Those of the large graph have several files and row groups.
+can be read. Only their answers have been put into the form of version 2. Those of the large graph have several files and
+row groups.
 """
 
 from __future__ import annotations
@@ -213,6 +214,17 @@ def test_files_of_version_1_hold_no_digests(
         StoreError, match=rf"{file} has format_version 1, without digests .* reads 2: .*{advice}"
     ):
         READERS[name](tmp_path / "x")
+
+
+def test_an_answer_of_version_1_is_written_again(written: Path, tmp_path: Path) -> None:
+    shutil.copytree(written / "vertex", tmp_path / "x")
+    count = papilio.open_job(tmp_path / "x").result().count
+    file = tmp_path / "x" / "result.json"
+    reseal(file, format_version=...)
+    with pytest.raises(StoreError, match=r"result.json has format_version 1; .* reads 2: remove the file"):
+        papilio.open_job(tmp_path / "x").result()
+    file.unlink()
+    assert papilio.resume_job(tmp_path / "x").count == count
 
 
 def test_every_key_of_an_answer_counts(written: Path, tmp_path: Path) -> None:

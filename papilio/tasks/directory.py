@@ -231,8 +231,7 @@ class JobDirectory:
 
     def answer(self) -> JobAnswer:
         """Return what ``result.json`` holds."""
-        data = self._read("result.json")
-        return read_record(JobAnswer, data, str(self.root / "result.json"), ADVICE)
+        return JobAnswer.read(self._read("result.json"), str(self.root / "result.json"))
 
     def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:
         """Return the answer of a finished job, without counting: it is the one that plan and ledger give.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, ClassVar, Literal
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from papilio import charts
 from papilio.arguments import plural
-from papilio.errors import ExecutionError, InputError
+from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import family_of
 from papilio.kernels.engine import Best, EngineName, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
 from papilio.storage import answers
 from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
-from papilio.storage.records import SignedInt, read_record, table_rows
+from papilio.storage.records import SignedInt, read_record, table_rows, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job_state import JobHistory
 from papilio.tasks.machine import WorkerInfo
@@ -60,6 +60,8 @@ def json_labels(labels: Sequence[Any]) -> list[str | int]:
 @dataclass(frozen=True, eq=False, repr=False)
 class CountResult(answers.Tabular):
     """An exact count."""
+
+    may_grow: ClassVar[bool] = True
 
     motif: Motif
     per: Granularity
@@ -323,6 +325,9 @@ def _name(i: int, labels: NDArray[Any] | None) -> Any:
 ADVICE = "it was damaged: restore it, or give another job directory"
 """What to do about a file of a job directory that is not what it should be."""
 
+ANSWER_VERSION = 2
+"""Of ``result.json``. Version 1 had the keys of ``--json``."""
+
 _PHASES = frozenset({"start", "plan", "read", "prepare", "run", "fold", "write", "total"})
 
 
@@ -332,19 +337,6 @@ class LedgerEnd:
 
     n_records: int
     tip: str  # checksum of the last record
-
-
-@dataclass(frozen=True, kw_only=True)
-class _WorkerRow(WorkerInfo):
-    may_grow: ClassVar[bool] = True
-
-    leases: int
-
-
-@dataclass(frozen=True)
-class _TopRow(TopEntry):
-    place: Literal["u", "v", "n", "edge"]
-    labels: tuple[str | bool | SignedInt, ...]
 
 
 @dataclass(frozen=True)
@@ -360,101 +352,60 @@ class _GraphRow:
 
 
 @dataclass(frozen=True)
-class _JobRow:
-    path: str | None = None
-    leases_before: int = 0
-    work_before: int = 0
-    reused: bool = False
+class _TopRow(TopEntry):
+    place: Literal["u", "v", "n", "edge"]
+    labels: tuple[str | bool | SignedInt, ...]
 
 
 @dataclass(frozen=True)
-class _WrittenResult:
-    """What ``CountResult.to_json`` and ``ListingResult.to_json`` return; the latter has all fields."""
+class _Rows:
+    """What the annotations of :class:`CountResult` leave open."""
 
     may_grow: ClassVar[bool] = True
 
-    motif: str
-    parameters: dict[str, Any]
-    per: Granularity
-    count: int
-    engine: EngineName
-    cluster: str
-    worker_details: tuple[_WorkerRow, ...]
-    items: int
-    leases: int
-    plan_key: str
-    seconds: dict[str, float]
-    work: dict[str, int]
     graph: _GraphRow
-    peak_memory_bytes: int
-    decisions: tuple[Decision, ...]
-    output: str | None
     top: tuple[_TopRow, ...]
-    job: _JobRow | None
-    table: dict[Cell, int] | None = None
-    strategy: str = "replicate"
-    replication: float = 1.0
-    moved: Movement = field(default_factory=Movement)
-    peak_device_bytes: int = 0
-    used_device_bytes: int = 0
-    listing: Listing | None = None
-    limit_reached: bool = False
-    files: int = 0
-    checked: bool = False
-    checksum: int | None = None
-    best: tuple[Best, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.seconds.keys() >= _PHASES:
-            raise ValueError(f"seconds lack {', '.join(sorted(_PHASES - self.seconds.keys()))}")
-        if len(self.units) != 1:
-            raise ValueError(f"work is of {len(self.units)} units; expected one")
-
-    @property
-    def units(self) -> list[str]:
-        """Names of units of work; one."""
-        return [name for name in self.work if not name.endswith("_per_second")]
 
 
 @dataclass(frozen=True)
 class JobAnswer:
     """What ``result.json`` holds."""
 
-    result: _WrittenResult  # the answer, as it was written
+    result: dict[str, Any]  # the fields of the answer, but for its vectors
     ledger: LedgerEnd  # the state of the ledger that it was made from
     vectors_digest: str | None  # of ``vectors.parquet``; None for an answer without vectors
+    format_version: int = ANSWER_VERSION
+
+    @classmethod
+    def of(cls, result: CountResult, ledger: LedgerEnd, vectors_digest: str | None) -> JobAnswer:
+        """Return what is written of a result."""
+        written = write_record(replace(result, vectors=Vectors(), source=None, top=()))
+        del written["vectors"], written["source"]
+        return cls({**written, "top": [entry.to_json() for entry in result.top]}, ledger, vectors_digest)
+
+    @classmethod
+    def read(cls, data: dict[str, Any], name: str) -> JobAnswer:
+        """Read the keys of a file ``name``; StoreError when it is of another version, or damaged."""
+        version = data.get("format_version", 1)
+        if version != ANSWER_VERSION:
+            raise StoreError(
+                f"{name} has format_version {version!r}; this version of Papilio reads {ANSWER_VERSION}: remove the "
+                "file, then resume the job, which writes it again from the ledger"
+            )
+        return read_record(cls, data, name, ADVICE)
 
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
-        """Return the result, with the vectors that the file leaves out; ``name`` is the file, for messages.
-
-        StoreError when its motif is none.
-        """
-        data = self.result
-        job = data.job or _JobRow()
-        (unit,) = data.units
-        kind = CountResult if data.listing is None else ListingResult
-        found: dict[str, Any] = {
-            "motif": read_record(Motif, {**data.parameters, "name": data.motif}, name, ADVICE),
-            "workers": tuple(_plain(WorkerInfo, each) for each in data.worker_details),
-            "leases_by_worker": {each.name: each.leases for each in data.worker_details},
-            "work": data.work[unit],
-            "work_unit": unit,
-            "graph": asdict(data.graph),
-            "top": tuple(_plain(TopEntry, each) for each in data.top),
-            "vectors": Vectors(vectors),
-            "table": data.table or {},
-            "job_directory": job.path,
-            "leases_before": job.leases_before,
-            "work_before": job.work_before,
-            "reused": job.reused,
-        }
-        same = {each.name for each in fields(kind)} & {each.name for each in fields(data)} - found.keys()
-        return kind(**found, **{each: getattr(data, each) for each in same})
-
-
-def _plain(kind: Any, row: Any) -> Any:
-    """Return the dataclass that a row of the file extends."""
-    return kind(**{each.name: getattr(row, each.name) for each in fields(kind)})
+        """Return the result with its vectors; ``name`` is the file. StoreError when a field does not fit."""
+        where = f"{name}: result"
+        rows = read_record(_Rows, self.result, where, ADVICE)
+        found: CountResult = read_record(
+            ListingResult if "listing" in self.result else CountResult, self.result, where, ADVICE
+        )
+        if not found.seconds.keys() >= _PHASES:
+            raise StoreError(
+                f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}"
+            )
+        return replace(found, graph=asdict(rows.graph), vectors=Vectors(vectors))
 
 
 def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:

@@ -37,7 +37,7 @@ from papilio.tasks.job_state import CANCELLED, JobControl, JobHistory
 from papilio.tasks.leases import LeaseBook
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
-from papilio.tasks.result import ADVICE, CountResult, ListingResult
+from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, ListingResult
 from papilio.version import __version__
 
 _BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")
@@ -295,12 +295,8 @@ class JobSession:
         self._end("finished")
         self._history = JobDirectory(self.root).history()
         self._sweep()
-        answer = {
-            "result": result.to_json(),
-            "ledger": {"n_records": self._ledger.n_records, "tip": self._ledger.tip},
-            "vectors_digest": digest,
-        }
-        write_durably(self.root / "result.json", seal_json(answer, indent=2))
+        answer = JobAnswer.of(result, LedgerEnd(self._ledger.n_records, self._ledger.tip), digest)
+        write_durably(self.root / "result.json", seal_json(asdict(answer), indent=2))
 
     @_explained
     def _end(self, outcome: str) -> None:

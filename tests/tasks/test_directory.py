@@ -19,6 +19,7 @@ from papilio import Butterfly
 from papilio.errors import InputError, StoreError, TilingError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import CostTable
+from papilio.motifs import Motif
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.edge_files import ContentHash
 from papilio.storage.ledger import Ledger
@@ -355,3 +356,26 @@ def test_the_book_tells_what_is_finished_and_missing() -> None:
     book.record(0, 0, 2)
     assert book.finished(0) == ((0, 2), (6, 8))
     assert book.missing(0) == ((2, 6), (8, 10))
+
+
+@pytest.mark.parametrize(
+    ("motif", "per"),
+    [(Butterfly(), "total"), (Butterfly(), "vertex"), (papilio.Biclique(), "total")],
+    ids=str,
+)
+def test_an_answer_is_read_as_it_was_given(motif: Motif, per: Any, tmp_path: Path) -> None:
+    """All but what says that it was counted before."""
+    graph = BipartiteGraph.from_edges(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 0, 1, 1]))
+    given_ = papilio.count(graph, motif, per=per, job=tmp_path / "job", cluster="inline", engine="cpu")
+    read = JobDirectory(tmp_path / "job").result()
+    assert read.reused
+    again = replace(read, reused=False, leases_before=0, leases_by_worker=given_.leases_by_worker)
+    assert again.to_json() == given_.to_json()
+    assert {name: values.tolist() for name, values in read.vectors.items()} == {
+        name: values.tolist() for name, values in given_.vectors.items()
+    }
+    assert list(given_.to_json()) == [
+        "motif", "parameters", "per", "count", "table", "engine", "cluster", "workers", "worker_details", "items",
+        "leases", "plan_key", "seconds", "work", "graph", "peak_memory_bytes", "peak_device_bytes", "used_device_bytes",
+        "strategy", "replication", "moved", "decisions", "output", "top", "job",
+    ]  # fmt: skip
