@@ -3,8 +3,8 @@
 The directories are of the Southern Women graph, with and without labels, and of two others: finished and unfinished
 counts, one for every vertex, a table, a listing, counts of partitions for butterflies, bicliques and cliques, and an
 experiment. They were written once and are kept as they are, so that what is written today is not the only thing that
-can be read. Only their answers have been put into the form of version 2. Those of the large graph have several files and
-row groups.
+can be read. Only their answers have been put into the form of version 2. Those of the large graph have several files
+and row groups.
 """
 
 from __future__ import annotations
