@@ -37,9 +37,9 @@ from papilio.motifs import (
     rows_by_class,
     sum_groups,
 )
+from papilio.storage.answers import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
-from papilio.storage.answers import write_census, write_edge_counts, write_table, write_vertex_counts
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec, require_kind
 from papilio.tasks.plan import CountPlan
