@@ -16,6 +16,7 @@ from papilio.errors import UnsupportedError
 from papilio.extras import missing_package
 from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
+from papilio.kernels.memory import BICLIQUES, CLIQUES, MAXIMAL_BICLIQUES, WEDGES, Memory
 from papilio.motifs import (
     CENSUS_CLASSES,
     BalancedBiclique,
@@ -105,7 +106,7 @@ class Family:
 
     motif: type[Motif]
     engines: Names  # classes: cpu ones are made with threads, gpu ones with a device
-    memory: str  # module that predicts what it takes, see papilio.kernels.memory
+    memory: Memory
     # vertices or edges of one motif, by vector, of one cell
     members: Callable[[Any, Cell], Mapping[str, int]]
     rates: Mapping[EngineName, WorkRate] = field(default_factory=dict)
@@ -281,7 +282,7 @@ _ROWS = (
             "cpu": "papilio.kernels.wedge.cpu:ButterflyCpu",
             "gpu": "papilio.kernels.wedge.gpu:ButterflyGpu",
         },
-        memory="papilio.kernels.wedge.memory",
+        memory=WEDGES,
         members=_wedge_members,
         # CPU, on the graphs of the shares: 2.5e8 (sparse) to 1.4e9 (dense) per second and thread. One H200: 4.8e11 on
         # MovieLens-1M, 5.5e11 on R-MAT.
@@ -295,7 +296,7 @@ _ROWS = (
     Family(
         BalancedButterfly,
         engines=_SIGNED_WEDGES,
-        memory="papilio.kernels.wedge.memory",
+        memory=WEDGES,
         members=_wedge_members,
         # 0.9 of the rate of butterflies on a CPU, on the same graphs. GPU: by the same ratio; measured on one H200: 0.5
         # to 1.0.
@@ -304,7 +305,7 @@ _ROWS = (
     Family(
         Census,
         engines=_SIGNED_WEDGES,
-        memory="papilio.kernels.wedge.memory",
+        memory=WEDGES,
         members=_wedge_members,
         # 0.3 of the rate of butterflies on a CPU. GPU: by the same ratio; measured on one H200: 0.1 to 1.1.
         rates=_rates("wedges", 1.5e8, 1.5e11),
@@ -313,7 +314,7 @@ _ROWS = (
     Family(
         Biclique,
         engines=_BICLIQUES,
-        memory="papilio.kernels.biclique.memory",
+        memory=BICLIQUES,
         members=_biclique_members,
         rates=_BICLIQUE_RATES,
         same_work=False,
@@ -332,7 +333,7 @@ _ROWS = (
     Family(
         BalancedBiclique,
         engines=_BICLIQUES,
-        memory="papilio.kernels.biclique.memory",
+        memory=BICLIQUES,
         members=_biclique_members,
         rates=_BICLIQUE_RATES,
         same_work=False,
@@ -343,7 +344,7 @@ _ROWS = (
             "cpu": "papilio.kernels.clique.cpu:CliqueCpu",
             "gpu": "papilio.kernels.clique.gpu:CliqueGpu",
         },
-        memory="papilio.kernels.clique.memory",
+        memory=CLIQUES,
         members=_clique_members,
         # Words of the roots' matrices, which leave out how deep the search goes; per second and thread, all k:
         # soc-Epinions1 8e6, ca-AstroPh 7e7, ca-HepPh 1e8. One H200, all k: facebook_combined 6e7, soc-Epinions1 2e9,
@@ -373,7 +374,7 @@ _ROWS = (
             "cpu": "papilio.kernels.clique.cpu:MaximalCliqueCpu",
             "gpu": "papilio.kernels.clique.maximal_gpu:MaximalCliqueGpu",
         },
-        memory="papilio.kernels.clique.memory",
+        memory=CLIQUES,
         members=lambda motif, cell: {},
         # Words of the roots' rows, as for cliques; soc-Epinions1 1e8, ca-AstroPh 2e8 per second and thread. One H200:
         # facebook_combined 1e8, soc-Epinions1 1e10.
@@ -403,7 +404,7 @@ _ROWS = (
             "cpu": "papilio.kernels.maximal.cpu:MaximalBicliqueCpu",
             "gpu": "papilio.kernels.maximal.gpu:MaximalBicliqueGpu",
         },
-        memory="papilio.kernels.maximal.memory",
+        memory=MAXIMAL_BICLIQUES,
         members=lambda motif, cell: {},
         # Set operations as (p,q)-bicliques predict them, which leave out how deep the search goes; per second and
         # thread: bonanza, marvel and youtube-groupmemberships 1e7, opsahl-ucforum 2e7. One H200: yelp2018 1e10,

@@ -90,9 +90,6 @@ def test_what_a_row_names_exists(row: Family) -> None:
     named = [row.engines["cpu"], *([] if row.listed is None else row.listed.listers.values())]
     named += [] if row.parted is None else [row.parted.cutter]
     assert all(callable(resolve(name)) for name in named)
-    of_parts = () if row.parted is None else ("part_arrays", "staged_part", "predict_part")
-    for formula in ("predict_graph", *of_parts):
-        assert callable(resolve(f"{row.memory}:{formula}"))
     for name in row.engines.values():
         assert (ROOT / f"{name.split(':')[0].replace('.', '/')}.py").is_file()
 

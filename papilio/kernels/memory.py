@@ -1,22 +1,43 @@
-"""What the ``memory`` module of a motif family is asked: it predicts peaks from the sizes of a graph or of a part.
+"""Memory that motif families take: a row of terms for each, on a whole graph and on a part of it.
 
-Each family's folder has one, with ``predict_graph`` for whole graphs, and ``part_arrays``, ``staged_part`` and
-``predict_part`` for parts. Formulas for graphs are sums over the arrays that are alive at the peak, with the widths
-that the engines use; they are meant to be above the measured peak, by less than a factor of two on graphs that matter.
+The terms sum the arrays that are alive at the peak, with the widths that the engines use. The sums are upper bounds,
+tested against measured peaks, by less than a factor of two on graphs that matter. The exception are pairs of vertices
+with enough common neighbours, whose number follows from no size of a graph: :data:`PAIRS_PER_EDGE` are assumed, and the
+engines refuse more than there is room for as they find them. Not included is what a process has before it prepares
+anything: interpreter, imported libraries, compiled kernels, the context of a driver.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Listing, Motif
+from papilio.motifs import Biclique, Clique, Granularity, Listing, MaximalBiclique, MaximalClique, Motif
+from papilio.parts import Layer, PartBytes
 
 ID, OFFSET, COUNT = 4, 8, 8
 """Bytes of a vertex or edge id, of an offset and of a count."""
 
-DEVICE_PART_BYTES = 48 << 20
+PAIRS_PER_EDGE = 16
+"""Pairs that each edge of a graph, or of a root, is assumed to bring; measured: 0.5 to 15."""
+
+_DEVICE_PART_BYTES = 48 << 20
 """Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
+
+_DEVICE_PART_SEARCH_BYTES = 64 << 20
+"""What a device searches a part in, at least, where no root has many pairs: matrices, stacks and tables."""
+
+_SEARCH_BYTES, _PART_SEARCH_BYTES = 32 << 20, 16 << 20
+"""What one thread searches a whole graph or a part in: the surroundings of a root, lists of candidates, tables of
+leaves. For cliques, enough for about 1,400 and 1,000 later neighbours."""
+
+_PINNED_BYTES = 97 << 20
+"""Of any part of wedges on the host of a device: buffers through which large arrays are copied, and what is small."""
+
+_FEW_THREADS = 4
+"""Up to here the vectors of all threads are counted, beyond it the memory that bounds their number."""
 
 _ROWS_BYTES = {"cpu": 32 << 20, "gpu": 80 << 20}
 """What one thread of a listing holds: blocks of rows, their names, and the file that it writes. A block of a CPU has a
@@ -28,15 +49,7 @@ _DEVICE_ROWS_BYTES = 256 << 20
 _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
 
-
-def listing_bytes(n_vertices: int, threads: int, engine: EngineName) -> int:
-    """Return the host memory that the rows of a listing take on their way to files, with the names of all vertices."""
-    return threads * _ROWS_BYTES[engine] + 2 * n_vertices * _NAME_BYTES
-
-
-def listing_device_bytes(n_vertices: int) -> int:
-    """Return the device memory that the rows of a listing take, with what is known of each vertex."""
-    return _DEVICE_ROWS_BYTES + n_vertices * (2 * ID + COUNT)
+_NOTHING = PartBytes(0, 0, 0, 0, 0)
 
 
 class CountedGraph(Protocol):
@@ -68,3 +81,227 @@ class CountedGraph(Protocol):
 
     @property
     def vector_entries(self) -> int: ...
+
+
+class Terms(NamedTuple):
+    """Bytes of a whole graph, for each of its sizes."""
+
+    fixed: int = 0
+    edge: int = 0
+    sign: int = 0  # for each edge of a signed graph
+    vertex: int = 0
+    widest: int = 0  # for each vertex of the larger layer
+    vector: int = 0  # for each entry of the vectors that are counted
+
+    def of(self, job: CountedGraph) -> int:
+        sizes = (
+            1, job.n_edges, job.n_edges * job.signed, job.n_vertices, max(job.n_u, job.n_v), job.vector_entries
+        )  # fmt: skip
+        return sum(term * size for term, size in zip(self, sizes, strict=True))
+
+
+class GraphMemory(NamedTuple):
+    """Terms of a whole graph. The host is that of the cpu engine, or of a device."""
+
+    host: Terms
+    device: Terms
+    thread: Terms  # for each thread of the cpu engine
+    copies: int = 1  # of each vertex, in the graph that is searched
+    listing: Terms = Terms()  # on the host, beside rows and names
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Row of one family; a family that is counted on whole graphs only has the first term.
+
+    ``raw`` are the arrays of a part on the host, an end counted as a middle, and ``staged`` those on a device. ``part``
+    is behind :meth:`predict_part`.
+    """
+
+    graph: Callable[[Any, Granularity, EngineName], GraphMemory]
+    raw: Callable[[Granularity], PartBytes] = lambda per: _NOTHING
+    staged: PartBytes = _NOTHING
+    part: Callable[..., tuple[PartBytes, PartBytes]] = lambda *asked: (_NOTHING, _NOTHING)
+
+    def predict_graph(self, job: CountedGraph, engine: EngineName, threads: int) -> tuple[int, int]:
+        """Return the peak of host and of device memory, in bytes, with the whole graph in memory."""
+        terms = self.graph(job.motif, job.per, engine)
+        host, device = terms.host.of(job), terms.device.of(job)
+        if job.listing is not None:
+            n_vertices = terms.copies * job.n_vertices
+            host += terms.listing.of(job) + threads * _ROWS_BYTES[engine] + 2 * n_vertices * _NAME_BYTES
+            device += _DEVICE_ROWS_BYTES + n_vertices * (2 * ID + COUNT)
+        return (host, device) if engine == "gpu" else (host + threads * terms.thread.of(job), 0)
+
+    def predict_part(
+        self,
+        motif: Motif,
+        engine: EngineName,
+        per: Granularity,
+        threads: int,
+        *,
+        layer: Layer | None = None,
+        pairs_per_edge: float = PAIRS_PER_EDGE,
+    ) -> tuple[PartBytes, PartBytes]:
+        """Return the most host and device memory that preparing and running one part takes, without the part itself.
+
+        ``threads`` are those of the cpu engine. ``layer`` is that of the roots of bicliques, by default the one of
+        which two vertices are taken, if there is one. On a device the search takes what is left.
+        """
+        return self.part(motif, engine, per, threads, layer, pairs_per_edge)
+
+
+def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
+    # Both directions, with the length of the prefix of each entry, and its edge where that is counted or signed;
+    # offsets, an order, an item and its cost per vertex, and as much again while it is built.
+    signed = motif.needs_signs
+    edge = 2 * ID + 2 * (2 * ID + (ID if per == "edge" or signed else 0))
+    both = Terms(edge=edge, sign=1, vertex=2 * (4 * OFFSET + ID), vector=2 * COUNT)
+    if engine == "gpu":
+        host = Terms(edge=2 * ID, sign=1, vector=2 * COUNT)
+        return GraphMemory(host, both._replace(edge=edge + 4 * OFFSET), Terms())  # The keys of a sort
+    # Counters and a list of those touched, four of each by the signs at a common neighbour; the kept starts of an edge.
+    thread = Terms(widest=2 * COUNT * (4 if signed else 1), vector=COUNT if per == "vertex" else 0)
+    if per == "edge":
+        both = both._replace(edge=edge + 2 * ID)
+    return GraphMemory(both._replace(vector=COUNT) if per == "vertex" else both, Terms(), thread)
+
+
+def _part_of_wedges(
+    motif: Motif, engine: EngineName, per: Granularity, threads: int, layer: Layer | None, pairs: float
+) -> tuple[PartBytes, PartBytes]:
+    edge, vertex = (COUNT if per == each else 0 for each in ("edge", "vertex"))
+    if engine == "gpu":
+        host = PartBytes(_PINNED_BYTES, 8 + vertex, edge, vertex, edge)
+        return host, PartBytes(_DEVICE_PART_BYTES, 120 + vertex, 8 + edge, 12 + vertex, edge)
+    # Threads have vectors of their own: few threads, or as many as 8 bytes per entry allow.
+    few = threads <= _FEW_THREADS
+    rows, more = vertex * (threads + 1 if few else 2), 0 if few else vertex
+    # A middle has an offset and two entries of the table that finds it, an end two counters of each thread; a thread
+    # has what its allocator keeps, and its stack as far as it is used.
+    each = max(16, 5 * threads)
+    return PartBytes(threads << 20, 56 + rows, 8 + edge + more, each + rows, edge + more), _NOTHING
+
+
+def _of_bicliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
+    # Balanced ones are searched in a cover of twice as many vertices and edges. Both directions, and a place in the
+    # other row per entry, twice while the core is cut out; an order, an offset and a count for each vertex; the pairs,
+    # twice while they are laid out on a host.
+    copies = 2 if motif.needs_signs else 1
+    graph = 2 * ID + (copies * 2 * ID if copies > 1 else 0)
+    pairs, index = copies * 2 * PAIRS_PER_EDGE * 2 * ID, copies * 2 * (2 * ID + OFFSET)
+    vertex = copies * 2 * (2 * OFFSET + 2 * ID + COUNT)
+    vector = (2 if engine == "gpu" else 1) * COUNT
+    return GraphMemory(
+        Terms(edge=graph + index + pairs, sign=1, vertex=vertex, vector=vector),
+        # Local matrices, stacks and tables of all blocks
+        Terms(2 << 30, graph + index + pairs // 2, 1, vertex, vector=vector),
+        Terms(_SEARCH_BYTES, vector=COUNT),
+        copies,
+    )
+
+
+def _part_of_bicliques(
+    motif: Biclique, engine: EngineName, per: Granularity, threads: int, layer: Layer | None, pairs: float
+) -> tuple[PartBytes, PartBytes]:
+    pairs = pairs if _keeps_pairs(motif, per, layer) else 0
+    vector = COUNT if per == "vertex" else 0
+    if engine == "gpu":
+        host = PartBytes(16 << 20, 150 + 2 * vector, 2 * vector, 24 + 2 * vector, 2 * vector)
+        # A pair while pairs are sorted, with what that leaves free
+        return host, PartBytes(_DEVICE_PART_BYTES, 160 + vector, 52 + pairs * 36, 100 + vector, 52)
+    vertex = 30 + 12 * threads + vector * (1 + threads)
+    # A pair while pairs are laid into rows
+    return PartBytes(_PART_SEARCH_BYTES * threads, vertex + 60, 40 + pairs * 24, vertex, 40), _NOTHING
+
+
+def _keeps_pairs(motif: Biclique, per: Granularity, layer: Layer | None) -> bool:
+    """Return whether pairs of roots and others are kept: not where stars are all, or pairs that are only counted."""
+    most_p, most_q = motif.p or motif.max_p, motif.q or motif.max_q
+    if 1 in (most_p, most_q):
+        return False
+    of_two = [most == 2 for most, side in ((most_p, "u"), (most_q, "v")) if layer in (None, side)]
+    return per == "vertex" or not any(of_two)
+
+
+def _of_maximal_bicliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
+    # Every pair is kept from both of its ends; the host of a GPU has none of these, as the device builds the index.
+    terms, pairs = _of_bicliques(motif, per, engine), 2 * PAIRS_PER_EDGE * 2 * ID
+    if engine == "cpu":
+        return terms._replace(host=terms.host._replace(edge=terms.host.edge + pairs))
+    return terms._replace(device=terms.device._replace(edge=terms.device.edge + pairs))
+
+
+def _part_of_maximal_bicliques(
+    motif: MaximalBiclique,
+    engine: EngineName,
+    per: Granularity,
+    threads: int,
+    layer: Layer | None,
+    pairs: float,
+) -> tuple[PartBytes, PartBytes]:
+    # A root has pairs with earlier vertices, too: twice as many. While they are laid out each takes three times its
+    # vertex and what is shared, on a device a key more. Stars are found on the host: rows of both layers, a bit and a
+    # count for each vertex.
+    laid, stars = 3 * 2 * pairs * 2 * ID, PartBytes(0, 32, 24, 32, 24)
+    if engine == "gpu":
+        device = PartBytes(_DEVICE_PART_BYTES + _DEVICE_PART_SEARCH_BYTES, 170, 52 + 2 * laid, 110, 52)
+        return stars + PartBytes(16 << 20, 150, 0, 24, 0), device
+    vertex = 40 + 16 * threads
+    return stars + PartBytes(_PART_SEARCH_BYTES * threads, vertex + 60, 40 + laid, vertex, 40), _NOTHING
+
+
+def _of_cliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
+    # Edges by later end and by earlier one, with the place that each came from, and neighbours both ways for the
+    # peeling; offsets, ranks and lists of the peeling. The host of a device has the graph and offsets.
+    host = Terms(edge=2 * ID + 5 * OFFSET, vertex=8 * OFFSET, vector=COUNT)
+    if engine == "gpu":
+        host = Terms(edge=2 * ID, vertex=4 * OFFSET, vector=2 * COUNT)
+    return GraphMemory(
+        host,
+        # Queues, matrices and stacks of all blocks, which take less where memory is short
+        Terms(256 << 20, 4 * ID + 4 * OFFSET, vertex=8 * OFFSET, vector=2 * COUNT),
+        Terms(_SEARCH_BYTES, vertex=OFFSET + 1, vector=COUNT),
+        listing=Terms(edge=2 * ID, vertex=3 * ID),  # The graph of what goes with required vertices
+    )
+
+
+def _part_of_cliques(
+    motif: Clique | MaximalClique,
+    engine: EngineName,
+    per: Granularity,
+    threads: int,
+    layer: Layer | None,
+    pairs: float,
+) -> tuple[PartBytes, PartBytes]:
+    edge, vertex = (COUNT if per == each else 0 for each in ("edge", "vertex"))
+    is_maximal = isinstance(motif, MaximalClique)  # Their edges are sorted by the later ends
+    if engine == "gpu":
+        host = PartBytes(16 << 20, 4 * OFFSET + 2 * vertex, 2 * edge, 2 * vertex, 2 * edge)
+        entry = 2 * edge + OFFSET + (4 * OFFSET + ID if is_maximal else 0)
+        each, fixed = 6 * OFFSET + 2 * vertex, _DEVICE_PART_BYTES + _DEVICE_PART_SEARCH_BYTES
+        return host, PartBytes(fixed, each + 8 * OFFSET, entry, each, entry)
+    # Offsets and places of each vertex; the edge of each entry, or the earlier end and the order of the edges by it.
+    each = 6 * OFFSET + threads * (OFFSET + vertex) + vertex
+    entry = edge * (2 + threads) + (3 * OFFSET + ID if is_maximal else 0)
+    return PartBytes(_PART_SEARCH_BYTES * threads, each + 4 * OFFSET, entry, each, entry), _NOTHING
+
+
+def _wedge_arrays(per: Granularity) -> PartBytes:
+    edge = 8 if per == "edge" else 0
+    return PartBytes(16, 24, 4 + edge, 16, 4 + edge)
+
+
+def _clique_arrays(per: Granularity) -> PartBytes:
+    entry = 2 * ID + (OFFSET if per == "edge" else 0)
+    return PartBytes(0, 2 * ID + OFFSET, entry, ID, entry)
+
+
+_EDGES = PartBytes(2 << 9, 0, 2 * ID, 0, 2 * ID)
+
+WEDGES = Memory(_of_wedges, _wedge_arrays, PartBytes(6 << 9, 12, 4, 12, 4), _part_of_wedges)
+BICLIQUES = Memory(_of_bicliques, lambda per: PartBytes(0, 16, 8, 4, 8), _EDGES, _part_of_bicliques)
+MAXIMAL_BICLIQUES = Memory(
+    _of_maximal_bicliques, lambda per: PartBytes(0, 16, 8, 8, 8), _EDGES, _part_of_maximal_bicliques
+)
+CLIQUES = Memory(_of_cliques, _clique_arrays, _EDGES, _part_of_cliques)

@@ -29,7 +29,7 @@ from papilio.kernels.clique.maximum_loops import (
 from papilio.kernels.clique.order import Later, order_by_degeneracy, orient
 from papilio.kernels.clique.question import predict_work
 from papilio.kernels.maximal.list import MaximalBicliqueLister, find_best
-from papilio.kernels.maximal.memory import predict_graph
+from papilio.kernels.memory import MAXIMAL_BICLIQUES
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.measures.clustering import Report, run_reported
 from papilio.measures.values import Edges, LargestBiclique, LargestBicliques, MaximumClique
@@ -37,7 +37,7 @@ from papilio.motifs import Clique, Listing, MaximalBiclique
 from papilio.storage.labelled import Vectors, plain_labels
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
-"""What ordering and orienting a graph takes; see papilio.kernels.clique.memory."""
+"""What ordering and orienting a graph takes; see papilio.kernels.memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +236,7 @@ def top_bicliques(
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
     edges = Edges(graph, "the largest bicliques", progress)
     job = edges.source.job(Question(asked, "total"), "memory:")
-    edges.require_memory(predict_graph(job, "cpu", used)[0], "whose search needs", used)
+    edges.require_memory(MAXIMAL_BICLIQUES.predict_graph(job, "cpu", used)[0], "whose search needs", used)
     with edges.phase("read"):
         whole = edges.source.read()
         assert isinstance(whole, BipartiteGraph)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from math import ceil
 from typing import Literal
 
@@ -43,7 +42,7 @@ class MemoryForecast:
 
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
     """Predict the peaks of a job on the whole graph; ``threads`` are those of the cpu engine."""
-    host, device = import_module(job.family.memory).predict_graph(job, engine, threads)
+    host, device = job.family.memory.predict_graph(job, engine, threads)
     client = PROCESS_BYTES["cpu"] + 3 * job.vector_entries * COUNT
     return MemoryForecast(
         PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client
@@ -76,12 +75,11 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
     """
     if job.family.parted is None:
         raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")
-    formulas = import_module(job.family.memory)
-    anchor = dict(job.options).get("anchor")
-    host, device = formulas.predict_part(
-        job.motif, engine, job.per, threads, layer=anchor if anchor in ("u", "v") else layer
-    )
-    raw, staged = formulas.part_arrays(job.per), formulas.staged_part()
+    predicted = job.family.memory
+    anchors: dict[str | None, Layer] = {"u": "u", "v": "v"}
+    anchor = anchors.get(dict(job.options).get("anchor"), layer)
+    host, device = predicted.predict_part(job.motif, engine, job.per, threads, layer=anchor)
+    raw, staged = predicted.raw(job.per), predicted.staged
     if engine == "cpu":
         staged = device = PartBytes(0, 0, 0, 0, 0)
     return PartMemory(raw, staged, host + fold_part(job.per), device)

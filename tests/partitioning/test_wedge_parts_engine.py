@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.wedge.memory import part_arrays, predict_part
+from papilio.kernels.memory import WEDGES
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.store import Partition
@@ -25,7 +25,7 @@ def cut(
     directory: Path, graph: BipartiteGraph, per: Granularity, share: float, strategy: Strategy
 ) -> Partition:
     """Cut a graph into parts that take at most a share of the larger layer's as one part."""
-    part_bytes = part_arrays(per) + predict_part(Butterfly(), "cpu", per, 1)[0]
+    part_bytes = WEDGES.raw(per) + WEDGES.predict_part(Butterfly(), "cpu", per, 1)[0]
     store = store_of(directory / "graph", graph)
     request = CutRequest(per, part_bytes, 1 << 40, 256 << 20, 2, strategy)
     whole = cut_wedges(store, directory / "whole", Butterfly(), {}, request).manifest.parts

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.kernels.wedge.memory import part_arrays
+from papilio.kernels.memory import WEDGES
 from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.cut_run import PeakMemory, run_within
@@ -68,7 +68,7 @@ def test_a_cut_stays_within_its_host_memory(tmp_path: Path, strategy: Strategy, 
     host = 88 << 20
     small, large = skewed_graph(1, 50, 50, 500), skewed_graph(2, 60_000, 40_000, 4_000_000, exponent=1.5)
     assert per == "total" or 2 * 12 * large.n_edges > host
-    part = part_arrays(per)
+    part = WEDGES.raw(per)
     for name, graph, share in (
         ("small", small, 0.5),
         ("large", large, 0.3 if strategy == "pair_blocks" else 0.7),

@@ -28,6 +28,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import hash_rows, sum_hashes
+from papilio.kernels.memory import GraphMemory, Memory, Terms
 from papilio.motifs import Cell, Granularity, Listing, Motif
 
 __all__ = ["ROW", "LittleClique", "all_cliques", "make_rows"]
@@ -191,11 +192,6 @@ class LittleCliqueCpu:
         )
 
 
-def predict_graph(job: Any, engine: EngineName, threads: int) -> tuple[int, int]:
-    """Return the peak of host and of device memory, for the planner."""
-    return 100 * (job.n_vertices + job.n_edges) + 8 * job.vector_entries, 0
-
-
 def members(motif: LittleClique, cell: Cell) -> dict[str, int]:
     """Return how many vertices, and edges, a clique has."""
     k = cell[0] if cell else motif.k or 0
@@ -207,7 +203,9 @@ _RATE = {"cpu": WorkRate("pairs", 1.0e2, {"total": 1.0, "vertex": 1.0, "edge": 1
 ROW = Family(
     LittleClique,
     engines={"cpu": "tests.tools.little_cliques:LittleCliqueCpu"},
-    memory="tests.tools.little_cliques",
+    memory=Memory(
+        lambda motif, per, engine: GraphMemory(Terms(edge=100, vertex=100, vector=8), Terms(), Terms())
+    ),
     members=members,
     rates=_RATE,  # type: ignore[arg-type]
     graph_kind="unipartite",

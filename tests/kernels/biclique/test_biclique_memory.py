@@ -14,12 +14,7 @@ import numpy as np
 import pytest
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.memory import (
-    PAIRS_PER_EDGE,
-    part_arrays,
-    predict_part,
-    staged_part,
-)
+from papilio.kernels.memory import BICLIQUES, PAIRS_PER_EDGE
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import Layer, PartBytes, PartSizes, RootPart
 from tests.conftest import ROOT
@@ -100,8 +95,8 @@ def test_cpu_parts_stay_below_what_is_predicted(name: str, p: int, q: int, per: 
     found = n_pairs / sizes.root_entries
     assert found <= PAIRS_PER_EDGE
     motif = Biclique(p or None, q or None)
-    host, device = predict_part(motif, "cpu", per, threads, layer="u", pairs_per_edge=found)
-    assumed, _ = predict_part(motif, "cpu", per, threads, layer="u")
+    host, device = BICLIQUES.predict_part(motif, "cpu", per, threads, layer="u", pairs_per_edge=found)
+    assumed, _ = BICLIQUES.predict_part(motif, "cpu", per, threads, layer="u")
     # What the search of a thread may take is not taken here.
     assert measured <= host.of(sizes) <= 3 * measured + host.fixed
     assert host.of(sizes) <= assumed.of(sizes)
@@ -110,7 +105,7 @@ def test_cpu_parts_stay_below_what_is_predicted(name: str, p: int, q: int, per: 
 
 def test_pairs_that_are_counted_or_not_looked_for_take_nothing() -> None:
     def root_entry(motif: Biclique, per: Granularity = "total", layer: Layer | None = None) -> float:
-        host, _ = predict_part(motif, "cpu", per, 1, layer=layer)
+        host, _ = BICLIQUES.predict_part(motif, "cpu", per, 1, layer=layer)
         return host.root_entry
 
     kept, none = root_entry(Biclique(3, 3)), root_entry(Biclique(2, 2))
@@ -124,7 +119,7 @@ def test_pairs_that_are_counted_or_not_looked_for_take_nothing() -> None:
 @pytest.mark.parametrize("layer", ["u", "v"])
 def test_bytes_of_a_raw_part_are_exact(layer: Layer) -> None:
     part = make_part(drawn_graph("small"), layer)
-    assert part_arrays("total").of(sizes_of(part)) == part.nbytes
+    assert BICLIQUES.raw("total").of(sizes_of(part)) == part.nbytes
 
 
 @pytest.fixture
@@ -154,12 +149,12 @@ def test_gpu_parts_run_within_what_is_predicted(pool: Any, name: str, per: Granu
     wanted = cpu.run(on_cpu, 0, on_cpu.n_items)
     sizes = sizes_of(part)
     found = on_cpu.index.hop.size / sizes.root_entries
-    _, device = predict_part(motif, "gpu", per, 1, layer="u", pairs_per_edge=found)
+    _, device = BICLIQUES.predict_part(motif, "gpu", per, 1, layer="u", pairs_per_edge=found)
     used = int(pool.used_bytes())
-    limit = used + (staged_part() + device).of(sizes)
+    limit = used + (BICLIQUES.staged + device).of(sizes)
     engine = BicliqueGpu(CudaDevice(limit))
     staged = engine.stage(part)
-    assert pool.used_bytes() - used <= staged_part().of(sizes)
+    assert pool.used_bytes() - used <= BICLIQUES.staged.of(sizes)
     prepared = engine.prepare(staged, motif, per)
     got = engine.run(prepared, 0, prepared.n_items)
     assert pool.total_bytes() <= limit

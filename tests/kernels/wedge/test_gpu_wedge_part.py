@@ -11,10 +11,10 @@ import pytest
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
+from papilio.kernels.memory import WEDGES
 from papilio.kernels.wedge import gpu_schedule as wedge_schedule
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
-from papilio.kernels.wedge.memory import predict_part, staged_part
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import RootPart, WedgePart
 from tests.kernels.wedge.test_butterfly import assert_same
@@ -135,8 +135,8 @@ def test_a_part_runs_within_the_memory_that_was_predicted(per: Granularity) -> N
     cuda_device()
     pool = cupy.get_default_memory_pool()
     part = drawn_part(2, 1_500_000, 1_000_000, 1_000_000, 16, per)
-    _, device_bytes = predict_part(Butterfly(), "gpu", per, 1)
-    limit = device_bytes.of(part.sizes) + staged_part().of(part.sizes)
+    _, device_bytes = WEDGES.predict_part(Butterfly(), "gpu", per, 1)
+    limit = device_bytes.of(part.sizes) + WEDGES.staged.of(part.sizes)
     pool.free_all_blocks()
     from papilio.kernels.device.cuda import CudaDevice
 
@@ -148,7 +148,7 @@ def test_a_part_runs_within_the_memory_that_was_predicted(per: Granularity) -> N
         assert_same(count(ButterflyGpu(device), part, per), wanted)
         assert pool.total_bytes() <= limit
         pool.free_all_blocks()
-        device = CudaDevice(max(1, staged_part().of(part.sizes) // 2))
+        device = CudaDevice(max(1, WEDGES.staged.of(part.sizes) // 2))
         with pytest.raises(cupy.cuda.memory.OutOfMemoryError):
             count(ButterflyGpu(device), part, per)
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from papilio.kernels.wedge.memory import part_arrays, predict_part, staged_part
+from papilio.kernels.memory import WEDGES
 from papilio.kernels.wedge.part import index_wedge_part
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import PartBytes
@@ -57,7 +57,7 @@ def test_cpu_parts_stay_below_what_is_predicted(per: Granularity, threads: int) 
     command = [sys.executable, "-c", _MEASURE, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=True)
     measured = int(done.stdout)
-    host, device = predict_part(Butterfly(), "cpu", per, threads)
+    host, device = WEDGES.predict_part(Butterfly(), "cpu", per, threads)
     predicted = host.of(drawn_part(1, *SIZES, per).sizes)
     assert measured <= predicted <= 2.5 * measured
     assert device == PartBytes(0, 0, 0, 0, 0)
@@ -66,7 +66,7 @@ def test_cpu_parts_stay_below_what_is_predicted(per: Granularity, threads: int) 
 @pytest.mark.parametrize("per", GRANULARITIES)
 def test_bytes_of_a_raw_part_are_exact_but_for_its_ends(per: Granularity) -> None:
     part = drawn_part(3, 50, 40, 30, 5, per)
-    assert part_arrays(per).of(part.sizes) == part.nbytes + 8 * part.ends.rank.size
+    assert WEDGES.raw(per).of(part.sizes) == part.nbytes + 8 * part.ends.rank.size
 
 
 @pytest.mark.parametrize("threads", [1, 4, 5, 64])
@@ -75,7 +75,7 @@ def test_vectors_and_tables_of_all_threads_are_predicted(threads: int) -> None:
     index = index_wedge_part(part, 1)
     vectors = min(threads, index.most_vectors) + 1
     needed = index.nbytes - part.ends.ends.nbytes + 8 * index.n_rows * vectors + 5 * threads * index.n_ends
-    assert needed < predict_part(Butterfly(), "cpu", "vertex", threads)[0].of(part.sizes)
+    assert needed < WEDGES.predict_part(Butterfly(), "cpu", "vertex", threads)[0].of(part.sizes)
     assert 2 < index.most_vectors < 64
 
 
@@ -90,5 +90,5 @@ def test_a_staged_part_takes_what_kernels_read() -> None:
         part.ends.indptr,
         part.ends.ends,
     )
-    least, predicted = sum(array.nbytes for array in read), staged_part().of(part.sizes)
+    least, predicted = sum(array.nbytes for array in read), WEDGES.staged.of(part.sizes)
     assert least <= predicted <= least + 7 * 512 + 8 * part.sizes.vertices
