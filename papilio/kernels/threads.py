@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import InputError
-from papilio.kernels.engine import Cut, never_cut
+from papilio.kernels.engine import Cut, EngineName, Loadable, never_cut, require_interval
 
 State = TypeVar("State")
 
@@ -141,3 +141,36 @@ class ChunkRunner(Generic[State]):
             state = self._make_state()
             self.states.append(state)
             return state
+
+
+class CpuEngine:
+    """Base of the engines on CPUs; ``threads`` of one run are by default the processors that this process may use."""
+
+    name: EngineName = "cpu"
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = choose_threads(threads)
+
+    def stage(self, block: Loadable) -> Loadable:
+        return block
+
+    def slice_work(self, prepared: Any) -> int:
+        return 1
+
+    def _run_items(
+        self,
+        costs: NDArray[np.int64],
+        span: tuple[int, int],
+        n_slices: int,
+        cut: Cut,
+        make_state: Callable[[], State],
+        count: Callable[[State, int, int], Any],
+        serial_cost: int,
+    ) -> tuple[int, list[State]]:
+        """Count the items ``span``, or the first of them if cut; return how many, and the states of the threads."""
+        start, stop = span
+        require_interval(start, stop, costs.size)
+        chunks = cut_by_cost(costs[start:stop], self.threads, n_slices, serial_cost)
+        runner = ChunkRunner(make_state, self.threads)
+        done = runner.run([(start + a, start + b) for a, b in chunks], count, cut)
+        return items_in(chunks, done), runner.states

@@ -33,9 +33,9 @@ from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
-from papilio.kernels.engine import Cut, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.engine import Cut, Partial, never_cut, require_interval
 from papilio.kernels.exact import choose_modulo
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
+from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
 from papilio.kernels.tree.subset import Levels, make_levels
@@ -95,7 +95,7 @@ class _Worker:
 _CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT, "auto": search.RACE}
 
 
-class BicliqueCpu:
+class BicliqueCpu(CpuEngine):
     """The CPU engine of :class:`~papilio.motifs.Biclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``algorithm`` see
@@ -103,17 +103,11 @@ class BicliqueCpu:
     :func:`~papilio.kernels.biclique.anchor.choose_anchor`.
     """
 
-    name: EngineName = "cpu"
-
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
         if algorithm not in _CODES:
             raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
-        self.threads = choose_threads(threads)
+        super().__init__(threads)
         self.algorithm, self.anchor = algorithm, anchor
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself: a search reads it where it is."""
-        return block
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
         """Build the index; see :func:`~papilio.kernels.biclique.index.build_biclique_index`.
@@ -160,10 +154,6 @@ class BicliqueCpu:
     def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
         """Return the estimated set operations of each item, shape (n_items,); heaviest first, but for a part."""
         return prepared.index.work
-
-    def slice_work(self, prepared: PreparedBicliqueCpu) -> int:
-        """Slices cost nothing."""
-        return 1
 
     def run(
         self,

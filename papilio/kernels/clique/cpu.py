@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,36 +37,17 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
-    Loadable,
     Partial,
     never_cut,
-    require_interval,
     require_request,
 )
 from papilio.kernels.exact import mix
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.kernels.threads import CpuEngine
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
 SERIAL_COST = 1 << 16
 """Below this many predicted set operations (about a millisecond) threads cost more than they bring."""
-
-State = TypeVar("State")
-
-
-class PreparedRoots(Protocol):
-    """A graph whose items are roots."""
-
-    @property
-    def costs(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item, falling."""
-        ...
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        ...
 
 
 def heaviest_first(
@@ -78,42 +58,11 @@ def heaviest_first(
     return roots[order], costs[order]
 
 
-class RootsCpu:
-    """Base of the engines; ``threads`` of one run are by default the processors that this process may use."""
+class RootsCpu(CpuEngine):
+    """Base of the engines of cliques, whose items are roots with a cost each."""
 
-    name: EngineName = "cpu"
-
-    def __init__(self, threads: int | None = None) -> None:
-        self.threads = choose_threads(threads)
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself."""
-        return block
-
-    def work(self, prepared: PreparedRoots) -> NDArray[np.int64]:
-        """Return the predicted set operations of each item, shape (n_items,); heaviest first."""
+    def work(self, prepared: PreparedCliqueCpu | PreparedMaximalCliqueCpu) -> NDArray[np.int64]:
         return prepared.costs
-
-    def slice_work(self, prepared: PreparedRoots) -> int:
-        """Slices cost nothing."""
-        return 1
-
-    def _run_roots(
-        self,
-        prepared: PreparedRoots,
-        span: tuple[int, int],
-        n_slices: int,
-        cut: Cut,
-        make_state: Callable[[], State],
-        count: Callable[[State, int, int], Any],
-    ) -> tuple[int, list[State]]:
-        """Count the items ``span``, or the first of them if cut; return how many, and the states of the threads."""
-        start, stop = span
-        require_interval(start, stop, prepared.n_items)
-        pieces = cut_by_cost(prepared.costs[start:stop], self.threads, n_slices, SERIAL_COST)
-        runner = ChunkRunner(make_state, self.threads)
-        done = runner.run([(start + a, start + b) for a, b in pieces], count, cut)
-        return items_in(pieces, done), runner.states
 
 
 _PER = {"total": loops.TOTAL, "vertex": loops.PER_VERTEX, "edge": loops.PER_EDGE}
@@ -254,9 +203,9 @@ class CliqueCpu(RootsCpu):
             else:
                 pivot_loops.count_pivots(later, search, roots, children, begin, end, least, most, choose, per)
 
-        n_items, searches = self._run_roots(
-            prepared, (start, stop), len(bounds) + 1, cut,
-            lambda: loops.make_search(later, prepared.most_later, per, prepared.n_edges), count,
+        n_items, searches = self._run_items(
+            prepared.costs, (start, stop), len(bounds) + 1, cut,
+            lambda: loops.make_search(later, prepared.most_later, per, prepared.n_edges), count, SERIAL_COST,
         )  # fmt: skip
         cells: dict[tuple[int, ...], int] = {}
         total, work = 0, 0
@@ -387,8 +336,14 @@ class MaximalCliqueCpu(RootsCpu):
             begin_chunk(thread[1], begin)
             search_roots(prepared, *thread, end)
 
-        n_items, threads = self._run_roots(
-            prepared, (start, stop), len(bounds) + 1, cut, lambda: _make_thread(prepared), count
+        n_items, threads = self._run_items(
+            prepared.costs,
+            (start, stop),
+            len(bounds) + 1,
+            cut,
+            lambda: _make_thread(prepared),
+            count,
+            SERIAL_COST,
         )
         cells: dict[tuple[int, ...], int] = {}
         checksum = work = 0

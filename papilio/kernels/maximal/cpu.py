@@ -13,11 +13,8 @@ from papilio.kernels.biclique.forms import Cells, add_cells, turn
 from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
-    Loadable,
     Partial,
     never_cut,
-    require_interval,
     require_request,
 )
 from papilio.kernels.listing import make_row_block
@@ -26,7 +23,7 @@ from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
 from papilio.kernels.maximal.loops import NEED, Search, Stack, find_stars, grow_stack, make_stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.kernels.threads import CpuEngine
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
 
@@ -93,22 +90,16 @@ class Worker:
             cursor[NEED] = 0
 
 
-class MaximalBicliqueCpu:
+class MaximalBicliqueCpu(CpuEngine):
     """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
     :func:`~papilio.kernels.maximal.anchor.choose_maximal_anchor`.
     """
 
-    name: EngineName = "cpu"
-
     def __init__(self, threads: int | None = None, anchor: str = "auto") -> None:
-        self.threads = choose_threads(threads)
+        super().__init__(threads)
         self.anchor = anchor
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block itself."""
-        return block
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalCpu:
         """Find the stars and build the index; see :func:`~papilio.kernels.biclique.index.build_maximal_index`.
@@ -141,10 +132,6 @@ class MaximalBicliqueCpu:
         """Return the estimated set operations of each item, shape (n_items,); heaviest first."""
         return prepared.index.work
 
-    def slice_work(self, prepared: PreparedMaximalCpu) -> int:
-        """Slices cost nothing."""
-        return 1
-
     def run(
         self,
         prepared: PreparedMaximalCpu,
@@ -160,23 +147,21 @@ class MaximalBicliqueCpu:
         InputError
             When the interval is not within ``[0, n_items]``.
         """
-        require_interval(start, stop, prepared.n_items)
         limits = prepared.limits()
 
         def count(worker: Worker, begin: int, end: int) -> None:
             worker.begin(begin)
             worker.search_items(prepared, limits, end)
 
-        runner = ChunkRunner(lambda: make_worker(prepared, count_only(prepared)), self.threads)
-        costs = prepared.index.costs[start:stop]
-        pieces = cut_by_cost(costs, self.threads, len(bounds) + 1, SERIAL_COST)
-        done = runner.run([(start + a, start + b) for a, b in pieces], count, cut)
-        n_items = items_in(pieces, done)
-        cells = turn(_read_cells(prepared, runner.states), prepared.index.swapped)
-        checksum = sum(int(worker.found.sums[CHECKSUM]) for worker in runner.states)
+        n_items, workers = self._run_items(
+            prepared.index.costs, (start, stop), len(bounds) + 1, cut,
+            lambda: make_worker(prepared, count_only(prepared)), count, SERIAL_COST,
+        )  # fmt: skip
+        cells = turn(_read_cells(prepared, workers), prepared.index.swapped)
+        checksum = sum(int(worker.found.sums[CHECKSUM]) for worker in workers)
         if start == 0 and n_items:
             cells, checksum = add_cells(cells, prepared.stars.cells), checksum + prepared.stars.checksum
-        work = sum(int(worker.found.sums[WORDS]) for worker in runner.states)
+        work = sum(int(worker.found.sums[WORDS]) for worker in workers)
         return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum % (1 << 64))
 
 

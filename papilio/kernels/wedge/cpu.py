@@ -20,7 +20,6 @@ from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import (
     Cut,
-    EngineName,
     Loadable,
     Partial,
     never_cut,
@@ -28,7 +27,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_vertices
-from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost, items_in
+from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost, items_in
 from papilio.kernels.wedge import loops as kernels
 from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import KeptStarts, Tables, join_sums
@@ -86,16 +85,8 @@ class Counted:
         return whole
 
 
-class ButterflyCpu:
-    """The CPU engine of :class:`~papilio.motifs.Butterfly`; holds no graph, safe to share between threads.
-
-    ``threads`` of one run are by default the processors that this process may use.
-    """
-
-    name: EngineName = "cpu"
-
-    def __init__(self, threads: int | None = None) -> None:
-        self.threads = choose_threads(threads)
+class ButterflyCpu(CpuEngine):
+    """The CPU engine of :class:`~papilio.motifs.Butterfly`; holds no graph, safe to share between threads."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
         """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads.
@@ -119,10 +110,6 @@ class ButterflyCpu:
         if per == "vertex":
             check_vertices(graph, index.max_degree)
         return PreparedButterflyCpu(index, motif, per)
-
-    def stage(self, block: Loadable) -> Loadable:
-        """Return the block: it is on the host, where the engine runs."""
-        return block
 
     def work(self, prepared: PreparedButterflyCpu) -> NDArray[np.int64]:
         """Return the counted wedges of each item, shape (n_items,); heaviest first, but for a part."""
