@@ -20,7 +20,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib import import_module
 from math import exp, log
 from multiprocessing import get_context
 from pathlib import Path
@@ -257,7 +256,7 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
 
     family = family_of(motif)
     assert family.parted is not None
-    price = import_module(family.memory).part_arrays("total")
+    price = family.memory.raw("total")
     return cut
 
 
