@@ -1,7 +1,10 @@
-"""What can be counted: one frozen dataclass per motif; :mod:`papilio.motifs` has what is said of all of them.
+"""What can be counted: one frozen dataclass per motif, and what is common to all of them.
 
 A motif carries only what defines the question (never how it is computed), so that its JSON form is part
 of the identity of a job.
+
+Beside the motifs: motifs by name or JSON, requests for listings, options of engines, and the census of butterflies of a
+signed graph with its classes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One call that counts or lists: the answer that a job directory holds is given again, else what is missing runs."""
+"""One call that counts or lists: the answer that a job directory holds is given again, else what is missing runs.
+
+What callers of the public functions give and get: a graph, an executor, a file for the counts; the result.
+"""
 
 from __future__ import annotations
 

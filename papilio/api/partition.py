@@ -91,13 +91,7 @@ def partition(
         raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)
     engine: EngineName = "cpu" if device_memory is None else "gpu"
-    worker = describe_worker("planned", threads)
-    worker = replace(
-        worker,
-        memory_bytes=budget.host_bytes or worker.memory_bytes,
-        gpu_memory_bytes=budget.device_bytes or 0,
-        gpu_missing=None,
-    )
+    worker = _planned_worker(budget, threads)
     job = job_of_store(store, motif, per, choose_options(motif, options or {}))
     how: Any = {"strategy": strategy, "temp_dir": temp_dir}
     target = local_path(output)
@@ -117,6 +111,16 @@ def partition(
         raise with_least_budget(
             error, require, budget, engine, (planned,), most_host_bytes=free_memory_bytes()
         ) from None
+
+
+def _planned_worker(budget: Budget, threads: Threads | None) -> WorkerInfo:
+    worker = describe_worker("planned", threads)
+    return replace(
+        worker,
+        memory_bytes=budget.host_bytes or worker.memory_bytes,
+        gpu_memory_bytes=budget.device_bytes or 0,
+        gpu_missing=None,
+    )
 
 
 class Fitting(NamedTuple):

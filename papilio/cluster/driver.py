@@ -1,4 +1,7 @@
-"""Drive a job through an executor: prepare everywhere, plan, hand out leases, fold."""
+"""Drive a job through an executor: prepare everywhere, plan, hand out leases, fold.
+
+Count or list a sample of a job's leases again, in this process and on an engine of choice, and compare exactly.
+"""
 
 from __future__ import annotations
 

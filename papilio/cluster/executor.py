@@ -1,4 +1,11 @@
-"""What every executor offers, and the choice of an engine for its workers."""
+"""What every executor offers, and the choice of an engine for its workers.
+
+The inline executor: every task runs in this process, one after the other.
+
+One process per GPU: two on one GPU would share its memory and slow each other down.
+
+Where an executor gets its tasks: as they are needed, so that what is left can be shared anew at any time.
+"""
 
 from __future__ import annotations
 

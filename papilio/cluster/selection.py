@@ -1,4 +1,7 @@
-"""From the word that a user gives to an executor."""
+"""From the word that a user gives to an executor.
+
+Whom a connection trusts: a scheduler can run code in its clients, so that whoever names it decides about them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""Give a job to a cluster that runs on by itself: check, note, hand over."""
+"""Give a job to a cluster that runs on by itself: check, note, hand over.
+
+The coordinator of a submitted job: a Dask task that hands out the leases of the job from inside the cluster.
+
+It is a task and not an actor, for an actor is lost with its worker, while the scheduler runs a task again
+elsewhere. It secedes at once, so that the thread of its worker stays free for leases, and talks to the scheduler
+through a client of its own: when its process dies the scheduler drops what that client asked for, so that the
+leases of a dead coordinator are cancelled where they wait, and their results ignored where they run.
+
+What keeps the task while no client is connected is that it is published under :func:`dataset_name`; it takes that
+back when the job has ended. A coordinator that was started again finds in the ledger what its predecessor had
+registered. If that one still lives, cut off from the scheduler, it holds the lock of the ledger and the new one
+waits; whichever of them finishes the job, the other finds it finished.
+"""
 
 from __future__ import annotations
 

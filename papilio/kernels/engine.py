@@ -12,6 +12,10 @@ of one job may run on either and be checked on the other:
 
 Laws, tested on every engine: any split of ``[0, n_items)`` folds to the same partial; CPU equals GPU equals
 the oracle; the item order depends on the graph alone, never on the engine.
+
+Ranges of work items and what they cost, from the costs of all items at a few breakpoints.
+
+Items are ordered heaviest first. Everything here is a pure function of integers, the same on every machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Bounds that prove a count fits its accumulator; what passes them is refused before anything runs."""
+"""Bounds that prove a count fits its accumulator; what passes them is refused before anything runs.
+
+Binomial coefficients modulo 2^64, for counts of vertices and edges.
+
+Hashes of motifs, whose sum modulo 2^64 tells two sets of motifs apart, whatever their order.
+
+A vertex has the hash ``mix(layer << 32 | id)``, the layer being 0 for U, and for a unipartite graph, and 1 for V. A
+motif has the hash ``mix`` of the sum of those of its vertices, modulo 2^64: a search adds a vertex that it takes and
+subtracts one that it gives back. ``mix`` is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How the CPU kernels are compiled, and the names of their array types."""
+"""How the CPU kernels are compiled, and the names of their array types.
+
+Atomic additions that tell what was there before, for loops that several threads run on the same arrays.
+"""
 
 from __future__ import annotations
 

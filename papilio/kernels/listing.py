@@ -1,4 +1,7 @@
-"""What all that lists motifs shares: rows leave a run through one outlet, and at most as many as were asked for."""
+"""What all that lists motifs shares: rows leave a run through one outlet, and at most as many as were asked for.
+
+Rows that engines list: the blocks that threads fill, and the one way out of a run; knows of no motif.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,19 @@
 
 The input is parsed into a scratch Parquet file of raw edges, while the labels that occur are noted; the labels get
 dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated and written.
+
+Sorting and relabelling out of core, by DuckDB, within a memory limit.
+
+Dense ids for integer labels, without a join: ids follow the numerical order of the labels.
+
+While edges are read, a table of marks notes which labels occur. Then one of two maps serves:
+
+* an offset, when the labels are an interval, or lie within the sizes that a header declares
+  (declared vertices without an edge are kept, isolated);
+* a table of ranks, when there are gaps.
+
+Labels too widespread for a table within the memory budget, and text, are joined by DuckDB instead; see
+:class:`Duck`.
 """
 
 from __future__ import annotations
@@ -631,8 +644,7 @@ def convert(
         Columns of the endpoints, of the values that signs follow from (positive above 0) and of times, by number from
         1 on or by name; by default as :mod:`papilio.storage.column_choice` says.
     weight_column : int or str, optional
-        Column of weights: no endpoint; signs follow from it if ``positive_from`` or ``sign_values`` say how. A graph
-        store keeps no weights.
+        Column of weights, never an endpoint and not kept; ``positive_from`` or ``sign_values`` derive signs from it.
     positive_from, sign_values : float, str, optional
         Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
     duplicates : {"first", "last", "error"}
@@ -640,11 +652,9 @@ def convert(
     labels, header, encoding : {"integer", "text"}, bool, str, optional
         Type of the labels; whether the first line holds names or sizes; encoding of text, such as ``latin-1``. By
         default the content decides: UTF-8, or UTF-16 where its mark is.
-    quotes : bool, optional
-        Whether fields may be quoted as in RFC 4180; by default in the format csv alone. Elsewhere, and in a CSV with
-        ``quotes=False``, a quote is text like any other.
-    skip_malformed : bool
-        Leave out malformed lines and count them instead of raising.
+    quotes, skip_malformed : bool
+        Whether fields of csv and tsv may be quoted (RFC 4180), by default in csv alone; else quotes are text. Whether
+        malformed lines are left out and counted instead of raising.
     memory_bytes, temp_dir : int, path-like, optional
         Bound of the memory of the process in bytes, by default a quarter of the machine's; directory for scratch files,
         about 10 to 40 bytes per edge, by default that of ``output``.

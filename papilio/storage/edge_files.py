@@ -7,6 +7,8 @@ differences, so both columns are delta-encoded and not compressed: measured on 8
 The hash is over the content of a graph: its kind, layer sizes, signedness and sequence of edges. Row groups, files,
 labels and provenance do not enter it. Each column has its own BLAKE2b stream over its little-endian values, so that no
 interleaving is needed; the hash is the BLAKE2b of the header and the column digests.
+
+Columns of Arrow as arrays of NumPy.
 """
 
 from __future__ import annotations

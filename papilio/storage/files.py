@@ -1,4 +1,7 @@
-"""Paths and URLs to read from; files and directories that appear whole or not at all."""
+"""Paths and URLs to read from; files and directories that appear whole or not at all.
+
+One-dimensional arrays in scratch files, larger than memory, and memory that goes back to the system.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Graphs are assembled from columns of labels, ids and sign values. Values are by id, or in the names and the order of the
 object that the graph was read from.
+
+The objects that graphs in memory were read from; values of edges and vertices are given back in their form.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@
 A listing is written into a temporary sibling and renamed into place: it is whole or absent. The Parquet metadata of
 every file holds the content hash of the graph (``papilio.graph_hash``), the motif (``papilio.motif``, JSON) and
 what limits the listing (``papilio.listing``, JSON).
+
+Files of rows of motifs: Parquet, a row group for each block of rows, whose labels readers see as lists.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ zstd over it all. So a vertex takes a third to an eighth of the time of a writer
 and each value by itself; and repeated bytes are found where repeated bits are not.
 
 Source: the Parquet format, https://github.com/apache/parquet-format (Encodings.md, parquet.thrift).
+
+Thrift's compact protocol, as far as the headers and footers of Parquet need it, and only to write.
 """
 
 from __future__ import annotations

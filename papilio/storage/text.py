@@ -5,6 +5,13 @@ speed. Its batch counts only where it has a row for every line of the block, and
 be read by it in another way (0x1f, 007, 7.0, labels over several lines ...): integers that it would read too kindly are
 taken as text and checked before they are numbers. Otherwise the block is gone through one by one. Nothing that is a
 label goes through a float.
+
+Reading the lines of a text file, in parallel, with Arrow's parser.
+
+The file is cut into blocks behind records: at line ends, in CSV those outside quoted fields. Worker threads parse a
+block each; the batches come back in the order of the file. A first line that may hold sizes is decided on at the end.
+
+Lines are counted where the file is read, and again by what the parser made of each; the two have to agree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""Detecting the layout of a text file from its beginning; :mod:`papilio.storage.formats` lists the formats."""
+"""Detecting the layout of a text file from its beginning; :mod:`papilio.storage.formats` lists the formats.
+
+Layouts of csv, tsv, edges and snap files: labels of any type, perhaps a line of names, perhaps one of sizes.
+
+What is no edge list is refused with a word on what to do.
+
+First lines of numbers: sizes, or an edge? The whole file decides, by arithmetic.
+
+A line ``n m`` is a header when m lines follow it and no id is beyond n. It is held back while the file is read, and is
+an edge like the others when the arithmetic fails.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fold the partials of a job into its answer, in whatever order they come."""
+"""Fold the partials of a job into its answer, in whatever order they come.
+
+Put the listings of leases together, in whatever order they come.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 All of these are frozen, hold no arrays, and survive a round trip through JSON; they are all that a worker
 receives. The graph itself it reads from storage.
+
+Where a task finds its graph: a store, or a graph that this very process holds.
+
+How much memory a job may use on each of its workers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """What can be done to a job from any machine that sees its directory: wait for it, cancel it, read its log.
 
 Nothing here contacts the cluster.
+
+The log of a job directory: one line per event, with the time, for people.
+
+Check a finished job from its files alone: ledger, tiling, sums, shards, graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Leases of a job: how long they should be, the work items still to be handed out, and those that are finished."""
+"""Leases of a job: how long they should be, the work items still to be handed out, and those that are finished.
+
+Work items that no worker holds, handed out as leases of shrinking size.
+
+Leases are guided: each takes a fixed share of the work that is still left, so that they are long at the start
+(little overhead) and short at the end (all workers finish together).
+
+Which intervals are finished: each item of each partition exactly once, or no answer.
+"""
 
 from __future__ import annotations
 

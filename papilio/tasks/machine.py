@@ -1,4 +1,7 @@
-"""What the operating system grants this process: processors, memory, file systems."""
+"""What the operating system grants this process: processors, memory, file systems.
+
+What a process that runs tasks has: cores, memory, GPU, version of Papilio.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 A worker that counts parts holds at most the part that it runs, in the form of the engine and as it was read, and the
 part that it reads ahead; the budget pays, beside them, for the process itself and for the context of a device.
+
+Predicted peaks of a job on one worker, from sizes alone, before anything is read: on a whole graph or part by part.
+
+The formulas are those of the ``memory`` modules of the motif families; the process and the context of a device come
+on top.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ While a lease runs, a thread of its own reads the blocks of the part that comes 
 to the device (host -> device). What is kept at any time stays below two limits: on the host and on the device there
 is room for the arrays of the part that runs, for what its engine needs beside them, and only then for other blocks.
 Blocks that were not used for the longest time go first, before anything new is read.
+
+Counts per vertex or edge of a partitioned graph: sums of the vectors of parts, at the ids of the whole graph.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A plan is made by a pure function from the report of one prepared graph and the facts of the workers. It is
 small, frozen, survives JSON, and can be looked at without running anything.
+
+What a plan says of a partitioned graph: its parts with short tables of costs, and why it is cut like this.
 """
 
 from __future__ import annotations

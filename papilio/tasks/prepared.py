@@ -1,4 +1,7 @@
-"""What one process keeps between leases: engines, prepared graphs and parts, and the blocks that parts are made of."""
+"""What one process keeps between leases: engines, prepared graphs and parts, and the blocks that parts are made of.
+
+Prepared graphs that one process keeps between leases.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The answer of a job as users get it: the exact count with its proof of work."""
+"""The answer of a job as users get it: the exact count with its proof of work.
+
+``result.json``, the answer of a finished job: its form, and whether it is the answer that the ledger gives.
+"""
 
 from __future__ import annotations
 
@@ -201,7 +204,7 @@ class CountResult(answers.Tabular):
 
     @property
     def work_per_second(self) -> float | None:
-        """Work units that this session did, over the seconds of its phase ``run``; None where it did nothing."""
+        """Work units of this call over the seconds of its phase ``run``; None where the call counted nothing."""
         return rate_of(self.work - self.work_before, self.seconds["run"])
 
     def to_json(self) -> dict[str, Any]:

@@ -2,6 +2,11 @@
 
 A process works on one engine call at a time: the CPU engine uses all threads of its worker by itself, and two
 jobs on one GPU would only slow each other down. Further tasks of the same process wait for the lock.
+
+What ends leases early, in the process that runs them: requests, and the clock.
+
+A request may come while its lease runs, before it begins, or after it ended: it is only remembered, and the
+lease looks for it.
 """
 
 from __future__ import annotations

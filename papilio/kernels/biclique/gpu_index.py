@@ -2,6 +2,8 @@
 
 Edges, wedges and pairs stay on the device (``biclique_index.cu``); decisions, closed forms and the list of work items
 are the CPU engine's functions and arrays, so that workers with and without a GPU share one list.
+
+The work items of bicliques on the device: those that :mod:`papilio.kernels.biclique.index` cuts on the host.
 """
 
 from __future__ import annotations

@@ -17,6 +17,19 @@ Of a part of a graph (:class:`~papilio.parts.RootPart`) the roots come first, by
 vertices. Only pairs with a root are found, and nothing is searched from the others: a biclique with a root has one for
 its first vertex. A work item is then a root with all of its children, in the order in which the part lists the roots.
 A whole graph is the part of which every left vertex is a root, but for that.
+
+What is searched for maximal bicliques: the index of :mod:`papilio.kernels.biclique.index`, without closed forms.
+
+The anchored layer is left; its vertices are *rows* of the search, taken one after the other. Those of the other layer
+are *columns*. A maximal biclique of two rows and two columns or more belongs to the item of its first two rows, where
+rows that hold all columns of the first one count as the last. Those of one row or one column are stars, and are found
+without a search (:mod:`papilio.kernels.maximal.stars`).
+
+Of a part (:class:`~papilio.parts.MaximalPart`) each root is an item, and the excluded vertices near it come before its
+later ones: they are rows that are never taken.
+
+The core is taken for the least sizes that are asked for, 2 or more. A vertex that extends a biclique of these sizes
+is in the core too, so that what is maximal there is maximal in the graph.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Listing (p,q)-bicliques on the CPU: what to search for, the work items, and threads that hand out blocks of rows."""
+"""Listing (p,q)-bicliques on the CPU: what to search for, the work items, and threads that hand out blocks of rows.
+
+The part of a graph in which bicliques that must hold given vertices lie.
+"""
 
 from __future__ import annotations
 

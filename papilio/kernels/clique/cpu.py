@@ -1,4 +1,9 @@
-"""k-cliques on the CPU: the policy around :mod:`papilio.kernels.clique.loops` and ``pivot_loops``."""
+"""k-cliques on the CPU: the policy around :mod:`papilio.kernels.clique.loops` and ``pivot_loops``.
+
+Maximal cliques on the CPU: the policy around :mod:`papilio.kernels.clique.maximal_loops`.
+
+What the CPU engines of cliques share: their items are roots, heaviest first, which threads take in chunks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The order of the vertices and the oriented graph on the device (``clique_order.cu``), as those of ``order.py``."""
+"""The order of the vertices and the oriented graph on the device (``clique_order.cu``), as those of ``order.py``.
+
+The work items of the GPU engines of cliques, made on the device: those of the CPU engines, in the same order.
+"""
 
 from __future__ import annotations
 

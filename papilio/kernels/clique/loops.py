@@ -6,6 +6,10 @@ matrix of bits.
 
 ``count_oriented`` takes vertices in their order and counts the last level by popcounts (Almasri et al., ICS'22, section
 3.1); pivots are in :mod:`papilio.kernels.clique.pivot_loops`.
+
+The loop that lists the cliques of k vertices: each at its first vertex, the others in their order behind it.
+
+What the loops that list cliques need beside their search: whom the ranks are, what every row holds, and a block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What both engines of cliques make of a question, and of the leaves that they count."""
+"""What both engines of cliques make of a question, and of the leaves that they count.
+
+The cliques of every graph of at most six vertices, by size: where a search of few candidates ends on the GPU.
+
+The part of a graph in which cliques that must hold given vertices lie.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Listing maximal bicliques on the CPU: the search that counts them passes what it finds on as rows."""
+"""Listing maximal bicliques on the CPU: the search that counts them passes what it finds on as rows.
+
+The largest maximal bicliques: one search finds how large they are, another one lists those that are as large.
+
+The first keeps the largest values alone. Its threads share a bound, what n of them are known to reach, and leave out
+what cannot pass it. The second lists what reaches the value of the n-th, with the bound fixed, and chooses by value and
+then by the ids of the vertices, so that the answer is always the same.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ node. A frame keeps these promises, so that every candidate, once taken, is a ma
   4.1: their neighbourhood within the node does not shrink).
 
 Rows of fewer columns than are asked for are left out. Columns are numbered anew where that halves the words of a row.
+
+The stars among maximal bicliques, found on the host (:mod:`papilio.kernels.maximal.stars`).
 """
 
 from __future__ import annotations

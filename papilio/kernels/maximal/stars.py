@@ -5,6 +5,8 @@ other neighbour is found at both ends, and belongs to the one in U.
 
 Of a part of a graph the roots are centres, and what is next to a root and to no excluded vertex: no earlier part has
 the star then.
+
+The stars among maximal bicliques, found on the device (:mod:`papilio.kernels.maximal.stars`).
 """
 
 from __future__ import annotations

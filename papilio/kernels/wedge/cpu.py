@@ -5,6 +5,12 @@ A work item is a start vertex, of either layer, with its counted wedges (see
 of ends (u, w) with c counted wedges there are C(c, 2) butterflies whose vertex that is first in the total
 order is u (then both middles come after u) and whose other vertex of that layer is w: each butterfly belongs
 to one item. The items of a part are all its starts, in the order of their wedges in the whole graph.
+
+Signed motifs on the CPU: the engine of butterflies on signed rows, and the answers that follow from other counts.
+
+Balanced butterflies and the census count every butterfly from the pair with its vertex that is first in the total
+order, as :mod:`papilio.kernels.wedge.cpu` does. Balanced (2,k)-bicliques need all common neighbours of every pair of
+one layer: there that layer comes first in the total order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Butterflies on the GPU, in whole graphs and in parts: what is prepared, and the launches of ``butterfly.cu``."""
+"""Butterflies on the GPU, in whole graphs and in parts: what is prepared, and the launches of ``butterfly.cu``.
+
+Signed motifs on the GPU: what is prepared, and the answers that follow from what ``butterfly.cu`` counts.
+
+Kernels, schedules and work items are those of butterflies; see ``wedges.cuh`` for what signs change.
+"""
 
 from __future__ import annotations
 

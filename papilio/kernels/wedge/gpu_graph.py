@@ -1,4 +1,7 @@
-"""Build the wedge engine's graph on the device (``wedge_graph.cu``): ranks, rows, wedge counts, hub columns."""
+"""Build the wedge engine's graph on the device (``wedge_graph.cu``): ranks, rows, wedge counts, hub columns.
+
+Join the blocks of a part on the device (``wedge_part.cu``): middles, prefixes, wedge counts, hub columns.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 The total of a start is the sum over its ends u of C(c(u, w), 2), so ends can be counted by different schedules
 as long as each end has one: ends among the hub columns go through the bit matrix (when the start has enough of
 them, and only a total is asked for), all others through a counter table.
+
+Starts that blocks share: which they are, how they are cut, and the launches of ``butterfly_split.cu``.
 """
 
 from __future__ import annotations
