@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,9 +26,6 @@ TABLE_SUFFIXES = (".parquet", ".csv", ".json")
 
 _JSON_ROWS = 1 << 16
 """Rows that are Python objects at a time."""
-
-TableSink = Callable[[pa.Table], None]
-"""Takes the rows of a table, some after the others."""
 
 
 def schema_of(types: Mapping[str, pa.DataType], metadata: Mapping[str, str] | None = None) -> pa.Schema:
@@ -53,25 +49,35 @@ def check_table_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
     return target
 
 
-@contextmanager
-def open_table(
+def write_tables(
     path: str | os.PathLike[str],
     schema: pa.Schema,
+    tables: Iterable[Any],
     *,
     overwrite: bool = False,
     integers: tuple[str, ...] = (),
-) -> Iterator[TableSink]:
-    """Open a new file for the rows of a table; it is there when the block ends well, and else is not.
+) -> None:
+    """Write the rows of tables, each a list of columns, to a new file: whole or not at all.
 
     The suffix says whether Parquet, CSV or JSON is written; Parquet alone keeps the metadata of the schema.
     ``integers`` are columns of integers that are text in Parquet, having too many digits. StoreError or InputError
     when the file cannot be written, or is there already.
     """
     target = check_table_file(path, overwrite)
-    opened = {".parquet": _open_parquet, ".csv": _open_csv, ".json": _open_json}[target.suffix.lower()]
+    rows = (pa.table(columns, schema=schema) for columns in tables)
     try:
-        with atomic_file(target, overwrite) as scratch, opened(scratch, schema, integers) as sink:
-            yield sink
+        with atomic_file(target, overwrite) as scratch:
+            if target.suffix.lower() == ".json":
+                _write_json(scratch, rows, integers)
+            elif target.suffix.lower() == ".csv":
+                with pa_csv.CSVWriter(scratch, schema) as writer:
+                    for table in rows:
+                        writer.write_table(table)
+            else:
+                with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+                    writer.write_table(schema.empty_table())  # older versions of Arrow need a row group
+                    for table in rows:
+                        writer.write_table(table)
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
         raise StoreError(
@@ -79,43 +85,14 @@ def open_table(
         ) from error
 
 
-@contextmanager
-def open_parquet(path: Path, schema: pa.Schema, **options: Any) -> Iterator[TableSink]:
-    """Open a Parquet file for the rows of a table; ``options`` are those of ``pyarrow.parquet.ParquetWriter``.
-
-    Its first row group is empty: a file without any is not readable by all versions of Arrow.
-    """
-    with pq.ParquetWriter(path, schema, compression="zstd", **options) as writer:
-        writer.write_table(schema.empty_table())
-        yield writer.write_table
-
-
-def _open_parquet(
-    scratch: Path, schema: pa.Schema, integers: tuple[str, ...]
-) -> AbstractContextManager[TableSink]:
-    return open_parquet(scratch, schema)
-
-
-@contextmanager
-def _open_csv(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> Iterator[TableSink]:
-    with pa_csv.CSVWriter(scratch, schema) as writer:
-        yield writer.write_table
-
-
-@contextmanager
-def _open_json(scratch: Path, schema: pa.Schema, integers: tuple[str, ...]) -> Iterator[TableSink]:
+def _write_json(scratch: Path, tables: Iterable[pa.Table], integers: tuple[str, ...]) -> None:
     with scratch.open("w", encoding="utf-8") as file:
         separator = "[\n"
-
-        def write(table: pa.Table) -> None:
-            nonlocal separator
-            for start in range(0, table.num_rows, _JSON_ROWS):
-                for row in table.slice(start, _JSON_ROWS).to_pylist():
-                    plain: dict[str, Any] = row | {name: int(row[name]) for name in integers}
-                    file.write(separator + json.dumps(plain, ensure_ascii=False))
-                    separator = ",\n"
-
-        yield write
+        for batch in (each for table in tables for each in table.to_batches(_JSON_ROWS)):
+            for row in batch.to_pylist():
+                plain: dict[str, Any] = row | {name: int(row[name]) for name in integers}
+                file.write(separator + json.dumps(plain, ensure_ascii=False))
+                separator = ",\n"
         file.write("[]\n" if separator == "[\n" else "\n]\n")
 
 
@@ -132,13 +109,11 @@ def write_rows(
     ``columns`` gives names and types, in order; integers have 64 bits, and keys that are no columns are left out.
     StoreError when the file cannot be written.
     """
-    held = list(rows)
-    arrays = [pa.array([row.get(name) for row in held], _TYPES[kind]) for name, kind in columns.items()]
-    try:
-        with atomic_file(path) as scratch:
-            pq.write_table(pa.Table.from_arrays(arrays, names=list(columns)), scratch, compression="zstd")
-    except OSError as error:
-        raise StoreError(f"{os.fspath(path)}: cannot be written ({error.strerror or error})") from error
+    given = list(rows)
+    arrays = [[row.get(name) for row in given] for name in columns]
+    write_tables(
+        path, pa.schema({name: _TYPES[kind] for name, kind in columns.items()}), [arrays], overwrite=True
+    )
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
