@@ -26,8 +26,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import CapacityError, GraphError, StoreError
-from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
+from papilio.errors import GraphError, StoreError
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
 from papilio.storage.edge_files import (
     ContentHash,
     EdgeBatch,
@@ -261,13 +261,8 @@ class StoreWriter:
         labels_v: ArrayLike | None = None,
         overwrite: bool = False,
     ) -> None:
-        for name, size in (("n_u", n_u), ("n_v", n_v)):
-            if size < 0:
-                raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
-            if size > MAX_VERTICES:
-                raise CapacityError(
-                    f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)"
-                )
+        check_layer("n_u", n_u)
+        check_layer("n_v", n_v)
         if kind == "unipartite" and (n_u != n_v or labels_v is not None):
             raise GraphError("a unipartite graph has n_u = n_v and its labels in labels_u only")
         self.path = os.fspath(path)
