@@ -11,8 +11,8 @@ from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.reports.experiment import grow_model, parse_model
 from papilio.reports.job import LeaseSpan, measure_timeline, span_rows, spans_of
 from papilio.reports.scaling import Run, gather_points, rows_of
+from papilio.storage.answers import read_rows, write_rows
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
-from papilio.storage.tables import read_rows, write_rows
 from papilio.tasks.reports import LeaseResult
 
 

@@ -14,8 +14,8 @@ import pytest
 import papilio
 from papilio.errors import StoreError
 from papilio.reports.page import render_page, write_report
+from papilio.storage.answers import read_rows
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import read_rows
 from tests.reports.conftest import SENATE, call, parse_page, text_of
 from tests.test_imports import run_blocked
 from tests.tools.tampering import reseal

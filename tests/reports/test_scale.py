@@ -24,9 +24,9 @@ from papilio.motifs import Butterfly
 from papilio.reports.experiment import ExperimentDirectory, begin_scaling
 from papilio.reports.page import write_report
 from papilio.reports.run import run_experiment
+from papilio.storage.answers import read_rows
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import read_rows
 from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.reports.conftest import SENATE, call, call_json, repetitions

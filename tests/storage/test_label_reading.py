@@ -13,7 +13,7 @@ import pytest
 
 from papilio.errors import DuplicateEdgeError, GraphError, InputError, MalformedLineError
 from papilio.graph import BipartiteGraph
-from papilio.storage import convert as relabel
+from papilio.storage import labels as relabel
 from papilio.storage import text as textlines
 from papilio.storage.answers import write_columns
 from papilio.storage.convert import convert
