@@ -47,7 +47,7 @@ from papilio.storage.files import (
 )
 from papilio.storage.labelled import FrameRows, LabelledGraph
 from papilio.storage.records import seal_json
-from papilio.storage.sealed import SealedReader, SealedWriter, schema_of, unreadable_named
+from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 from papilio.storage.store import GraphStore
 
 TABLE_SUFFIXES = (".parquet", ".csv", ".json")
@@ -137,13 +137,6 @@ def write_rows(
     write_tables(
         path, pa.schema({name: _TYPES[kind] for name, kind in columns.items()}), [arrays], overwrite=True
     )
-
-
-def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the rows of a table of :func:`write_rows`; StoreError when the file is missing or damaged."""
-    with unreadable_named(os.fspath(path), "write it again"):
-        rows: list[dict[str, Any]] = pq.read_table(os.fspath(path)).to_pylist()
-    return rows
 
 
 _ROW_GROUP = 1 << 20

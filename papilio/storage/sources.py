@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
-from papilio.storage.column_choice import choose_columns
+from papilio.storage.column_choice import SignRule, choose_columns
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -40,6 +40,9 @@ from papilio.storage.formats import (
 from papilio.storage.inputs import Compression, InputFile, Place
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
+
+OnRead = Callable[[int], None]
+"""Told the bytes of the stored files taken so far."""
 
 _CHUNK_ROWS = 1 << 20
 """Rows read at a time."""
@@ -90,20 +93,19 @@ class _NpyFile:
 
 
 class NpySource:
-    """The edges of one uncompressed ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
+    """The edges of one uncompressed local ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
 
-    ``names`` are for messages; ``on_read`` is told the fraction read so far, times the size of the files in bytes.
+    ``on_read`` is told the fraction read so far, times the size of the files in bytes.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        names: Sequence[str],
-        options: ReadOptions,
-        on_read: Callable[[int], None] | None = None,
-    ) -> None:
-        self._files = [_NpyFile(path, name) for path, name in zip(paths, names, strict=True)]
-        self._names = names
+    def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
+        names = [place.name for place in places]
+        if len(places) > 2:
+            raise InputError(
+                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
+            )
+        self._files = [_NpyFile(Path(place.path), place.name) for place in places]
+        self._name = names[0]
         self._options = options
         self._on_read = on_read
         first = self._files[0]
@@ -132,18 +134,17 @@ class NpySource:
             count = min(_CHUNK_ROWS, rows - start)
             columns = [column for file in self._files for column in file.read(start, count)]
             chosen = self._columns
-            arrays = [_integers(self._names[0], columns[at]) for at in (chosen.u, chosen.v)]
+            arrays = [_integers(self._name, columns[at]) for at in (chosen.u, chosen.v)]
             if self._options.sign is not None and chosen.sign is not None:
                 signs = self._options.sign.from_numbers(columns[chosen.sign])
                 if signs is None:
-                    raise InputError(f"{self._names[0]} holds numbers; sign_values are for words")
+                    raise InputError(f"{self._name} holds numbers; sign_values are for words")
                 arrays.append(pa.array(signs))
             if self.info.time is not None and chosen.time is not None:
-                arrays.append(_integers(self._names[0], columns[chosen.time]))
+                arrays.append(_integers(self._name, columns[chosen.time]))
             fields = [array.cast(f.type) for array, f in zip(arrays, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(fields, schema=schema)
-            if self._on_read is not None:
-                self._on_read(total * (start + count) // rows)
+            self._on_read(total * (start + count) // rows)
 
 
 def _integers(name: str, column: NDArray[Any]) -> pa.Array:
@@ -156,36 +157,34 @@ class ParquetSource:
     """The edges of Parquet files, from the columns that :mod:`papilio.storage.column_choice` finds.
 
     Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column with a usual name of
-    times orders duplicates. Directories of the form ``year=2024`` below ``root`` are columns, too. ``names`` are for
-    messages; ``on_read`` is told the fraction read so far, times the size of the files in bytes.
+    times orders duplicates. Directories of the form ``year=2024`` below the root of all places are columns, too.
+    ``on_read`` is told the fraction read so far, times the size of the files in bytes.
     """
 
-    def __init__(
-        self,
-        filesystem: arrow_fs.FileSystem,
-        paths: Sequence[str],
-        names: Sequence[str],
-        options: ReadOptions,
-        root: str = "",
-        n_bytes: int = 0,
-        on_read: Callable[[int], None] | None = None,
-    ) -> None:
-        self._names = dict(zip(paths, names, strict=True))
-        self._name = names[0]
+    def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
+        self._names = {place.path: place.name for place in places}
+        self._name = places[0].name
         self._options = options
-        self._n_bytes = n_bytes
+        self._n_bytes = sum(place.n_bytes for place in places)
         self._on_read = on_read
-        self._fragments = _fragments(filesystem, paths, self._names, root)
-        self._schema = self._unified()
-        self._columns = self._choose(self._schema)
-        kinds = [self._label_type(self._schema.field(column)) for column in self._columns[:2]]
+        self._fragments = _fragments(places)
+        self._schema = schema = self._unified()
+        names = list(schema.names)
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise InputError(
+                f"{self._name} has columns {', '.join(names)}; expected two or more, all different"
+            )
+        unfit = [at for at, field in enumerate(schema) if _label_kind(field.type) is None]
+        signed = options.sign is not None
+        chosen = choose_columns(self._name, names, len(names), options.columns, unfit=unfit)
+        read = [chosen.u, chosen.v, *((chosen.sign, chosen.time) if signed else ())]
+        self._columns = [names[at] for at in read if at is not None]
+        kinds = [self._label_type(schema.field(column)) for column in self._columns[:2]]
         if not options.bipartite and "text" in kinds:
             kinds = ["text", "text"]
-        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), self._time_type(self._schema))
-        self.info.layout = {"columns": list(self._columns)}
-        describe_columns(
-            self.info, self._schema.names, len(self._schema.names), self._chosen, options.sign is not None
-        )
+        time = _time_type(schema.field(self._columns[3]).type) if len(self._columns) == 4 else None
+        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), time, layout={"columns": list(self._columns)})
+        describe_columns(self.info, names, len(names), chosen, signed)
 
     def _unified(self) -> pa.Schema:
         """Return the columns of all files; InputError for a file whose columns are not those of the others."""
@@ -204,20 +203,6 @@ class ParquetSource:
                 raise InputError(f"{name} and {self._name} do not go together ({error})") from error
         return found
 
-    def _choose(self, schema: pa.Schema) -> list[str]:
-        """Return the names of the columns u, v, then the sign's and the time's where they are needed."""
-        names = list(schema.names)
-        if len(names) < 2 or len(set(names)) < len(names):
-            raise InputError(
-                f"{self._name} has columns {', '.join(names)}; expected two or more, all different"
-            )
-        unfit = [at for at, field in enumerate(schema) if _label_kind(field.type) is None]
-        self._chosen = choose_columns(self._name, names, len(names), self._options.columns, unfit=unfit)
-        chosen = [self._chosen.u, self._chosen.v]
-        if self._options.sign is not None:
-            chosen += [at for at in (self._chosen.sign, self._chosen.time) if at is not None]
-        return [names[at] for at in chosen]
-
     def _label_type(self, column: pa.Field) -> LabelType:
         kind = _label_kind(column.type)
         if kind is not None:
@@ -225,16 +210,6 @@ class ParquetSource:
         raise InputError(
             f"{self._name}: column {column.name} has type {column.type}; expected integers or strings"
         )
-
-    def _time_type(self, schema: pa.Schema) -> pa.DataType | None:
-        if len(self._columns) < 4:
-            return None
-        kind = schema.field(self._columns[3]).type
-        if pa.types.is_floating(kind):
-            return pa.float64()
-        if pa.types.is_date(kind):
-            return kind
-        return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.int64()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in order; InputError for missing values, values without a sign, and damaged data."""
@@ -266,8 +241,7 @@ class ParquetSource:
                         edges = self._edges(columns, name, done - before)
                     yield edges
                     done += batch.num_rows
-                    if self._on_read is not None:
-                        self._on_read(self._n_bytes * done // max(rows, 1))
+                    self._on_read(self._n_bytes * done // max(rows, 1))
 
     def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
         """Return the edges of rows of a file, from the row ``start`` on, given their columns."""
@@ -279,19 +253,15 @@ class ParquetSource:
                     f"in rows {start} to {start + len(column) - 1}; remove them"
                 )
         if self._options.sign is not None:
-            columns[2] = self._signs(columns[2])
+            columns[2] = self._signs(self._options.sign, columns[2])
         schema = raw_schema(self.info, self._options.sign is not None)
         arrays = [column.cast(f.type) for column, f in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _signs(self, column: pa.Array) -> pa.Array:
-        rule = self._options.sign
-        if rule is None:
-            return column
-        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+    def _signs(self, rule: SignRule, column: pa.Array) -> pa.Array:
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
             signs = rule.from_numbers(column.cast(pa.float64(), safe=False).to_numpy())
-        elif pa.types.is_boolean(column.type):
-            signs = rule.from_numbers(column.cast(pa.int64()).to_numpy())
         else:
             signs = rule.apply(column.cast(pa.string()))
         if signs is None:
@@ -303,6 +273,14 @@ class ParquetSource:
         return pa.array(signs)
 
 
+def _time_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_date(kind):
+        return kind
+    return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.int64()
+
+
 def _label_kind(kind: pa.DataType) -> LabelType | None:
     """Return the type of labels that a column of a type gives, or None for none."""
     if pa.types.is_dictionary(kind):
@@ -312,15 +290,15 @@ def _label_kind(kind: pa.DataType) -> LabelType | None:
     return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
 
 
-def _fragments(
-    filesystem: arrow_fs.FileSystem, paths: Sequence[str], names: dict[str, str], root: str
-) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
+def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
     """Return the files with their columns, those that their directories say included."""
-    with _damage_named(names[paths[0]]):
+    names = {place.path: place.name for place in places}
+    root = places[0].root if len({place.root for place in places}) == 1 else ""
+    with _damage_named(places[0].name):
         dataset = pads.dataset(
-            list(paths),
+            [place.path for place in places],
             format="parquet",
-            filesystem=filesystem,
+            filesystem=places[0].filesystem,
             partitioning="hive" if root else None,
             partition_base_dir=root or None,
         )
@@ -345,9 +323,6 @@ def _damage_named(name: str, what: str = "is not a readable Parquet file") -> It
         raise InputError(f"{name} {what} ({error})") from error
 
 
-OnRead = Callable[[int], None]
-"""Told the bytes of the stored files taken so far."""
-
 _LINE_BYTES = 1 << 16
 """Beginning of a file that tells whether there is more than a line of names."""
 
@@ -369,9 +344,14 @@ def open_source(
     first = stack.enter_context(InputFile(places[0]))
     chosen = options.format or _kind_of(first)
     if chosen == "parquet":
-        return _open_parquet(first, places, options, scratch, on_read), first.compression
+        # Files that are not compressed as a whole are read where they are.
+        system = places[0].filesystem
+        is_plain = system is not None and all(place.filesystem == system for place in places)
+        if first.compression != "none" or not is_plain:
+            places = _spool(first, places, scratch)
+        return ParquetSource(places, options, on_read), first.compression
     if chosen == "npy":
-        return _open_npy(first, places, options, scratch, on_read), first.compression
+        return NpySource(_spool(first, places, scratch), options, on_read), first.compression
     return JoinedText(first, places[1:], options, threads, on_read), first.compression
 
 
@@ -380,43 +360,15 @@ def _kind_of(file: InputFile) -> FormatName | None:
     return next((name for magic, name in _MAGIC if file.peek(8).startswith(magic)), None)
 
 
-def _open_npy(
-    first: InputFile, places: Sequence[Place], options: ReadOptions, scratch: Path, on_read: OnRead
-) -> NpySource:
-    names = [place.name for place in places]
-    if len(places) > 2:
-        raise InputError(
-            f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
-        )
-    return NpySource(_spool(first, places, scratch), names, options, on_read)
-
-
-def _open_parquet(
-    first: InputFile, places: Sequence[Place], options: ReadOptions, scratch: Path, on_read: OnRead
-) -> ParquetSource:
-    """Read Parquet files where they are, if they are not compressed as a whole."""
-    filesystem, root = places[0].filesystem, places[0].root
-    paths = [place.path for place in places]
-    if (
-        filesystem is None
-        or first.compression != "none"
-        or any(each.filesystem != filesystem for each in places)
-    ):
-        filesystem, root = arrow_fs.LocalFileSystem(), ""
-        paths = list(map(str, _spool(first, places, scratch)))
-    root = root if all(place.root == root for place in places) else ""
-    n_bytes = sum(place.n_bytes for place in places)
-    return ParquetSource(filesystem, paths, [place.name for place in places], options, root, n_bytes, on_read)
-
-
-def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Path]:
-    """Return local uncompressed files with the content of all."""
-    paths = []
+def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Place]:
+    """Return the places of local uncompressed files with the content of all."""
+    spooled = []
     for at, place in enumerate(places):
         (scratch / str(at)).mkdir()
         with first if at == 0 else InputFile(place) as file:
-            paths.append(file.spool(scratch / str(at)))
-    return paths
+            path = str(file.spool(scratch / str(at)))
+            spooled.append(replace(place, filesystem=arrow_fs.LocalFileSystem(), path=path, root=""))
+    return spooled
 
 
 class JoinedText:
