@@ -325,16 +325,21 @@ def write_pairs(
 
     Labels are int64 if all are integers, else text. ``overwrite`` and errors as :func:`write_tables`.
     """
-    flat = [label for pair in labels for label in pair]
-    are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in flat)
-    label_type, form = (pa.int64(), int) if are_integers else (pa.string(), str)
+    flat = _label_array([label for pair in labels for label in pair])
     arrays: dict[str, Any] = {}
     for place, name in enumerate(("first", "second")):
         arrays[name] = pa.array([pair[place] for pair in ids], pa.int32())
-        arrays[f"{name}_label"] = pa.array([form(pair[place]) for pair in labels], label_type)
+        arrays[f"{name}_label"] = flat[place::2]
     arrays |= {name: pa.array(numbers, pa.uint64()) for name, numbers in columns.items()}
     schema = schema_of({name: array.type for name, array in arrays.items()}, metadata)
     write_tables(path, schema, [list(arrays.values())], overwrite=overwrite)
+
+
+def _label_array(labels: Sequence[Any]) -> pa.Array:
+    """Return labels as int64 where all are Python integers that fit, else as text."""
+    if all(type(label) is int and -(2**63) <= label < 2**63 for label in labels):
+        return pa.array(labels, pa.int64())
+    return pa.array([str(label) for label in labels], pa.string())
 
 
 DECOMPOSITION_NAME = "_decomposition.json"
@@ -374,7 +379,18 @@ def write_decomposition(
         places: dict[str, Columns] = {layer or "edge": columns}
         write_columns(scratch / f"{name}.parquet", store, places, metadata, names_layer=False)
         if nodes is not None:
-            _write_nodes(scratch / "nodes.parquet", nodes, metadata)
+            levels, parents, members, sizes = nodes
+            ids = np.arange(levels.size, dtype=np.int32)
+            columns = {
+                "node": ids,
+                "level": levels,
+                "parent": _known(parents),
+                "members": members,
+                "size": sizes,
+            }
+            rows = (_arrays_of(columns, rows) for rows in _row_groups(levels.size))
+            schema = pa.schema(_fields_of(columns), metadata=metadata)
+            write_tables(scratch / "nodes.parquet", schema, rows)
         described = {
             **asked,
             "graph_hash": store.hash,
@@ -382,23 +398,6 @@ def write_decomposition(
             "nodes": None if nodes is None else int(nodes[0].size),
         }
         (scratch / DECOMPOSITION_NAME).write_text(seal_json(described), encoding="utf-8")
-
-
-def _write_nodes(
-    path: Path,
-    nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
-    metadata: dict[str, str],
-) -> None:
-    levels, parents, members, sizes = nodes
-    columns: dict[str, NDArray[Any]] = {
-        "node": np.arange(levels.size, dtype=np.int32),
-        "level": levels,
-        "parent": _known(parents),
-        "members": members,
-        "size": sizes,
-    }
-    schema = pa.schema(_fields_of(columns), metadata=metadata)
-    write_tables(path, schema, (_arrays_of(columns, rows) for rows in _row_groups(levels.size)))
 
 
 def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -527,8 +526,4 @@ def _label_column(source: Source, layer: Literal["u", "v"]) -> pa.ChunkedArray |
     labels = source.labels(layer)
     if labels is None:
         return None
-    if labels.dtype.kind == "O":
-        are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
-        labels = labels if are_integers else np.array([str(label) for label in labels], dtype=object)
-        return pa.chunked_array([pa.array(labels, pa.int64() if are_integers else pa.string())])
-    return pa.chunked_array([pa.array(labels)])
+    return pa.chunked_array([_label_array(labels.tolist()) if labels.dtype.kind == "O" else pa.array(labels)])

@@ -35,7 +35,7 @@ from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
 from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
-from papilio.storage.inputs import InputPath, Place, find_places, known_encoding
+from papilio.storage.inputs import Compression, InputPath, Place, find_places, known_encoding
 from papilio.storage.labels import (
     BYTES_PER_LABEL,
     IdMap,
@@ -245,26 +245,24 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
         )
         raw = _RawEdges(places[0].name, source, job)
         raw.spool()
-    provenance = {**_described(given, places), "compression": compression, **_provenance(raw)}
+    provenance = _provenance(given, places, compression, raw)
     maps = raw.integer_maps()
     return _write_joined(raw, provenance) if maps is None else _write_mapped(raw, maps, provenance)
 
 
-def _described(given: InputPath | Sequence[InputPath], places: list[Place]) -> dict[str, Any]:
-    """Return what was given, without the directories that it lies in, and how many files that were."""
+def _provenance(
+    given: InputPath | Sequence[InputPath], places: list[Place], compression: Compression, raw: _RawEdges
+) -> dict[str, Any]:
+    """Return where a graph comes from; what was given is named without its directories."""
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
+    info, options = raw.info, raw.job.options
     return {
         "papilio": __version__,
         "source": names[0] if len(names) == 1 else names,
         "source_bytes": sum(place.n_bytes for place in places),
         "source_files": len(places),
-    }
-
-
-def _provenance(raw: _RawEdges) -> dict[str, Any]:
-    info, options = raw.info, raw.job.options
-    return {
+        "compression": compression,
         "format": info.format,
         "format_forced": options.format is not None,
         "layout": info.layout,
@@ -535,7 +533,9 @@ def convert(
         or disk.
     """
     rule = sign_rule(sign_column is not None, positive_from, sign_values)
-    values = _value_column(sign_column, weight_column)
+    if weight_column is not None and sign_column is not None:
+        raise InputError("weight_column and sign_column are both given; signs follow from one column")
+    values = weight_column if sign_column is None else sign_column
     columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
     text = known_encoding(encoding)
     options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text, quotes)
@@ -546,12 +546,6 @@ def convert(
     with _scratch_directory(target, temp_dir) as scratch:
         job = _Job(target, scratch, options, duplicates, memory, overwrite, report)
         return _ingest(input, job)
-
-
-def _value_column(sign: ColumnRef | None, weight: ColumnRef | None) -> ColumnRef | None:
-    if weight is not None and sign is not None:
-        raise InputError("weight_column and sign_column are both given; signs follow from one column")
-    return weight if sign is None else sign
 
 
 def _read_memory(given: Bytes | None) -> int:

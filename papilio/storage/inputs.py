@@ -9,7 +9,7 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,24 +150,24 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class _Ahead:
-    """A stream that is read from its beginning and gives back what was read ahead; a file object for Arrow."""
+    """A stream that is read from its beginning and gives back the bytes read ahead; a file object for Arrow."""
 
     closed = False
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._ahead = b""
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.ahead = b""
         self._taken = 0
 
     def peek(self, n_bytes: int) -> bytes:
         """Return the next bytes without taking them: fewer at the end only."""
-        while len(self._ahead) < n_bytes and (data := self._stream.read(n_bytes - len(self._ahead))):
-            self._ahead += data
-        return self._ahead
+        while len(self.ahead) < n_bytes and (data := self._read(n_bytes - len(self.ahead))):
+            self.ahead += data
+        return self.ahead[:n_bytes]
 
     def read(self, n_bytes: int) -> bytes:
-        data, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
-        data = data or self._stream.read(n_bytes)
+        data, self.ahead = self.ahead[:n_bytes], self.ahead[n_bytes:]
+        data = data or self._read(n_bytes)
         self._taken += len(data)
         return data
 
@@ -211,7 +211,7 @@ class InputFile:
                 stream = self._stack.enter_context(
                     place.filesystem.open_input_stream(place.path, compression=None)
                 )
-            self._raw = _Ahead(stream)
+            self._raw = _Ahead(stream.read)
             magic = self._raw.peek(10)
         except OSError as error:
             self.close()
@@ -221,7 +221,7 @@ class InputFile:
                 self.close()
                 raise InputError(f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are read)")
         self.compression: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
-        self._peeked = b""
+        self._text = _Ahead(self._decompress)
         self._decoder: codecs.IncrementalDecoder | None = None
         self._stream: Any = self._raw
         if self.compression != "none":
@@ -238,19 +238,14 @@ class InputFile:
 
     def peek(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``, without taking them; errors as :meth:`read`."""
-        while len(self._peeked) < n_bytes and (data := self._decompress(n_bytes - len(self._peeked))):
-            self._peeked += data
-        return self._peeked[:n_bytes]
+        return self._text.peek(n_bytes)
 
     def read(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``; empty at the end.
 
         InputError when compressed data end too early or are corrupt.
         """
-        if self._peeked:
-            data, self._peeked = self._peeked[:n_bytes], self._peeked[n_bytes:]
-            return data
-        return self._decompress(n_bytes)
+        return self._text.read(n_bytes)
 
     def decode(self, encoding: str | None) -> None:
         """Read text of an encoding, of UTF-16 if None and its mark is there, as UTF-8 from here on.
@@ -264,7 +259,7 @@ class InputFile:
         if encoding is None or encoding == "utf-8":
             return
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._peeked = self._decoded(self._peeked)
+        self._text.ahead = self._decoded(self._text.ahead)
 
     def _decompress(self, n_bytes: int) -> bytes:
         try:
