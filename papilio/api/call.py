@@ -25,13 +25,13 @@ from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
 from papilio.motifs import EngineOptions, Granularity, Motif
+from papilio.storage.answers import check_table_file
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
 from papilio.storage.reading import describe_reading, read_as, warn_outside
 from papilio.storage.store import GraphStore, write_store
-from papilio.storage.tables import check_table_file
 from papilio.tasks.job import JobSpec, hash_graph, held_graph, job_of_graph, job_of_store
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult

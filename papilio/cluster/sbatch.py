@@ -15,7 +15,7 @@ from papilio.arguments import Number, Workers, check_fields
 from papilio.errors import ClusterError, InputError
 from papilio.families import EngineChoice
 from papilio.motifs import Granularity
-from papilio.storage.tables import check_suffix
+from papilio.storage.answers import check_suffix
 
 _COMMAND_S = 60.0
 """A controller that does not answer for so long is down."""

@@ -7,7 +7,6 @@ that study takes for conflicting interactions, when they are the same at one alo
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
@@ -26,7 +25,7 @@ from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import write_values
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
-from papilio.storage.answers import write_pairs
+from papilio.storage.answers import file_metadata, write_pairs
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.tasks.fold import exact_sum
 from papilio.tasks.job import require_kind
@@ -186,10 +185,7 @@ def census_pairs(
     if walk.target is not None:
         names = CensusPair((0, 1), (0, 1), 0, 0, 0).columns
         columns = {name: [pair.columns[name] for pair in pairs] for name in names}
-        metadata = {
-            "papilio.graph_hash": counted.counted.graph["hash"],
-            "papilio.motif": json.dumps(walk.question(by=by, k=k), sort_keys=True),
-        }
+        metadata = file_metadata(counted.counted.graph["hash"], motif=walk.question(by=by, k=k))
         ids, named = [pair.ids for pair in pairs], [pair.labels for pair in pairs]
         write_pairs(walk.target, ids, named, columns, metadata, overwrite=overwrite)
     return CensusPairs(counted, by, pairs, walk.output)

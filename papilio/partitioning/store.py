@@ -15,7 +15,7 @@ import os
 import re
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -32,8 +32,7 @@ from papilio.partitioning import blocks
 from papilio.partitioning.blocks import PARTITION_ADVICE, BlockInfo, BlockKind
 from papilio.parts import Block, Layer, Part, PartSizes, join_blocks
 from papilio.storage.files import atomic_directory, filesystem_of, read_file, require_files
-from papilio.storage.manifest import parse_manifest
-from papilio.storage.records import read_record, seal_json, write_record
+from papilio.storage.records import read_manifest, seal_json, write_record
 
 PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
@@ -118,10 +117,9 @@ class PartitionManifest:
         StoreError when the text is not JSON, not a manifest, of another version, breaks an invariant, or was changed
         after it was written.
         """
-        names = [each.name for each in fields(cls)]
-        data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a partition", PARTITION_ADVICE))
-        kept = {key: value for key, value in data.items() if key != "format"}
-        manifest = read_record(cls, kept, name, PARTITION_ADVICE)
+        manifest, data = read_manifest(
+            cls, text, name, FORMAT, FORMAT_VERSION, "a partition", PARTITION_ADVICE
+        )
         problem = _problem(manifest)
         if problem is None and manifest.hash != (found := _hash_of(data)):
             problem = f"hash is {manifest.hash} and what it says has {found}"

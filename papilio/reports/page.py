@@ -33,12 +33,12 @@ from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, Run
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
 from papilio.reports.job import JobFacts, LeaseSpan, read_job, span_rows
 from papilio.reports.scaling import SHORT_S, Point, counting_s, gather_points, read_run, read_spans, rows_of
+from papilio.storage.answers import ColumnType, write_rows
 from papilio.storage.files import atomic_file, check_replaceable, is_url, local_path
+from papilio.storage.labels import read_names
 from papilio.storage.ledger import write_durably
-from papilio.storage.names import read_names
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
-from papilio.storage.tables import ColumnType, write_rows
 from papilio.tasks.machine import WorkerInfo
 
 _MAX_ROWS = 64

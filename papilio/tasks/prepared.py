@@ -26,7 +26,7 @@ from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
 from papilio.motifs import EngineOptions, Granularity, Listing
 from papilio.storage.files import release_memory
-from papilio.storage.names import LayerNames, read_names
+from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
 from papilio.tasks.machine import Seat
