@@ -165,13 +165,13 @@ class CliqueGpuLister(_CliqueLister):
     ----------
     device, listing, tuning
         As for :class:`MaximalCliqueGpuLister`.
-    algorithm, order, root
+    algorithm, order
         As for :class:`~papilio.kernels.clique.list.CliqueLister`.
 
     Raises
     ------
     UnsupportedError
-        For an algorithm, or items, that only count.
+        For an algorithm that only counts.
     """
 
     has_checksum = False
@@ -182,11 +182,10 @@ class CliqueGpuLister(_CliqueLister):
         listing: Listing,
         algorithm: str = "auto",
         order: str = "auto",
-        root: str = "auto",
         tuning: TreeTuning | None = None,
     ) -> None:
-        refuse_counting(algorithm, root)
-        super().__init__(listing, CliqueGpu(device, "pivot", order, "vertex", tuning, lists=True))
+        refuse_counting(algorithm)
+        super().__init__(listing, CliqueGpu(device, "pivot", order, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
         """Set aside what must be held, order the vertices and orient the graph on the device.
