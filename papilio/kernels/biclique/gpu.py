@@ -150,17 +150,7 @@ class BicliqueGpu(TreeEngine):
         self.algorithm, self.anchor = algorithm, anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
-        """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, for a part
-            of another layer than the one to be anchored, and for balanced bicliques of a part.
-        CapacityError
-            When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices and
-            there are pivots, or counts for vertices.
-        """
+        """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`."""
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
@@ -259,13 +249,7 @@ class BicliqueGpu(TreeEngine):
             wanted, full, cut = 4 * n_keys, n_keys, never_cut
 
     def _fit_table(self, wanted: int, full: int, bounds: Sequence[int]) -> int:
-        """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit.
-
-        Raises
-        ------
-        LeaseTooLargeError
-            When no more than the ``full`` that were too few fit, or can be numbered. Fewer items have fewer keys.
-        """
+        """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit."""
         room_bytes = self.device.free_bytes()
         most = min(_MAX_SLOTS, (room_bytes if full else room_bytes // _FIRST_SHARE) // _SLOT_BYTES)
         while wanted > most:

@@ -223,14 +223,6 @@ def build_device_index(
         Launch constants; by default those of the device.
     roots : ndarray of int32, host, optional
         The graph is that of a part with these roots, of the layer that ``anchor`` names.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When there are more pairs than the memory has room for, more than 2^32 - 2^13 edges, or more than 2^31 - 2^20
-        vertices over both layers.
     """
     device.load("biclique_index", {})  # compiled while the rows are linked
     load_arrays(device)
@@ -255,11 +247,6 @@ def build_index(
     """Do as :func:`papilio.kernels.biclique.index.build_index`, with the edges on the device, which are used up.
 
     The pairs with excluded vertices are ``apart_indptr`` and ``apart`` among the arrays.
-
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than the memory has room for.
     """
     chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)
     closed = closed or {}
@@ -308,10 +295,7 @@ def _stars_of(
 def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Layers]:
     """Copy the edges, U left, and count degrees; return also what decisions need of the layers, on the host.
 
-    Raises
-    ------
-    CapacityError
-        For more than 2^32 - 2^13 edges, or 2^31 - 2^20 vertices over both layers.
+    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers.
     """
     check_rows(graph.n_edges, graph.n_u + graph.n_v)
     linker = _load_linker(device)

@@ -164,10 +164,7 @@ def pair_room(device: Device, tuning: PairTuning) -> int:
 def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> Pairs:
     """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
 
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than the memory has room for; before any is written.
+    Memory is checked before a pair is written.
     """
     xp, n = device.xp, rows.n_left
     passes = _Passes(device, rows, least, tuning)

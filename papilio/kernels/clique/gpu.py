@@ -116,16 +116,7 @@ class CliqueGpu(TreeEngine):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueGpu:
-        """Order the vertices and orient the graph on the device, a part of it as it is; O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
-            an order that a part has not.
-        CapacityError
-            When a vertex has 2^16 later neighbours or more, or the counts of leaves do not fit the device memory.
-        """
+        """Order the vertices and orient the graph on the device, a part of it as it is; O(n_edges log n_edges)."""
         require_request("gpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)

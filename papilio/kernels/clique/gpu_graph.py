@@ -155,13 +155,16 @@ def list_items(
     ``back`` counts the earlier neighbours of each vertex, int32, for maximal cliques; None for cliques of one k.
     """
     xp, module = device.xp, device.load("clique_order", {})
-    is_part = roots is not None
-    chosen = device.to_device(roots.astype(np.int64)) if is_part else find_least(device, later.out, least - 1)
+    chosen = (
+        find_least(device, later.out, least - 1)
+        if roots is None
+        else device.to_device(roots.astype(np.int64))
+    )
     n = int(chosen.size)
     costs, count = xp.empty(n, dtype=np.int64), np.int64(n)
     is_maximal, given = np.int32(back is not None), later.out if back is None else back
     launch_over(device, module, "item_costs", n, chosen, count, later.out, is_maximal, given, costs)
-    order = xp.arange(n, dtype=np.int64) if is_part else order_falling(device, costs)
+    order = order_falling(device, costs) if roots is None else xp.arange(n, dtype=np.int64)
     own_roots = xp.empty(n, dtype=np.int32)
     first, last, sizes = (xp.empty(n, dtype=np.int64) for _ in range(3))
     launch_over(

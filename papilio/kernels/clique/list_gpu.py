@@ -121,15 +121,7 @@ class MaximalCliqueGpuLister(_CliqueLister):
         super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, order the vertices and orient the graph on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            For more vertices or edges than the kernels number.
-        """
+        """Set aside what must be held, order the vertices and orient the graph on the device."""
         require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, MaximalClique)
         left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
@@ -167,11 +159,6 @@ class CliqueGpuLister(_CliqueLister):
         As for :class:`MaximalCliqueGpuLister`.
     algorithm, order
         As for :class:`~papilio.kernels.clique.list.CliqueLister`.
-
-    Raises
-    ------
-    UnsupportedError
-        For an algorithm that only counts.
     """
 
     has_checksum = False
@@ -188,16 +175,7 @@ class CliqueGpuLister(_CliqueLister):
         super().__init__(listing, CliqueGpu(device, "pivot", order, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, order the vertices and orient the graph on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            When a vertex has 2^16 later neighbours or more, or the graph more vertices or edges than the kernels
-            number.
-        """
+        """Set aside what must be held, order the vertices and orient the graph on the device."""
         require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, Clique)
         assert motif.k is not None

@@ -83,13 +83,6 @@ class MaximalCliqueGpu(TreeEngine):
         """Order the vertices by degeneracy and orient the graph on the device, a part of it as it is.
 
         O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            For more vertices or edges than the kernels number.
         """
         require_request("gpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)

@@ -141,15 +141,7 @@ class MaximalBicliqueGpu(TreeEngine):
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
-        """Find the stars and build the index on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, and for a part of another layer than the one anchored.
-        CapacityError
-            When the pairs of rows do not fit the device memory.
-        """
+        """Find the stars and build the index on the device."""
         require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
         assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)
@@ -252,13 +244,7 @@ class MaximalBicliqueGpu(TreeEngine):
             n_keys, cut = 4 * n_keys, never_cut
 
     def group_items(self, prepared: PreparedMaximalGpu, bounds: Sequence[int]) -> Iterable[Sequence[int]]:
-        """Return the groups of items whose matrices fit the device, each as the bounds of its slices.
-
-        Raises
-        ------
-        LeaseTooLargeError
-            When the matrix of one root does not fit; before any other group.
-        """
+        """Return the groups of items whose matrices fit the device, each as the bounds of its slices."""
         if prepared.matrices is not None:
             return [bounds]
         return group_pieces(self.device, prepared.index, prepared.roots, bounds)
@@ -312,13 +298,7 @@ class MaximalBicliqueGpu(TreeEngine):
         return n_slices
 
     def _make_counts(self, n_keys: int) -> _Counts:
-        """Return an empty table of so many slots.
-
-        Raises
-        ------
-        LeaseTooLargeError
-            When they do not fit, or cannot be numbered. Fewer items have fewer sizes.
-        """
+        """Return an empty table of so many slots."""
         xp, room_bytes = self.device.xp, self.device.free_bytes()
         if n_keys > min(_MAX_SLOTS, room_bytes // _SLOT_BYTES):
             raise LeaseTooLargeError(

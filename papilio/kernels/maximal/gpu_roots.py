@@ -133,11 +133,7 @@ def group_pieces(
     """Cut the pieces between the first and the last of ``bounds`` where the matrices of more do not fit.
 
     Each group is the bounds of its slices.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When the matrix of one root does not fit; before any other group than those yielded.
+    LeaseTooLargeError, where the matrix of one root does not fit, comes before a further group.
     """
     room, sizes = int(_MATRIX_FRACTION * device.free_bytes()) // 4, roots.matrix_words
     pieces = index.item_root[bounds[0] : bounds[-1]]

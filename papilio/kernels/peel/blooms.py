@@ -166,11 +166,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     """List the blooms of a graph and link its edges to them; two traversals of all counted wedges.
 
     The index has edge ids. ``memory_bytes`` is room for the blooms, and as much again for peeling them.
-
-    Raises
-    ------
-    CapacityError
-        For more than 2^31 - 1 edges or blooms, or more bytes than there is room for; known before they are taken.
+    Sizes are checked before arrays are taken; at most 2^31 - 1 edges and blooms.
     """
     n_edges, n_items = index.n_edges, int(index.items.size)
     if n_edges > MAX_EDGES:
@@ -338,11 +334,6 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
     """Count the common neighbours of all pairs of a layer; two traversals of the wedges between its vertices.
 
     ``memory_bytes`` is room for the pairs, and for what peeling takes beside them.
-
-    Raises
-    ------
-    CapacityError
-        For more bytes than there is room for; known before they are taken.
     """
     rows = index.rows
     n, first, middles, order = (

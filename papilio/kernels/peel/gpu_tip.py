@@ -77,13 +77,7 @@ class PairsGpu:
 
 
 def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsGpu:
-    """Count the common neighbours of all pairs of a layer on the device.
-
-    Raises
-    ------
-    CapacityError
-        When the pairs do not fit the device, known before they are listed, or a count could pass 2^63 - 1.
-    """
+    """Count the common neighbours of all pairs of a layer on the device."""
     xp = device.xp
     n = graph.n_u if layer == "u" else graph.n_v
     if graph.n_edges == 0:

@@ -85,10 +85,7 @@ class BloomsGpu:
 def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
     """List the blooms of a graph on the device and link its edges to them.
 
-    Raises
-    ------
-    CapacityError
-        For more than 2^31 - 1 edges or blooms, or more wedges than fit the device; known before they are listed.
+    Sizes are checked before wedges are listed; at most 2^31 - 1 edges and blooms.
     """
     check_fits("the number of edges", graph.n_edges, 2**31 - 1, "edges")
     module = device.load("wing", {})

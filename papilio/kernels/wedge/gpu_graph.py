@@ -163,12 +163,8 @@ def build_wedge_graph(
     Device memory at the peak: 50 bytes per edge, measured on 28 million edges. With several kinds of ``counting`` the
     graph has signs. With ``first_layer`` all vertices of that layer precede those of the other in the order over both:
     wedges then have both ends in it, and the wedges of a pair of ends are all its common neighbours.
-
-    Raises
-    ------
-    CapacityError
-        For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices over both layers; with signs, for a layer of
-        more vertices than counters; where one layer is first, for degrees of 2^27 and more.
+    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers; with signs, no more vertices of a layer than
+    counters; where one layer is first, degrees below 2^27.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)
@@ -400,11 +396,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
     """Copy what is not yet on the device there, and join it.
 
     Device memory at the peak, beside the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle.
-
-    Raises
-    ------
-    CapacityError
-        For more than 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, or 2^26 ends of one middle.
+    At most 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
     """
     xp = device.xp
     n_starts, n_ends = int(part.starts.rank.size), int(part.ends.rank.size)
