@@ -150,7 +150,6 @@ class BicliqueGpu(TreeEngine):
         self.algorithm, self.anchor = algorithm, anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
-        """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`."""
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
@@ -296,7 +295,6 @@ class BicliqueGpu(TreeEngine):
 
 
 def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
-    """Return the index with the rows of its right layer."""
     indptr, rows = turn_rows(device, index.arrays["indptr"], index.arrays["columns"], index.n_right)
     return replace(index, arrays=index.arrays | {"right_indptr": indptr, "right_rows": rows})
 

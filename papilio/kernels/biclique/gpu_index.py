@@ -83,7 +83,6 @@ def cut_items(
 
 
 def _sum_child_costs(device: Device, module: Module, pairs: Pairs, deep: bool) -> Any:
-    """Return the cost of all children up to each one, int64."""
     n_left = pairs.indptr.size - 1
     child_costs = device.xp.empty(pairs.others.size, dtype=np.int64)
     launch_over(
@@ -153,7 +152,6 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of device memory held by the arrays."""
         return sum(int(array.nbytes) for array in self.arrays.values())
 
 

@@ -51,7 +51,6 @@ class DeviceLater:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(array.nbytes) for array in vars(self).values() if array is not None)
 
 
@@ -143,7 +142,6 @@ class DeviceItems:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
 
 

@@ -48,8 +48,6 @@ class PreparedCliqueListing(TreeListing):
 
 
 class _CliqueLister(TreeLister):
-    """Base of the listers."""
-
     engine: CliqueGpu | MaximalCliqueGpu
 
     def _finish(
@@ -121,7 +119,6 @@ class MaximalCliqueGpuLister(_CliqueLister):
         super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, order the vertices and orient the graph on the device."""
         require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, MaximalClique)
         left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
@@ -175,7 +172,6 @@ class CliqueGpuLister(_CliqueLister):
         super().__init__(listing, CliqueGpu(device, "pivot", order, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, order the vertices and orient the graph on the device."""
         require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, Clique)
         assert motif.k is not None

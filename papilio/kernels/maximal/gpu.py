@@ -141,7 +141,6 @@ class MaximalBicliqueGpu(TreeEngine):
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
-        """Find the stars and build the index on the device."""
         require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
         assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)

@@ -56,7 +56,6 @@ class MaximalRoots:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         arrays = (self.earlier_indptr, self.earlier, self.left_hash, self.right_hash)
         return sum(int(array.nbytes) for array in arrays)
 
@@ -72,7 +71,6 @@ class Matrices:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(each.nbytes) for each in (self.words, self.starts, self.taken, self.taken_hash))
 
 
@@ -89,7 +87,6 @@ class Ranges:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(array.nbytes) for array in self.arrays)
 
 

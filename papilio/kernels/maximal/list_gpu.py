@@ -66,7 +66,6 @@ class MaximalBicliqueGpuLister(TreeLister):
         super().__init__(listing, MaximalBicliqueGpu(device, anchor, tuning, {"LISTS": 1, "TABLES": 0}))
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedMaximalGpuListing:
-        """Restrict the graph to what goes with the vertices that must be held; build the index on the device."""
         require_request("listing", MaximalBiclique, graph, motif, per)
         device, xp = self.device, self.device.xp
         left = restrict(graph, self.listing)

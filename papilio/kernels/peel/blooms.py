@@ -210,7 +210,6 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
 
 
 def _require_room(n_wedges: int, n_blooms: int, n_edges: int, memory_bytes: int | None) -> None:
-    """Refuse an index that is too large, before it is built."""
     if n_blooms > MAX_EDGES:
         raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
     needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
@@ -233,7 +232,6 @@ class PairGraph(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Vertices of the layer."""
         return int(self.offsets.size) - 1
 
     @property

@@ -56,12 +56,10 @@ class PairsGpu:
         return bool(self.others.size == 0)
 
     def open(self, device: Device) -> PeeledItems:
-        """Return all vertices, for the coarse phase."""
         supports = self._sum_pairs(device, device.xp.zeros(self.n_items, dtype=np.int32))
         return PeeledItems(self.offsets, supports, (self.others, self.common))
 
     def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
-        """Return all vertices, for the fine phase."""
         own = (self.others, self.common, cut.of)
         return PeeledItems(self.offsets, self._sum_pairs(device, cut.of), own)
 

@@ -54,11 +54,9 @@ class BloomsGpu:
         return self.n_items == 0
 
     def open(self, device: Device) -> PeeledItems:
-        """Return all edges, for the coarse phase."""
         return self._open(device, self.wedges, lambda entries: np.int64(int(entries.sum())))
 
     def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
-        """Return all edges with their wedges by range, for the fine phase."""
         wedges, ranges = _link_ranges(device, self, cut)
         by_range = device.xp.argsort(ranges)
         bounds = value_starts(device, take(device, ranges, by_range), cut.n)

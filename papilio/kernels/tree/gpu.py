@@ -112,8 +112,6 @@ class TreeEngine(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """What the launches of one stream use one after the other."""
-
     slab: Any
     ends: Any
     tickets: Any

@@ -125,7 +125,6 @@ class ButterflyGpu:
             return stage_wedges(self.device, block)
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
-        """Rank, relabel and build both CSR directions on the device, or join the blocks of a part; then schedule."""
         require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
         if isinstance(graph, WedgePart):
             with self.device.guard():
@@ -169,7 +168,6 @@ class ButterflyGpu:
     def _schedule_items(
         self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph
     ) -> PreparedButterflyGpu:
-        """Give every item its schedules."""
         items = prepared.items
         if not prepared.n_items or not int(prepared.costs.max()):
             return prepared
@@ -211,7 +209,6 @@ class ButterflyGpu:
         return self.device.to_host(prepared.costs).astype(np.int64)
 
     def slice_work(self, prepared: PreparedButterflyGpu) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
         return 1
 
     def run(
@@ -238,7 +235,6 @@ class ButterflyGpu:
             return self._answer(prepared, Partial(end - start, 0, work), total, result)
 
     def _answer(self, prepared: PreparedButterflyGpu, counted: Partial, total: Any, result: Any) -> Partial:
-        """Return a partial with what the kernels wrote."""
         low, high = (int(part) for part in self.device.to_host(total))
         return replace(counted, total=low + (high << 32), vectors=self._vectors(prepared, result))
 
@@ -373,7 +369,6 @@ class BalancedButterflyGpu(ButterflyGpu):
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
-        """Rank, relabel and build both CSR directions with signs on the device, and schedule."""
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)
         assert isinstance(motif, BalancedButterfly | Census)
         assert isinstance(graph, BipartiteGraph)

@@ -45,7 +45,6 @@ class Counting:
 
     @property
     def defines(self) -> dict[str, int]:
-        """Defines of the kernels, without what is the default in the source."""
         given = {"KINDS": (self.kinds, 1), "GIVES": (self.gives, 0), "SIDE": (self.side, 0)}
         return {name: value for name, (value, default) in given.items() if value != default}
 
@@ -82,17 +81,14 @@ class WedgeGraph:
 
     @property
     def n_rows(self) -> int:
-        """Vertices of both layers."""
         return self.n_u + self.n_v
 
     @property
     def nbytes(self) -> int:
-        """Device memory held, in bytes."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
     @property
     def defines(self) -> dict[str, int]:
-        """Defines of the kernels."""
         return self.counting.defines
 
     @property
@@ -336,7 +332,6 @@ class WedgePartGraph:
 
     @property
     def defines(self) -> dict[str, int]:
-        """Defines of the kernels."""
         return {"PART": 1}
 
     @property
@@ -351,7 +346,6 @@ class WedgePartGraph:
 
     @property
     def nbytes(self) -> int:
-        """Device memory held, in bytes, with the arrays that belong to the block of ends."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
     @property
