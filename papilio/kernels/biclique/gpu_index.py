@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     Layers,
@@ -38,6 +36,7 @@ from papilio.kernels.biclique.items import (
     place_roots,
     split_pairs,
 )
+from papilio.kernels.biclique.question import choose_anchor, choose_sizes
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.arrays import (
     fill_ints,
@@ -48,6 +47,7 @@ from papilio.kernels.device.arrays import (
     take,
 )
 from papilio.kernels.device.protocol import Device, Module, launch_over
+from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows
 from papilio.motifs import Biclique
