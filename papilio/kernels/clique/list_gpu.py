@@ -1,4 +1,4 @@
-"""Listing cliques on the GPU: the kernels that count them leave records, ``clique_expand.cu`` makes rows of these."""
+"""Listing cliques on the GPU: the kernels that count them leave records, ``clique_order.cu`` makes rows of these."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PreparedCliqueListing(TreeListing):
     positions: Any  # in ``ids_n``, of every rank: int32
     always: Any  # positions that are added to each clique: int32
     hashes: tuple[Any]  # of the vertices, by position: uint64
-    ways: Any  # of cliques of one size: C(n, j), see clique_expand.cu; int64
+    ways: Any  # of cliques of one size: C(n, j), see clique_order.cu; int64
     ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
     decisions: tuple[tuple[str, str], ...]
 
@@ -95,7 +95,7 @@ class _CliqueLister(TreeLister):
         return [prepared.row_size]
 
     def _launch(self, kernel: str, n_threads: int, prepared: PreparedCliqueListing, *arguments: Any) -> None:
-        module = self.device.load("clique_expand", {})
+        module = self.device.load("clique_order", {})
         always = prepared.always
         launch_over(
             self.device, module, kernel, n_threads, prepared.positions, always, np.int32(always.size), *arguments

@@ -1,4 +1,4 @@
-"""Listing maximal bicliques on the GPU: ``maximal.cu`` leaves their columns, ``maximal_expand.cu`` adds the rows."""
+"""Listing maximal bicliques on the GPU: ``maximal.cu`` leaves their columns, ``maximal_rows.cu`` adds the rows."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             on_host = [device.to_host(each) for each in ends]
             made = [xp.empty(int(each[-1]), dtype=np.int32) for each in on_host]
             launch_over(
-                device, device.load("maximal_expand", {}), "maximal_expand", 32 * (end - begin),
+                device, device.load("maximal_rows", {}), "maximal_expand", 32 * (end - begin),
                 *root_arguments(index, prepared.searched.roots), group.words, group.starts, *prepared.places,
                 places[begin:end], np.int64(end - begin), records.words, *ends, *made, wrong,
             )  # fmt: skip

@@ -87,8 +87,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
     """
     check_fits("the number of edges", graph.n_edges, 2**31 - 1, "edges")
     module = device.load("wing", {})
-    device.load("blooms", {})  # compiled, with what arrays need, while the graph is built
-    load_arrays(device)
+    load_arrays(device)  # compiled, as the kernels of wings, while the graph is built
     keys, one, other = _list_wedges(device, module, graph)
     offsets, one, other, bloom_of = _join_blooms(device, keys, one, other)
     check_fits("the number of blooms", int(offsets.size) - 1, 2**31 - 1, "blooms")
@@ -100,7 +99,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
 
 def _join_blooms(device: Device, keys: Any, one: Any, other: Any) -> tuple[Any, Any, Any, Any]:
     """Return where each bloom begins and the last one ends, and both edges and the bloom of their wedges."""
-    xp, n, module = device.xp, np.int64(keys.size), device.load("blooms", {})
+    xp, n, module = device.xp, np.int64(keys.size), device.load("wing", {})
     order = xp.argsort(keys)
     upto, runs = xp.empty(keys.size, dtype=np.int64), xp.empty(keys.size, dtype=np.int64)
     launch_over(device, module, "mark_blooms", int(n), take(device, keys, order), n, upto, runs)
@@ -182,7 +181,7 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
 
     Ranges that are exact, and segments whose bloom has no other wedge so high, are left out.
     """
-    xp, wedges, module = device.xp, index.wedges, device.load("blooms", {})
+    xp, wedges, module = device.xp, index.wedges, device.load("wing", {})
     n = np.int64(wedges.one.size)
     keys = xp.empty(int(n), dtype=np.uint64)
     launch_over(
