@@ -39,6 +39,9 @@ ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, MaximalPart, CliquePart)
 """What is read from storage and copied to a device as one: a block of a part, or a part that has no blocks."""
 
+Choice = tuple[str, str]
+"""What an engine decided as it prepared a graph, and why: it goes into the plan."""
+
 Cut = Callable[[], bool]
 """Asked by a run, again and again, from any of its threads: whether it should end early."""
 

@@ -31,7 +31,7 @@ from papilio.kernels.biclique.core import Rows
 from papilio.kernels.clique.question import (
     predict_maximal_work,
     predict_work,
-    require_part_choices,
+    require_part_order,
 )
 from papilio.motifs import Motif
 from papilio.partitioning.arrays import Ids, Ints
@@ -156,7 +156,7 @@ cut_maximal_cliques = partial(cut_cliques, is_maximal=True)
 def _require_request(options: Mapping[str, str], request: CutRequest) -> None:
     if request.strategy == "pair_blocks":
         raise UnsupportedError("strategy pair_blocks is for butterflies; cut for cliques with bcpar")
-    require_part_choices(options.get("order", "auto"), options.get("root", "auto"))
+    require_part_order(options.get("order", "auto"))
 
 
 def _write_rows(

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     add_cells,
@@ -33,7 +32,7 @@ from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
-from papilio.kernels.engine import Cut, Partial, never_cut, require_interval
+from papilio.kernels.engine import Choice, Cut, Partial, never_cut, require_interval
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
@@ -100,7 +99,7 @@ class BicliqueCpu(CpuEngine):
 
     ``threads`` of one run are by default the processors that this process may use. For ``algorithm`` see
     :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`, for ``anchor``
-    :func:`~papilio.kernels.biclique.anchor.choose_anchor`.
+    :func:`~papilio.kernels.biclique.question.choose_anchor`.
     """
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:

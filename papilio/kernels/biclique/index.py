@@ -41,7 +41,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.forms import (
     Cells,
@@ -72,11 +71,16 @@ from papilio.kernels.biclique.pairs import (
     lay_pairs,
     places_after,
 )
-from papilio.kernels.biclique.question import anchor_part
+from papilio.kernels.biclique.question import (
+    anchor_part,
+    choose_anchor,
+    choose_maximal_anchor,
+    choose_maximal_sizes,
+    choose_sizes,
+)
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.parts import MaximalPart
 

@@ -17,7 +17,6 @@ from papilio.errors import ExecutionError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import listing as rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
-from papilio.kernels.biclique.decisions import Choice, explain_choices
 from papilio.kernels.biclique.index import build_biclique_index, cut_items, lay_graph
 from papilio.kernels.biclique.items import ITEMS_PER_JOB, LEAST_ITEM_COST
 from papilio.kernels.biclique.list_loops import (
@@ -31,8 +30,9 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
-from papilio.kernels.engine import require_request
+from papilio.kernels.engine import Choice, require_request
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.listing import CpuLister, Outlet
 from papilio.kernels.tree.subset import Levels, make_levels

@@ -32,12 +32,11 @@ from papilio.kernels.clique.order import (
 )
 from papilio.kernels.clique.question import (
     choose_algorithm,
-    choose_items,
     expand_leaves,
     list_choices,
     predict_maximal_work,
     predict_work,
-    require_part_choices,
+    require_part_order,
     size_range,
 )
 from papilio.kernels.engine import (
@@ -79,9 +78,6 @@ class PreparedCliqueCpu:
 
     later: Later
     roots: NDArray[np.int64]  # by item
-    children: NDArray[
-        np.int64
-    ]  # by item, where edges are the items: the second vertex, -1 for none; else empty
     costs: NDArray[np.int64]  # by item, falling
     motif: Clique
     per: Granularity
@@ -91,13 +87,13 @@ class PreparedCliqueCpu:
 
     @property
     def n_items(self) -> int:
-        """Number of work items: the vertices, or edges, that have enough later neighbours."""
+        """Number of work items: the vertices that have enough later neighbours."""
         return int(self.roots.size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held."""
-        return sum(array.nbytes for array in (*self.later, self.roots, self.children, self.costs))
+        return sum(array.nbytes for array in (*self.later, self.roots, self.costs))
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -122,8 +118,6 @@ class CliqueCpu(RootsCpu):
         3.1 and 3.2).
     order : {"auto", "degeneracy", "degree"}
         What the graph is oriented by; ``auto`` is the degeneracy.
-    root : {"auto", "vertex", "edge"}
-        Whether an item is the cliques of a first vertex, as ``auto``, or of a first edge (section 3.3 there).
 
     Raises
     ------
@@ -131,15 +125,9 @@ class CliqueCpu(RootsCpu):
         For a number of threads below 1.
     """
 
-    def __init__(
-        self,
-        threads: int | None = None,
-        algorithm: str = "auto",
-        order: str = "auto",
-        root: str = "auto",
-    ) -> None:
+    def __init__(self, threads: int | None = None, algorithm: str = "auto", order: str = "auto") -> None:
         super().__init__(threads)
-        self.algorithm, self.order, self.root = algorithm, order, root
+        self.algorithm, self.order = algorithm, order
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -150,7 +138,7 @@ class CliqueCpu(RootsCpu):
         ------
         UnsupportedError
             For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
-            an order or items that a part has not.
+            an order that a part has not.
         """
         require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
@@ -158,25 +146,22 @@ class CliqueCpu(RootsCpu):
         algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
         later, by_degree = self._orient(graph)
         out = np.diff(later.indptr)
-        items, why = choose_items(motif, per, self.root)
         if isinstance(graph, CliquePart):
-            roots, children = graph.roots.astype(np.int64), np.zeros(0, np.int64)
+            roots = graph.roots.astype(np.int64)
             costs = predict_work(out[roots])
-        elif items == "edge":
-            roots, children, costs = _choose_edges(later, *size_range(motif, int(out.max(initial=0))))
         else:
-            roots, children = np.flatnonzero(out + 1 >= (motif.k or 1)), np.zeros(0, np.int64)
+            roots = np.flatnonzero(out + 1 >= (motif.k or 1))
             roots, costs = heaviest_first(roots, predict_work(out[roots]))
         ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {int(out.max(initial=0))} later neighbours"
         return PreparedCliqueCpu(
-            later, roots, children, costs, motif, per, int(later.ids.size), algorithm,
-            (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}")),
+            later, roots, costs, motif, per, int(later.ids.size), algorithm,
+            (("order", ordered), ("algorithm", f"{algorithm}: {reason}")),
         )  # fmt: skip
 
     def _orient(self, graph: UnipartiteGraph | CliquePart) -> tuple[Later, bool]:
         """Return the later neighbours, and whether they are those of the order by degree."""
         if isinstance(graph, CliquePart):
-            require_part_choices(self.order, self.root)
+            require_part_order(self.order)
             return orient_part(graph), True
         by_degree = self.order == "degree"
         return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
@@ -196,7 +181,7 @@ class CliqueCpu(RootsCpu):
         InputError
             When the interval is not within ``[0, n_items]``.
         """
-        per, later, roots, children = _PER[prepared.per], prepared.later, prepared.roots, prepared.children
+        per, later, roots = _PER[prepared.per], prepared.later, prepared.roots
         least, most = prepared.sizes
         choose = np.zeros(1, np.uint64)
         if per != loops.TOTAL and prepared.n_items:
@@ -204,9 +189,9 @@ class CliqueCpu(RootsCpu):
 
         def count(search: loops.Search, begin: int, end: int) -> None:
             if prepared.algorithm == "orient":
-                loops.count_oriented(later, search, roots, children, begin, end, most)
+                loops.count_oriented(later, search, roots, begin, end, most)
             else:
-                pivot_loops.count_pivots(later, search, roots, children, begin, end, least, most, choose, per)
+                pivot_loops.count_pivots(later, search, roots, begin, end, least, most, choose, per)
 
         n_items, searches = self._run_items(
             prepared.costs, (start, stop), len(bounds) + 1, cut,
@@ -221,24 +206,6 @@ class CliqueCpu(RootsCpu):
         total += sum(cells.values())
         vectors = _vectors_of(prepared, searches)
         return Partial(n_items, total, work, vectors, cells if prepared.motif.is_table else {})
-
-
-def _choose_edges(
-    later: Later, least: int, most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return root, child and cost of the items: edges, and vertices alone where these are counted; heaviest first."""
-    n, out = later.indptr.size - 1, np.diff(later.indptr)
-    roots, children = np.repeat(np.arange(n), out), later.ids.astype(np.int64)
-    behind = later.indptr[roots + 1] - np.arange(roots.size) - 1
-    shared = np.minimum(behind, out[children])
-    kept = shared + 2 >= least if most >= 2 else np.zeros(roots.size, np.bool_)
-    roots, children, shared = roots[kept], children[kept], shared[kept]
-    costs = predict_work(shared) + out[roots] + out[children]
-    if least == 1:
-        roots, children = np.append(roots, np.arange(n)), np.append(children, np.full(n, -1))
-        costs = np.append(costs, np.ones(n, np.int64))
-    order = np.argsort(-costs, kind="stable")
-    return roots[order], children[order], costs[order]
 
 
 def _vectors_of(

@@ -85,18 +85,10 @@ def _finish(
     )
 
 
-def refuse_counting(algorithm: str, root: str) -> None:
-    """Refuse what only counts.
-
-    Raises
-    ------
-    UnsupportedError
-        For such an algorithm, or such items.
-    """
+def refuse_counting(algorithm: str) -> None:
+    """Reject the algorithm that only counts."""
     if algorithm == "pivot":
         raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
-    if root == "edge":
-        raise UnsupportedError("root 'edge' only counts; list with 'vertex'")
 
 
 class _Lister(CpuLister):
@@ -129,13 +121,13 @@ class CliqueLister(_Lister):
         Threads of one run; by default the processors that this process may use.
     listing : Listing
         Which are listed.
-    algorithm, order, root
-        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` and ``edge`` cannot list.
+    algorithm, order
+        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` cannot list.
 
     Raises
     ------
     UnsupportedError
-        For an algorithm, or items, that only count.
+        For an algorithm that only counts.
     """
 
     def __init__(
@@ -144,10 +136,9 @@ class CliqueLister(_Lister):
         listing: Listing,
         algorithm: str = "auto",
         order: str = "auto",
-        root: str = "auto",
     ) -> None:
         super().__init__(threads, listing)
-        refuse_counting(algorithm, root)
+        refuse_counting(algorithm)
         self.order = order
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:

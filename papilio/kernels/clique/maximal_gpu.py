@@ -16,11 +16,9 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.gpu_graph import (
     DeviceItems,
     DeviceLater,
-    choose_maximal,
-    follow_roots,
     list_earlier_on_device,
+    list_items,
     orient_on_device,
-    orient_part_on_device,
 )
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
@@ -85,13 +83,6 @@ class MaximalCliqueGpu(TreeEngine):
         """Order the vertices by degeneracy and orient the graph on the device, a part of it as it is.
 
         O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            For more vertices or edges than the kernels number.
         """
         require_request("gpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
@@ -99,17 +90,12 @@ class MaximalCliqueGpu(TreeEngine):
         part = graph if isinstance(graph, CliquePart) else None
         with self.device.guard():
             self._search.load_on(self.device)
-            if isinstance(graph, CliquePart):
-                later, ids = orient_part_on_device(self.device, graph), self.device.to_device(graph.ids_n)
-            else:
-                later = orient_on_device(self.device, graph, by_degree=False)
-                ids = later.vertices
+            later = orient_on_device(self.device, graph, by_degree=False)
+            ids = later.vertices if part is None else self.device.to_device(part.ids_n)
             earlier = list_earlier_on_device(self.device, later)
             back = lengths_of(self.device, earlier[0])
-            if part is None:
-                items = choose_maximal(self.device, later, back, motif.min_size)
-            else:
-                items = follow_roots(self.device, later, back, part.roots)
+            roots = None if part is None else part.roots
+            items = list_items(self.device, later, motif.min_size, roots, back)
             most_later = int(later.out.max()) if later.out.size else 0
             earlier_of = self.device.to_host(take(self.device, back, items.roots)).astype(np.int64)
             need = _estimate_need(items.sizes, earlier_of, bool(self._defines))

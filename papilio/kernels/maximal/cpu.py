@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Cells, add_cells, turn
 from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
+from papilio.kernels.biclique.question import explain_anchor
 from papilio.kernels.engine import (
     Cut,
     Partial,
@@ -18,7 +19,6 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.listing import make_row_block
-from papilio.kernels.maximal.anchor import explain_anchor
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
 from papilio.kernels.maximal.loops import NEED, Search, Stack, find_stars, grow_stack, make_stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
@@ -94,7 +94,7 @@ class MaximalBicliqueCpu(CpuEngine):
     """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
-    :func:`~papilio.kernels.maximal.anchor.choose_maximal_anchor`.
+    :func:`~papilio.kernels.biclique.question.choose_maximal_anchor`.
     """
 
     def __init__(self, threads: int | None = None, anchor: str = "auto") -> None:

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.device.protocol import (
     N_STREAMS,
@@ -30,7 +29,7 @@ from papilio.kernels.device.protocol import (
     launch_slices,
     stage_part,
 )
-from papilio.kernels.engine import Cut, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.engine import Choice, Cut, EngineName, Loadable, Partial, never_cut, require_interval
 from papilio.kernels.tuning import TreeTuning
 
 
@@ -66,15 +65,6 @@ class TreeEngine(ABC):
         """Count the motifs of the items ``[start, stop)``, or of the first of them if the run is cut.
 
         Work is in words of 64 bits intersected.
-
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When the device has no room for what these items need or find, or for the search of one block.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
         """
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
@@ -121,8 +111,6 @@ class TreeEngine(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """What the launches of one stream use one after the other."""
-
     slab: Any
     ends: Any
     tickets: Any
@@ -157,11 +145,6 @@ class TreeLauncher:
 
     ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
     end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When the device has no room for the search of one block.
     """
 
     def __init__(
@@ -335,11 +318,6 @@ def lay_out(
 
     Each warp has ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for
     ``blocks_per_sm`` blocks.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When there is no room for the search of one block: other items may need less.
     """
     free_bytes = device.free_bytes()
     n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)

@@ -60,7 +60,6 @@ class WedgePartIndex:
 
     @property
     def rows(self) -> WedgeRows:
-        """What the kernels scan."""
         middles = self.n_starts + 1
         ends_at = middles + self.n_middles + 1
         return WedgeRows(middles, self.offsets, self.ids, self.prefix, self.ends, ends_at, ONE_KIND)

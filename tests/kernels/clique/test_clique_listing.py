@@ -165,8 +165,6 @@ def test_what_a_sink_raises_ends_the_run() -> None:
 def test_what_cannot_be_listed_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="'pivot' counts without visiting every clique"):
         load_lister(Clique(3), Listing(), "cpu", algorithm="pivot")
-    with pytest.raises(UnsupportedError, match="root 'edge' only counts"):
-        load_lister(Clique(3), Listing(), "cpu", root="edge")
     for motif in (Clique(3), MaximalClique()):
         made: Any = load_lister(motif, Listing(), "cpu", 1)
         with pytest.raises(UnsupportedError, match="unipartite"):
