@@ -272,9 +272,9 @@ def cut_wedges(
 ) -> Partition:
     """Cut a stored graph into parts for butterflies, which have no options.
 
-    ``output`` is the partition that is written, which must not exist. UnsupportedError for a unipartite graph.
-    CapacityError when a part that cannot be cut further passes the limit, or the host memory does not do; nothing is
-    written then. StoreError when ``output`` cannot be written.
+    ``output`` is the partition that is written, which must not exist. CapacityError when a part that cannot be cut
+    further passes the limit, or the host memory does not do; nothing is written then. StoreError when ``output`` cannot
+    be written.
     """
     with (
         cut_run(store, output, motif, request, progress) as run,
@@ -291,18 +291,14 @@ def cut_wedges(
         room = min(memory.room_bytes, request.host_bytes - run.peak.now_bytes)
         parts = _write_parts(run, layers, plan, memory, room)
         run.lap("parts")
-        run.finish(
+        return run.finish(
             parts,
             decisions=plan.decisions,
             nothing="no two vertices can be in a butterfly",
-            family="wedges",
             strategy=plan.strategy,
             reason=plan.reason,
             layer=None,
-            least_p=2,
-            least_q=2,
         )
-    return run.writer.partition
 
 
 def _write_parts(
