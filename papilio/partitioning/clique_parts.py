@@ -64,8 +64,6 @@ VERTEX_BYTES = 64
 
 @dataclass(frozen=True, eq=False)
 class _Needs:
-    """What the roots need, by rank."""
-
     rows: AnchoredRows  # later neighbours, and earlier ones
     wanted: NDArray[np.bool_]  # which vertices are roots
     is_maximal: bool

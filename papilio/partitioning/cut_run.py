@@ -311,7 +311,6 @@ def cut_run(
 
 
 def _tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) -> tuple[str, str]:
-    """Return how many parts there are, which is the largest and how full they are; ``nothing`` says why none is."""
     if not parts:
         return "no part", nothing
     needs, limit = [request.part_bytes.of(part.sizes) for part in parts], request.limit_bytes
