@@ -202,9 +202,10 @@ class _FirstWorkers:
         return {worker.name: live[worker.name] for worker in self.workers if worker.name in live}
 
     def run(self, *arguments: Any, **named: Any) -> Iterator[Any]:
-        from papilio.cluster.flow import TaskFlow
+        from papilio.cluster.dispatcher import Dispatcher
 
-        return iter(TaskFlow(self, *arguments, **named))
+        pool: Any = self
+        return iter(Dispatcher(pool, *arguments, **named))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)
