@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import papilio
 from papilio.cli import cli
-from papilio.cluster import flow
+from papilio.cluster import dispatcher
 from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
@@ -293,7 +293,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
     votes: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are no workers that came while it ran, however long nothing ends."""
-    monkeypatch.setattr(flow, "WATCH_S", 0.0)
+    monkeypatch.setattr(dispatcher, "WATCH_S", 0.0)
     monkeypatch.setattr(lengths, "SHORTEST_LEASE_S", 0.0)
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
     with papilio.open_cluster("local:insecure", workers=2) as cluster:

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.items import BicliqueItems
+from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
 
 Index = TypeVar("Index", bound=BicliqueItems)

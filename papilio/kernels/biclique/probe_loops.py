@@ -8,6 +8,8 @@ branch without gaps and one for each gap, which a probe draws in the same way.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ _ONE_MIX, _TWO_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB
 
 
 @compiled
-def draw(state: Words, n: int) -> int:
+def draw(state: Words, n: int) -> Any:
     """Return a number below n (less than 2^32), and go on to the next state."""
     state[0] += _STEP
     value = state[0]
@@ -301,8 +303,10 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
     most_later, most_common = int(later.max(initial=0)), int(common.max(initial=0))
     ways = count_ways(sizes.least_left, most_later), count_ways(sizes.least_right, most_common)
     found = np.zeros((4, probes.roots.size))
+    graph = Rows(index.indptr, index.columns), index.hop_indptr, index.hop
+    drawn = probes.roots, probes.children, probes.weights, probes.seeds
 
-    def make_room() -> tuple[Ids32, Words, Words, Words, Words, Words]:
+    def make_room() -> Any:
         rows, columns = int((later * words).max(initial=0)), int((common * wide).max(initial=0))
         lengths = (
             rows + int(words.max(initial=0)),
@@ -313,9 +317,9 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
         )
         return np.zeros(index.n_right, np.int32), *(np.empty(n, np.uint64) for n in lengths)
 
-    def walk(room: tuple[Ids32, Words, Words, Words, Words, Words], begin: int, end: int) -> None:
+    def walk(room: Any, begin: int, end: int) -> None:
         _probe_all(
-            (Rows(index.indptr, index.columns), index.hop_indptr, index.hop), tuple(probes), begin, end,
+            graph, drawn, begin, end,
             (sizes.least_left, sizes.least_right), (ways[1][0], *ways), room, found,
         )  # fmt: skip
 
