@@ -244,8 +244,7 @@ class _CountCall(Call[CountResult]):
         return Path(job.source).parent
 
     def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> CountResult:
-        table = dict(sorted(outcome.partial.cells.items()))
-        return self._write_counts(replace(counted, table=table), outcome.partial.vectors)
+        return self._write_counts(counted, outcome.partial.vectors)
 
     def write_again(self, finished: JobDirectory, result: CountResult) -> CountResult:
         return self._write_counts(result, dict(result.vectors))

@@ -137,6 +137,7 @@ class ListingShard:
     path: str
     digest: str
     rows: int
+    n_bytes: int
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class ListingWriter:
                 for file in files:
                     file.publish()
                 self.shards = tuple(
-                    ListingShard(str(file.path), digest, file.rows)
+                    ListingShard(str(file.path), digest, file.rows, file.path.stat().st_size)
                     for file, digest in zip(files, digests, strict=True)
                 )
         except OSError as problem:
@@ -301,7 +302,7 @@ def check_listing(path: str | os.PathLike[str], listing: Mapping[str, Any]) -> N
     """Check the files that a listing at ``path`` describes; errors as :func:`check_listing_shard`."""
     check_listing_shards(
         [
-            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"])
+            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"], each["bytes"])
             for each in listing["files"]
         ]
     )

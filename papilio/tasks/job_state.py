@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -23,10 +24,9 @@ from papilio.errors import StoreError
 from papilio.families import EngineChoice
 from papilio.motifs import Listing, motif_from_json
 from papilio.storage.ledger import Holder, write_durably
-from papilio.storage.listings import ListingShard
-from papilio.storage.records import Digits, read_record, read_sealed, seal_json
+from papilio.storage.records import read_record, read_sealed, seal_json
 from papilio.tasks.job import name_question
-from papilio.tasks.reports import LeaseResult, ShardRef
+from papilio.tasks.reports import LeaseResult
 
 Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
@@ -176,7 +176,6 @@ class JobHistory:
 
     sessions: tuple[SessionInfo, ...]
     leases: tuple[LeaseResult, ...]  # in the order finished; the paths of their shards are absolute
-    shard_bytes: tuple[int, ...]  # size of the shard of each lease; 0 without one
     tip: str  # checksum of the last record, which covers all
     n_records: int
     # identities of the plans of its sessions: one, in a ledger of one job
@@ -210,22 +209,9 @@ class _EndRecord:
     outcome: str
 
 
-@dataclass(frozen=True)
-class _ShardRow(ShardRef):
-    n_bytes: int
-
-
-@dataclass(frozen=True)
-class _ListedRow(ListingShard):
-    n_bytes: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class _LeaseRecord(LeaseResult):
     session: int
-    total: Digits
-    shard: _ShardRow | None
-    listed: tuple[_ListedRow, ...] = ()
 
 
 _SHARD = re.compile(r"shards/[0-9]+/[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -240,7 +226,8 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
     StoreError for a record of another kind, or of a session that did not begin.
     """
     sessions: dict[int, SessionInfo] = {}
-    leases, shard_bytes, plan_keys = [], [], set()
+    leases: list[LeaseResult] = []
+    plan_keys: set[str] = set()
     for number, record in enumerate(records, start=1):
         name = f"{path}, line {number}"
         kind = _RECORDS.get(str(record.get("type")))
@@ -263,26 +250,14 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
             sessions[found.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
         else:
             sessions[found.session] = replace(session, leases=session.leases + 1)
-            leases.append(_lease_of(path.parent, found, name))
-            shard_bytes.append(0 if found.shard is None else found.shard.n_bytes)
-    return JobHistory(
-        tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records), frozenset(plan_keys)
-    )
+            leases.append(found.move_files(partial(_find_shard, path.parent, name)))
+    return JobHistory(tuple(sessions.values()), tuple(leases), tip, len(records), frozenset(plan_keys))
 
 
-def _lease_of(root: Path, found: _LeaseRecord, name: str) -> LeaseResult:
-    def whole(path: str) -> str:
-        if not _SHARD.fullmatch(path):
-            raise StoreError(f"{name}: the shard {path!r} is no file of shards/N; {_LEDGER_ADVICE}")
-        return str(root / path)
-
-    shard = found.shard
-    read = {
-        "shard": None if shard is None else ShardRef(whole(shard.path), shard.digest),
-        "listed": tuple(ListingShard(whole(each.path), each.digest, each.rows) for each in found.listed),
-    }
-    same = {each.name: getattr(found, each.name) for each in fields(LeaseResult)}
-    return LeaseResult(**{**same, **read})
+def _find_shard(root: Path, record: str, path: str) -> str:
+    if not _SHARD.fullmatch(path):
+        raise StoreError(f"{record}: the shard {path!r} is no file of shards/N; {_LEDGER_ADVICE}")
+    return str(root / path)
 
 
 JobState = Literal["submitted", "waiting", "running", "interrupted", "finished", "failed", "cancelled"]

@@ -341,7 +341,7 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     fold = make_fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
     assert isinstance(fold, ListingFold)
     assert isinstance(make_fold(plan_of(np.array([3, 2, 1])), keep_shards=True), PartialFold)
-    lost = (ListingShard(str(tmp_path / "x"), "", 3),)
+    lost = (ListingShard(str(tmp_path / "x"), "", 3, 9),)
     for total, listed, capped, message in (
         (3, (), False, "listed 3 motifs and gave files of 0 rows"),
         (0, lost, False, "listed 0 motifs and gave files of 3 rows"),

@@ -32,7 +32,7 @@ from papilio.tasks.job import (
     require_kind,
 )
 from papilio.tasks.machine import Seat
-from papilio.tasks.reports import LeaseResult, ShardRef
+from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import CutWatch, request_cuts, run_lease, run_prepare
 from tests.tasks.fakes import FakeEngine, make_job, plan_of
 
@@ -212,7 +212,7 @@ def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path
     assert result.shard is not None
     fold = PartialFold(plan_with(edge, [(0, 20)]))
     with pytest.raises(StoreError, match="digest"):
-        fold.add(replace(result, shard=ShardRef(result.shard.path, "0" * 32)))
+        fold.add(replace(result, shard=replace(result.shard, digest="0" * 32)))
     fold.add(result)
     assert fold.finish().vectors["edge"].tolist() == [0] * (GRAPH.n_edges - 1) + [80]
 
