@@ -15,7 +15,7 @@ import re
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -188,10 +188,17 @@ class JobHistory:
 
 
 @dataclass(frozen=True)
+class _Record:
+    may_grow: ClassVar[bool] = True
+
+    type: Literal["session", "lease", "end"]
+    session: int
+
+
+@dataclass(frozen=True)
 class _SessionRecord:
     may_grow: ClassVar[bool] = True
 
-    session: int
     host: str
     pid: int
     engine: str
@@ -204,20 +211,14 @@ class _SessionRecord:
 
 @dataclass(frozen=True)
 class _EndRecord:
-    session: int
     ended_at: float
     outcome: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _LeaseRecord(LeaseResult):
-    session: int
 
 
 _SHARD = re.compile(r"shards/[0-9]+/[A-Za-z0-9][A-Za-z0-9_.-]*")
 """Path of a shard below the job directory. A ledger of another user must not lead to other files."""
 
-_RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": _LeaseRecord, "end": _EndRecord}
+_RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": LeaseResult, "end": _EndRecord}
 
 
 def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
@@ -230,26 +231,21 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
     plan_keys: set[str] = set()
     for number, record in enumerate(records, start=1):
         name = f"{path}, line {number}"
-        kind = _RECORDS.get(str(record.get("type")))
-        if kind is None:
-            raise StoreError(f"{name}: type is {record.get('type')!r}; expected one of {', '.join(_RECORDS)}")
-        found = read_record(
-            kind, {key: each for key, each in record.items() if key != "type"}, name, _LEDGER_ADVICE
-        )
+        head = read_record(_Record, record, name, _LEDGER_ADVICE)
+        fields = {key: each for key, each in record.items() if key not in ("type", "session")}
+        found = read_record(_RECORDS[head.type], fields, name, _LEDGER_ADVICE)
         if isinstance(found, _SessionRecord):
-            begun = {each.name: getattr(found, each.name) for each in fields(found)}
+            begun = asdict(found)
             plan_keys.add(begun.pop("plan_key"))
-            sessions[found.session] = SessionInfo(
-                begun.pop("session"), leases=0, ended_at=None, outcome=None, **begun
-            )
+            sessions[head.session] = SessionInfo(head.session, leases=0, ended_at=None, outcome=None, **begun)
             continue
-        if found.session not in sessions:
-            raise StoreError(f"{name}: session {found.session} did not begin; {_LEDGER_ADVICE}")
-        session = sessions[found.session]
+        if head.session not in sessions:
+            raise StoreError(f"{name}: session {head.session} did not begin; {_LEDGER_ADVICE}")
+        session = sessions[head.session]
         if isinstance(found, _EndRecord):
-            sessions[found.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
+            sessions[head.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
         else:
-            sessions[found.session] = replace(session, leases=session.leases + 1)
+            sessions[head.session] = replace(session, leases=session.leases + 1)
             leases.append(found.move_files(partial(_find_shard, path.parent, name)))
     return JobHistory(tuple(sessions.values()), tuple(leases), tip, len(records), frozenset(plan_keys))
 
