@@ -27,7 +27,7 @@ from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import EngineName, Partial
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import ListingShard, count_missing_rows
-from papilio.tasks.fold import ListingFold, make_fold
+from papilio.tasks.fold import Fold
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, open_job_partition
 from papilio.tasks.lease_counter import RootCounter
 from papilio.tasks.machine import WorkerInfo
@@ -110,13 +110,13 @@ def plan_job(
     executor.refresh()
     choice, rule = job.settle_engine(engine)
     name, reason, workers = choose_engine(executor, choice)
-    memory = require_memory(job, name, workers)
+    manifest = None if job.partition is None else open_job_partition(job).manifest
+    memory = require_memory(job, name, workers, manifest)
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
     tasks = [PrepareTask(job, name, run_id, slot) for slot in range(len(workers) if everywhere else 1)]
     reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
-    manifest = None if job.partition is None else open_job_partition(job).manifest
     first = next(report for report in reports if manifest is not None or report.table is not None)
     for report in reports:
         if report.costs_digest != first.costs_digest:
@@ -166,7 +166,7 @@ def count_job(
     fold_s, started = 0.0, perf_counter()
     resumable = nullcontext() if session is None else session.naming_resume()
     with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:
-        fold = make_fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
+        fold = Fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
         if session is not None:
             for result in session.finished_leases:
                 fold.add(result)
@@ -203,8 +203,7 @@ def count_job(
             counter.require_all()
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
-    listed = fold.shards if isinstance(fold, ListingFold) else ()
-    result = CountResult(
+    counted = CountResult(
         motif=job.motif,
         per=job.per,
         count=partial.total,
@@ -232,7 +231,7 @@ def count_job(
         checksum=partial.checksum if job.family.has_checksum and not partial.capped else None,
         best=partial.best,
     )
-    return JobOutcome(result, plan, partial, listed)
+    return JobOutcome(counted, plan, partial, fold.listed)
 
 
 def _shard_directory(

@@ -15,11 +15,12 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import GraphInput, Question, RunOptions, check_output
+from papilio.api.call import GraphInput, RunOptions, check_output
 from papilio.api.count import CensusResult, census
 from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.errors import ExecutionError
+from papilio.families import Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
@@ -29,7 +30,7 @@ from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_
 from papilio.storage.answers import write_pairs
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.tasks.fold import exact_sum
-from papilio.tasks.job import require_kind
+from papilio.tasks.job import require_graph
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
 
@@ -244,12 +245,12 @@ class _Walk:
         self.output = None if self.target is None else str(self.target)
         self.threads = choose_threads(threads)
         self.source = GraphInput(graph)
-        require_kind(motif, self.source.kind, self.source.name)
+        sizes = self.source.graph
+        require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
         self.source.require_storable(self.target)
         self._listener = options.get("progress") or ignore_events
-        job = self.source.job(Question(motif, "total"), "memory:")
-        n_side = job.n_u if pair_side == "u" else job.n_v
-        needed = bytes_of_pairs(job.n_u + job.n_v, n_side, job.n_edges, self.threads, k)
+        n_side = sizes.n_u if pair_side == "u" else sizes.n_v
+        needed = bytes_of_pairs(sizes.n_u + sizes.n_v, n_side, sizes.n_edges, self.threads, k)
         require_room(
             f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
             needed,

@@ -168,7 +168,7 @@ class ListingWriter:
 
     The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
     well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
-    for, and ``question`` is that of the job, see ``JobSpec.question``.
+    for, and ``question`` is that of the job, see ``JobSpec.identity``.
     """
 
     def __init__(

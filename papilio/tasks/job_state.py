@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from papilio.errors import StoreError
-from papilio.families import EngineChoice
-from papilio.motifs import Listing, motif_from_json
+from papilio.families import EngineChoice, Question
+from papilio.motifs import Granularity, Listing, motif_from_json
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json
-from papilio.tasks.job import name_question
 from papilio.tasks.reports import LeaseResult
 
 Priority = Literal["low", "normal", "high"]
@@ -277,7 +276,7 @@ class JobStatus:
     reason: str | None  # what it waits for, or why it failed
     cancel_requested: bool  # whether the process that has it was asked to stop
     motif: dict[str, Any]  # name and parameters
-    per: str
+    per: Granularity
     graph_hash: str
     source: str | None  # the store; None for a graph in memory
     plan_key: str | None  # None until the job was planned
@@ -298,7 +297,7 @@ class JobStatus:
     def title(self) -> str:
         """What is asked, for people; as :attr:`papilio.tasks.job.JobSpec.title`."""
         listing = None if self.listing is None else Listing(**self.listing)
-        return name_question(motif_from_json(self.motif), self.per, listing)
+        return Question(motif_from_json(self.motif), self.per, listing=listing).title
 
     @property
     def share(self) -> float:

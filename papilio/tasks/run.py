@@ -283,6 +283,6 @@ def _write_listing(
     job = task.job
     assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.question) as writer:
+    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.identity) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

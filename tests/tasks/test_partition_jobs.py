@@ -15,6 +15,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from papilio import families
 from papilio.api.call import GraphInput
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
@@ -190,7 +191,7 @@ def test_a_job_of_parts_is_resumed_checked_and_counted_again(
         with InlineExecutor(threads=1) as executor, JobSession(root, asked, store.path, SETTINGS) as session:
             outcome = count_job(executor, asked, "cpu", None, listener, session)
             seconds = {"start": 0.0, **outcome.result.seconds, "write": 0.0, "total": 0.0}
-            result = replace(outcome.result, graph=GraphInput(store).describe(asked), seconds=seconds)
+            result = replace(outcome.result, graph=GraphInput(store).describe(), seconds=seconds)
             session.finish(result, outcome.partial.vectors)
         return outcome
 
@@ -362,7 +363,7 @@ def test_parts_are_staged_for_the_gpu_engine(
         return engine
 
     gpu = GpuInfo("emulated", 8 << 30)
-    monkeypatch.setattr(ready, "load_engine", load)
+    monkeypatch.setattr(families, "load_engine", load)
     monkeypatch.setattr(ready, "list_gpus", lambda: (gpu,))
     monkeypatch.setattr(ready._keeper, "device_limit", None)
     ready._engine_of.cache_clear()
