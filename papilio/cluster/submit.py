@@ -45,7 +45,7 @@ from papilio.errors import (
 from papilio.families import EngineChoice
 from papilio.storage.ledger import find_holder
 from papilio.tasks.directory import JobDirectory
-from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.job import JobSpec, digest, open_job_partition
 from papilio.tasks.job_remote import JobLog
 from papilio.tasks.job_state import Coordinator, CoordinatorState, JobControl, Priority, Submission
 from papilio.tasks.memory import require_memory
@@ -391,7 +391,8 @@ def submit_job(
         )
     with ExistingExecutor(cluster, priority=priority) as executor:
         name, _, chosen = choose_engine(executor, job.settle_engine(engine)[0])
-        require_memory(job, name, chosen)
+        manifest = None if job.partition is None else open_job_partition(job).manifest
+        require_memory(job, name, chosen, manifest)
         executor.check_source(job, chosen)
         client: Client = executor.client
         submission = Submission(

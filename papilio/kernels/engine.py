@@ -91,7 +91,7 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
     """Add two partials of the same job; associative and commutative.
 
     Entries of vectors are exact modulo 2^64. An engine either refuses, when it prepares, a graph on which one could
-    pass 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.PartialFold`). Totals and cells are
+    pass 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.Fold`). Totals and cells are
     Python integers.
     """
     if a.vectors.keys() != b.vectors.keys():

@@ -14,11 +14,12 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import Question, RunOptions, check_output
+from papilio.api.call import RunOptions, check_output
 from papilio.api.count import CensusResult, census
 from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import PhaseStarted
 from papilio.errors import ExecutionError
+from papilio.families import Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
@@ -28,6 +29,7 @@ from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_
 from papilio.storage.answers import file_metadata, write_pairs
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.tasks.fold import exact_sum
+from papilio.tasks.job import require_graph
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import json_labels
 
@@ -240,7 +242,8 @@ class _Walk(Edges):
         self.threads = choose_threads(threads)
         super().__init__(graph, f"motif {motif.name!r}", options.get("progress"))
         self.source.require_storable(self.target)
-        self.source.job(Question(motif, "total"), "memory:")  # refuses a graph without signs
+        sizes = self.source.graph
+        require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
         n_side = self.n_u if pair_side == "u" else self.n_v
         needed = bytes_of_pairs(self.n_u + self.n_v, n_side, self.n_edges, self.threads, k)
         require_room(

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import GraphInput, Question
+from papilio.api.call import GraphInput
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique, motif_to_json
+from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
 from papilio.storage.answers import Columns, file_metadata, write_columns
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
@@ -280,7 +280,7 @@ class Edges:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         self.source = GraphInput(graph, kind)
-        require_graph_kind(f"{measure} is", kind, self.source.kind, self.source.name)
+        require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
         self._listener = progress or ignore_events
@@ -288,8 +288,7 @@ class Edges:
 
     def describe(self) -> dict[str, Any]:
         """Return the identity and sizes of the graph."""
-        motif = Butterfly() if self.source.kind == "bipartite" else MaximalClique()
-        return self.source.describe(self.source.job(Question(motif, "total"), "memory:"))
+        return self.source.describe()
 
     @contextmanager
     def phase(self, name: str, passes: int = 1) -> Iterator[None]:

@@ -143,6 +143,7 @@ class ListingShard:
     path: str
     digest: str
     rows: int
+    n_bytes: int
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class ListingWriter:
 
     The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
     well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
-    for, and ``question`` is that of the job, see ``JobSpec.question``.
+    for, and ``question`` is that of the job, see ``JobSpec.identity``.
     """
 
     def __init__(
@@ -235,7 +236,7 @@ class ListingWriter:
                 for file in files:
                     file.publish()
                 self.shards = tuple(
-                    ListingShard(str(file.path), digest, file.rows)
+                    ListingShard(str(file.path), digest, file.rows, file.path.stat().st_size)
                     for file, digest in zip(files, digests, strict=True)
                 )
         except OSError as problem:
@@ -307,7 +308,7 @@ def check_listing(path: str | os.PathLike[str], listing: Mapping[str, Any]) -> N
     """Check the files that a listing at ``path`` describes; errors as :func:`check_listing_shard`."""
     check_listing_shards(
         [
-            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"])
+            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"], each["bytes"])
             for each in listing["files"]
         ]
     )

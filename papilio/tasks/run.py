@@ -181,8 +181,9 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     shard, vectors = None, partial.vectors if partial.n_items else {}
     if vectors and task.shard_dir is not None:
         name = f"{task.partition}-{task.start}-{stop}-{task.sequence}.parquet"
-        path = str(Path(task.shard_dir) / name)
-        shard, vectors = ShardRef(path, write_partial_shard(path, vectors)), {}
+        path = Path(task.shard_dir) / name
+        digest = write_partial_shard(path, vectors)
+        shard, vectors = ShardRef(str(path), digest, path.stat().st_size), {}
     seconds["write"] = perf_counter() - started
     if task.job.partition is not None:
         seconds |= {"load": moved.load_s, "stage": moved.stage_s}
@@ -282,6 +283,6 @@ def _write_listing(
     job = task.job
     assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.question) as writer:
+    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.identity) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

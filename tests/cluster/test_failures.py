@@ -31,9 +31,10 @@ from papilio.errors import (
     StoreError,
     TilingError,
 )
+from papilio.families import Question
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
-from papilio.tasks.job import LeaseTask, job_of_store
+from papilio.tasks.job import LeaseTask, job_of
 from papilio.tasks.lease_counter import RootCounter
 from tests.cluster import functions
 from tests.cluster.conftest import dask_processes
@@ -309,7 +310,7 @@ def test_a_worker_of_another_version_is_refused(scheduler_file: Path) -> None:
 def test_a_store_that_workers_do_not_find_is_refused(
     local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_of_store(senate, papilio.Butterfly(), "total")
+    job = job_of(senate, Question(papilio.Butterfly(), "total"))
     for changed, text in (
         (replace(job, source="/no/such/store"), "does not exist"),
         (replace(job, graph_hash="f" * 32), "holds another graph"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.families import family_of
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import CostTable, Cut, EngineName, Partial, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
@@ -87,9 +88,10 @@ class FakeEngine:
 
 def make_job(**changes: Any) -> JobSpec:
     """Return a job on a graph that need not exist."""
+    motif = changes.get("motif", Butterfly())
     known: dict[str, Any] = {
-        "source": "/nowhere/graph", "graph_hash": "0" * 32, "kind": "bipartite", "n_u": 4, "n_v": 6,
-        "n_edges": 9, "signed": False, "motif": Butterfly(), "per": "total",
+        "source": "/nowhere/graph", "graph_hash": "0" * 32, "kind": family_of(motif).graph_kind, "n_u": 4, "n_v": 6,
+        "n_edges": 9, "signed": False, "motif": motif, "per": "total",
     }  # fmt: skip
     return JobSpec(**{**known, **changes})
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from papilio.families import load_engine
+from papilio.families import Question, load_engine
 from papilio.kernels.engine import CostTable
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
 from papilio.storage.store import GraphStore
-from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, PartitionRef, job_of_store
+from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, PartitionRef, job_of
 from tests.tools.parts import cut_grid
 from tests.tools.root_parts import cut_by_definition, group_at_random
 
@@ -93,5 +93,5 @@ def job_on(
     store: GraphStore, partition: Partition, motif: Motif, per: Granularity, budget: Budget = NO_BUDGET
 ) -> JobSpec:
     """Return the job that asks ``motif`` of a partitioned graph."""
-    job = job_of_store(store, motif, per)
+    job = job_of(store, Question(motif, per))
     return replace(job, partition=PartitionRef(partition.path, partition.hash), budget=budget)
