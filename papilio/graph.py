@@ -7,7 +7,7 @@ result. Vertex ids are dense ``int32`` per layer, edge offsets ``int64``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +29,23 @@ of shape (n_rows + 1,) and values, row i being ``values[offsets[i] : offsets[i +
 
 
 _NO_SIGN = "sign holds values other than +1 and -1"
+
+
+def array_bytes(record: Any) -> int:
+    """Return the bytes of all arrays in a record, on the host or a device, each once; those of graphs do not count."""
+    found: dict[int, int] = {}
+    waiting = [record]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, tuple | list):
+            waiting += value
+        elif is_dataclass(value) and not isinstance(value, _EdgeArrays):
+            waiting += vars(value).values()
+        elif hasattr(value, "nbytes"):
+            found[id(value)] = int(value.nbytes)
+    return sum(found.values())
 
 
 def check_layer(name: str, size: int) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from papilio.errors import LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import CostTable, Engine, Partial, decisions_of
+from papilio.kernels.engine import CostTable, Engine, Partial
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.job import LeaseTask, PrepareTask, open_job_partition
@@ -134,7 +134,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
         prepared_bytes=int(prepared.nbytes),
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
-        decisions=decisions_of(prepared),
+        decisions=prepared.decisions,
     )
 
 

@@ -44,7 +44,7 @@ from papilio.kernels.device.constants import (
     SUBSET_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Cut, Partial, never_cut
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -82,7 +82,7 @@ _SIDE_MASK = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedBicliqueGpu:
+class PreparedBicliqueGpu(Prepared):
     """A graph ready for :meth:`BicliqueGpu.run`."""
 
     motif: Biclique
@@ -97,13 +97,7 @@ class PreparedBicliqueGpu:
     decisions: tuple[Choice, ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling, but for a part."""
         return self.index.work
 
     @property
