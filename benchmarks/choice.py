@@ -2,8 +2,8 @@
 
     python -m benchmarks.choice --engine cpu --data ../shared/data --graphs senate marvel --sizes 3 4 6 8 --most 10
 
-Seconds are of preparing and running once everything is compiled, probes included. A way that takes longer than --most is
-ended, and stands as ``-``. ``behind`` is how far ``auto`` is behind the best way, as a ratio and in milliseconds.
+Seconds are of preparing and running once everything is compiled, probes included. A way that takes longer than --most
+is ended, and stands as ``-``. ``behind`` is how far ``auto`` is behind the best way, as a ratio and in milliseconds.
 """
 
 from __future__ import annotations
