@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.forms import Cells, Layers, turn
+from papilio.kernels.biclique.forms import Cells, Degrees, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     DeviceEdges,
@@ -187,7 +187,7 @@ class MaximalBicliqueGpu(TreeEngine):
     def _build_index(
         self,
         edges: DeviceEdges,
-        layers: Layers,
+        layers: Degrees,
         motif: MaximalBiclique,
         has_stars: bool,
         part: MaximalPart | None,
