@@ -33,7 +33,7 @@ from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Cut, Partial, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
-from papilio.kernels.tuning import TreeTuning, clique_tuning
+from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Motif
 from papilio.parts import CliquePart, Part
 
@@ -101,6 +101,8 @@ class CliqueGpu(TreeEngine):
         granularity ``vertex`` alone, whose kernel knows the vertices of each clique.
     """
 
+    stem = "clique"
+
     def __init__(
         self,
         device: Device,
@@ -109,7 +111,7 @@ class CliqueGpu(TreeEngine):
         tuning: TreeTuning | None = None,
         lists: bool = False,
     ) -> None:
-        super().__init__(device, tuning if tuning is not None else clique_tuning(device.max_shared_bytes))
+        super().__init__(device, tuning)
         self.algorithm, self.order = algorithm, order
         self._defines = {"LISTS": 1} if lists else {}
 

@@ -25,7 +25,7 @@ from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Cut, Partial, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
-from papilio.kernels.tuning import TreeTuning, maximal_clique_tuning
+from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
@@ -71,10 +71,10 @@ class MaximalCliqueGpu(TreeEngine):
     :class:`~papilio.kernels.clique.list_gpu.MaximalCliqueGpuLister`, and counts nothing.
     """
 
+    stem = "clique_maximal"
+
     def __init__(self, device: Device, tuning: TreeTuning | None = None, lists: bool = False) -> None:
-        super().__init__(
-            device, tuning if tuning is not None else maximal_clique_tuning(device.max_shared_bytes)
-        )
+        super().__init__(device, tuning)
         self._defines = {"LISTS": 1} if lists else {}
 
     def prepare(
@@ -110,8 +110,7 @@ class MaximalCliqueGpu(TreeEngine):
     @property
     def _search(self) -> TreeSearch:
         blocks_per_sm = self.tuning.blocks_per_sm[0]
-        stem = "clique_maximal"
-        return TreeSearch(stem, stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
+        return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
 
     def _count(self, prepared: PreparedMaximalCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
         if bounds[0] == bounds[-1]:

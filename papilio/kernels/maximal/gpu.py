@@ -52,7 +52,7 @@ from papilio.kernels.maximal.gpu_roots import (
 )
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
-from papilio.kernels.tuning import TreeTuning, maximal_tuning
+from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
 
@@ -130,6 +130,8 @@ class MaximalBicliqueGpu(TreeEngine):
         Words of 32 bits that a search below 64 columns intersects before it leaves branches to other warps.
     """
 
+    stem = "maximal"
+
     def __init__(
         self,
         device: Device,
@@ -138,7 +140,7 @@ class MaximalBicliqueGpu(TreeEngine):
         defines: dict[str, int] | None = None,
         patience: int = 1 << 12,
     ) -> None:
-        super().__init__(device, tuning if tuning is not None else maximal_tuning(device.max_shared_bytes))
+        super().__init__(device, tuning)
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
         self.n_branches = 0
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
