@@ -290,7 +290,7 @@ def test_counting_and_decomposing_on_a_gpu_need_no_numba() -> None:
         "peel.gpu",
         "wedge.gpu",
     } <= set(engines)
-    engines += ["peel.decompose", "peel.gpu_tip", "peel.gpu_wing"]
+    engines += ["peel.decompose", "peel.gpu_index"]
     assert run_blocked("".join(f"import papilio.kernels.{name}\n" for name in engines), "numba", "cupy") == ""
 
 
