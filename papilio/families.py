@@ -12,13 +12,14 @@ from importlib import import_module
 from math import comb
 from typing import Any, Literal
 
-from papilio.errors import UnsupportedError
+from papilio.errors import InputError, UnsupportedError
 from papilio.extras import missing_package
 from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.kernels.memory import BICLIQUES, CLIQUES, MAXIMAL_BICLIQUES, WEDGES, Memory
 from papilio.motifs import (
     CENSUS_CLASSES,
+    GRANULARITIES,
     BalancedBiclique,
     BalancedButterfly,
     Biclique,
@@ -27,11 +28,14 @@ from papilio.motifs import (
     Census,
     CensusClass,
     Clique,
+    EngineOptions,
+    Granularity,
     Listing,
     MaximalBiclique,
     MaximalClique,
     Motif,
     choose_options,
+    read_motif,
 )
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
@@ -162,6 +166,97 @@ def family_of(motif: Motif) -> Family:
     if motif.name not in FAMILIES:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
     return FAMILIES[motif.name]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A motif to count or to list, and how: made once, checked as it is made, and carried to the engines.
+
+    UnsupportedError, InputError for a granularity or a listing that the motif does not have.
+    """
+
+    motif: Motif
+    per: Granularity
+    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the identity
+    options: EngineOptions = ()
+    listing: Listing | None = None  # which motifs are listed; None when they are counted
+
+    def __post_init__(self) -> None:
+        motif = self.motif
+        if self.per not in motif.granularities:
+            if self.per not in GRANULARITIES:
+                raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
+            asked = "a table of counts" if motif.is_table else f"a {motif.name}"
+            raise UnsupportedError(
+                f"{asked} cannot be counted per {self.per}; it can per {' or '.join(motif.granularities)}"
+            )
+        if self.listing is not None:
+            self._require_listable(self.listing)
+        if self.options != choose_options(motif, dict(self.options)):
+            raise UnsupportedError(
+                f"options {self.options!r} are not sorted, or hold a default or a name twice"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        motif: Motif | str,
+        per: Granularity = "total",
+        options: Mapping[str, str] | None = None,
+        listing: Listing | None = None,
+    ) -> Question:
+        """Return the question that a call asks; InputError for an unknown motif or option."""
+        motif = read_motif(motif)
+        return cls(motif, per, choose_options(motif, options or {}), listing)
+
+    def _require_listable(self, listing: Listing) -> None:
+        columns = self.family.columns(self.motif)
+        required = {
+            "n" if self.family.graph_kind == "unipartite" else "u": listing.with_u,
+            "v": listing.with_v,
+        }
+        for layer, ids in required.items():
+            size = columns.get(layer, 0)
+            if size is not None and len(ids) > size:
+                raise InputError(
+                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are asked for in each "
+                    f"{self.motif.title}, which has {size} of them"
+                )
+
+    @property
+    def family(self) -> Family:
+        return family_of(self.motif)
+
+    @property
+    def title(self) -> str:
+        """What is asked, for people."""
+        if self.listing is None:
+            return f"{self.motif.title} per {self.per}"
+        return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"
+
+    def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
+        """Return the engine to ask for, and why where only one counts, or lists, the motif."""
+        return self.family.settle_engine(choice, listing=self.listing is not None)
+
+    def rate(self, engine: EngineName) -> WorkRate:
+        """Return the speed of an engine before anything was measured."""
+        return self.family.rate(engine, listing=self.listing is not None)
+
+    @property
+    def is_search(self) -> bool:
+        """Whether motifs are searched for and counted: then predicted work leaves out how deep the search goes."""
+        return not self.family.same_work and self.listing is None
+
+    def searches_alone(self, engine: EngineName, n_workers: int) -> bool:
+        """Whether one GPU searches, and no other worker waits for a rest."""
+        return self.is_search and engine == "gpu" and n_workers == 1
+
+    def load_engine(self, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
+        """Return the engine that counts or lists; parameters and errors are those of :func:`load_engine`."""
+        options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.options)}
+        if self.listing is None:
+            return load_engine(self.motif, name, threads, **options)
+        return load_lister(self.motif, self.listing, name, threads, **options)
 
 
 def resolve(name: str) -> Any:
@@ -319,7 +414,7 @@ _ROWS = (
         rates=_BICLIQUE_RATES,
         same_work=False,
         listed=Listed(
-            {"cpu": "papilio.kernels.biclique.list:make_lister"},
+            {"cpu": "papilio.kernels.biclique.list:BicliqueLister"},
             columns=_biclique_columns,
             # Set operations and rows; 2e6 to 2e7 per second and thread, most of the time for writing them.
             rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},

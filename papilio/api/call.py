@@ -13,26 +13,27 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar
 
+from papilio.api.partition import fit_job
 from papilio.arguments import Bytes, Workers, read_path
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.selection import is_auto, make_executor, resolve_auto
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.families import EngineChoice
+from papilio.families import EngineChoice, Question
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
-from papilio.motifs import EngineOptions, Granularity, Motif
-from papilio.storage.files import is_url, os_errors_named
+from papilio.motifs import Granularity, Motif
+from papilio.storage.answers import check_table_file
+from papilio.storage.files import is_url, local_path, os_errors_named
 from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
 from papilio.storage.reading import describe_reading, read_as, warn_outside
 from papilio.storage.store import GraphStore, write_store
-from papilio.storage.tables import check_table_file
-from papilio.tasks.job import JobSpec, hash_graph, held_graph, job_of_graph, job_of_store
+from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, hash_graph, held_graph, job_of, require_graph
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
@@ -57,14 +58,6 @@ class CountOptions(RunOptions, total=False):
     device_memory: Bytes | None
     host_memory: Bytes | None
     parts: str | os.PathLike[str] | None
-
-
-class Question(NamedTuple):
-    """What is asked of a graph, and what was asked for of the engines."""
-
-    motif: Motif
-    per: Granularity
-    options: EngineOptions = ()
 
 
 class GraphInput:
@@ -106,9 +99,12 @@ class GraphInput:
             )
 
     @property
-    def kind(self) -> str:
-        """``bipartite`` or ``unipartite``."""
-        return self.given.kind
+    def graph(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
+        """The store, or the graph in memory without its labels."""
+        if self._memory is not None:
+            return self._memory.graph
+        assert self.store is not None
+        return self.store
 
     @property
     def path(self) -> str | None:
@@ -135,12 +131,12 @@ class GraphInput:
         assert self.store is not None
         return self.store
 
-    def job(self, question: Question, name: str) -> JobSpec:
+    def job(self, question: Question, name: str = "memory:") -> JobSpec:
         """Return the job on the store, or on the graph in memory held under ``name``."""
         if self.store is not None:
-            return job_of_store(self.store, *question)
+            return job_of(self.store, question)
         assert self._memory is not None
-        return job_of_graph(self._memory.graph, name, *question, graph_hash=self._hash)
+        return job_of(self._memory.graph, question, name, self._hash)
 
     @cached_property
     def _hash(self) -> str:
@@ -148,20 +144,9 @@ class GraphInput:
         assert self._memory is not None
         return hash_graph(self._memory.graph)
 
-    def enter(self, stack: ExitStack, executor: Executor, question: Question, target: Path | None) -> JobSpec:
-        """Return the job with a source that the workers of ``executor`` can read until ``stack`` ends."""
-        if self.store is None and executor.in_process:
-            assert self._memory is not None
-            return self.job(question, stack.enter_context(held_graph(self._memory.graph)))
-        shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
-        return job_of_store(self.stored(stack, shared if target is None else target.parent), *question)
-
     def read(self) -> BipartiteGraph | UnipartiteGraph:
         """Return the graph in memory; a store is read."""
-        if self._memory is not None:
-            return self._memory.graph
-        assert self.store is not None
-        return self.store.read()
+        return self.graph.read() if isinstance(self.graph, GraphStore) else self.graph
 
     def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
         """Return the store; a graph in memory is written to a temporary one under ``parent``."""
@@ -191,16 +176,17 @@ class GraphInput:
             if labels is not None:
                 label_type(labels)
 
-    def describe(self, job: JobSpec) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the identity and sizes of the graph."""
+        graph = self.graph
         return {
-            "path": job.source if self._memory is None else None,
-            "hash": job.graph_hash,
-            "kind": job.kind,
-            "n_u": job.n_u,
-            "n_v": job.n_v,
-            "n_edges": job.n_edges,
-            "signed": job.signed,
+            "path": graph.path if isinstance(graph, GraphStore) else None,
+            "hash": self._hash if self.store is None else self.store.hash,
+            "kind": graph.kind,
+            "n_u": graph.n_u,
+            "n_v": graph.n_v,
+            "n_edges": graph.n_edges,
+            "signed": graph.signed,
             "provenance": self.describe_reading(),
         }
 
@@ -272,54 +258,6 @@ def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[st
     return bool(JobDirectory(job).settings["output"] == os.path.abspath(output))
 
 
-def scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
-    """Return the directory for parts of the graph that last as long as a count, which all workers can reach.
-
-    Beside the output, else beside the store; a directory for temporary files, which may be small, comes last.
-    """
-    if target is not None:
-        return target.parent
-    if source.path is not None and not is_url(source.path):
-        beside = Path(source.path).parent
-        if executor.name == "existing" or os.access(beside, os.W_OK):
-            return beside
-    return Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
-
-
-def result_of(outcome: JobOutcome, executor: Executor, graph: dict[str, Any]) -> CountResult:
-    """Return the result of a run, before its counts are written."""
-    plan = outcome.plan
-    return CountResult(
-        motif=plan.job.motif,
-        per=plan.job.per,
-        count=outcome.partial.total,
-        engine=plan.engine,
-        cluster=executor.name,
-        workers=outcome.workers,
-        leases_by_worker=outcome.n_leases_by_worker,
-        items=plan.n_items,
-        leases=sum(outcome.n_leases_by_worker.values()) + outcome.n_leases_before,
-        plan_key=plan.key,
-        seconds=outcome.seconds,
-        work=outcome.partial.work,
-        work_unit=plan.work_unit,
-        graph=graph,
-        peak_memory_bytes=outcome.peaks.host_bytes,
-        decisions=plan.decisions,
-        leases_before=outcome.n_leases_before,
-        work_before=outcome.work_before,
-        strategy=plan.strategy,
-        replication=plan.replication,
-        moved=outcome.peaks.moved,
-        peak_device_bytes=outcome.peaks.device_bytes,
-        used_device_bytes=outcome.peaks.device_used_bytes,
-        checksum=outcome.partial.checksum
-        if plan.job.family.has_checksum and not outcome.partial.capped
-        else None,
-        best=outcome.partial.best,
-    )
-
-
 START_WORKERS_S = 3.0
 """What starting a worker for each GPU, and reading the graph there, costs at least: 2.8 s measured on one H200."""
 
@@ -335,13 +273,17 @@ Result = TypeVar("Result", bound=CountResult)
 
 
 class Call(ABC, Generic[Result]):
-    """One call of a public function: from its graph to the plan or the answer; subclasses write the answer.
+    """One call of a public function: from its question to the plan or the answer; subclasses write the answer.
+
+    UnsupportedError for a question that the graph does not have an answer to.
 
     Parameters
     ----------
     target : Path or None
         What is written.
-    cluster, engine, workers, progress, job
+    budget : Budget
+        Memory that the job may use on each worker.
+    parts, cluster, engine, workers, progress, job
         As for :func:`papilio.count`.
     """
 
@@ -350,8 +292,11 @@ class Call(ABC, Generic[Result]):
     def __init__(
         self,
         source: GraphInput,
+        question: Question,
         target: Path | None,
         *,
+        budget: Budget = NO_BUDGET,
+        parts: str | os.PathLike[str] | None = None,
         cluster: Any = None,
         engine: EngineChoice = "auto",
         workers: int | None = None,
@@ -359,23 +304,45 @@ class Call(ABC, Generic[Result]):
         job: str | os.PathLike[str] | None = None,
     ) -> None:
         self.started = perf_counter()
-        self.source, self.target, self.job = source, target, job
-        self.cluster, self.engine, self.workers = cluster, engine, workers
+        require_graph(question, source.graph.kind, signed=source.graph.signed, source=source.name)
+        self.source, self.question, self.target = source, question, target
+        self.budget, self.parts, self.job = budget, parts, job
+        self.cluster, self.workers = cluster, workers
+        self.engine, _ = question.settle_engine(engine)
         self.listener = progress or ignore_events
         self.stack = ExitStack()  # ends with the call; a session outlasts it
 
     @property
+    def kept_parts(self) -> Path | None:
+        """Where the parts of the graph are or are to be; None for a directory that does not stay."""
+        if self.parts is not None:
+            return local_path(self.parts)
+        return None if self.job is None else local_path(self.job) / "partition"
+
+    @property
     def in_parts(self) -> bool:
-        """Whether the graph may be cut into parts."""
-        return False
+        """Whether parts may be needed: there is a budget, or there are parts."""
+        kept = self.kept_parts
+        if self.budget.is_set or kept is None or self.question.listing is not None:
+            return self.budget.is_set
+        with os_errors_named(kept):
+            return self.parts is not None or kept.exists()
 
-    @abstractmethod
-    def ask(self) -> JobSpec:
-        """Return the job, wherever its graph is."""
+    @cached_property
+    def asked(self) -> JobSpec:
+        """The job, wherever its graph is; hashes a graph in memory."""
+        return self.source.job(self.question)
 
-    @abstractmethod
-    def place(self, executor: Executor) -> JobSpec:
-        """Return the job with a source that the workers can read, and within their memory."""
+    def make_job(self, executor: Executor) -> JobSpec:
+        """Return the job with a source that the workers can read until the call ends, and within their memory."""
+        if self.source.store is None and executor.in_process:
+            source = self.stack.enter_context(held_graph(self.source.read()))
+            job = replace(self.asked, source=source)
+        else:
+            shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
+            self.source.stored(self.stack, shared if self.target is None else self.target.parent)
+            job = self.source.job(self.question)
+        return fit_job(self, job, executor) if self.in_parts else job
 
     @abstractmethod
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
@@ -411,7 +378,7 @@ class Call(ABC, Generic[Result]):
             if self.job is not None:
                 from papilio.tasks.directory import advise_resume, find_finished
 
-                finished = find_finished(self.job, self.ask)
+                finished = find_finished(self.job, lambda: self.asked)
                 if finished is not None:
                     return self._reuse(finished)
                 advise_resume(self.job)
@@ -422,7 +389,7 @@ class Call(ABC, Generic[Result]):
             if self.job is not None:
                 from papilio.tasks.session import JobSession, settings_of
 
-                asked = replace(self.ask(), partition=job.partition, budget=job.budget)
+                asked = replace(self.asked, partition=job.partition, budget=job.budget)
                 settings = settings_of(self.cluster, self.engine, self.workers, self.target)
                 session = held.enter_context(JobSession(self.job, asked, path, settings))
             return self._run(executor, job, session)
@@ -435,24 +402,22 @@ class Call(ABC, Generic[Result]):
         """
         if not is_auto(self.cluster):
             executor = enter_executor(self.stack, self.cluster, self.engine, self.workers)
-            return executor, self.place(executor)
-        asked = self.ask()
-        settled, _ = asked.settle_engine(self.engine)
-        name, why = resolve_auto(self.cluster, settled, self.workers)
+            return executor, self.make_job(executor)
+        name, why = resolve_auto(self.cluster, self.engine, self.workers)
         if name.partition(":")[0] == "cuda" and self.workers is None and not self.in_parts:
-            if asked.n_edges > MOST_TRIED_EDGES:
+            if self.source.graph.n_edges > MOST_TRIED_EDGES:
                 why += f", and the graph has more than {MOST_TRIED_EDGES:,} edges"
             else:
-                tried = self._try_here(settled)
+                tried = self._try_here()
                 if not isinstance(tried, str):
                     return tried
                 why += tried
-        executor = make_executor(name, settled, self.workers)
+        executor = make_executor(name, self.engine, self.workers)
         executor.why_chosen = why
         self.stack.enter_context(executor)
-        return executor, self.place(executor)
+        return executor, self.make_job(executor)
 
-    def _try_here(self, engine: EngineChoice) -> tuple[Executor, JobSpec] | str:
+    def _try_here(self) -> tuple[Executor, JobSpec] | str:
         """Plan the job in this process, on its first GPU; return it with its executor, or why workers are better.
 
         What was prepared for the plan serves the run.
@@ -460,9 +425,9 @@ class Call(ABC, Generic[Result]):
         n_gpus = len(list_visible_ids())
         with ExitStack() as trial:
             here = trial.enter_context(InlineExecutor())
-            job = self.place(here)
+            job = self.make_job(here)
             try:
-                plan, _, _ = plan_job(here, job, engine, self.listener)
+                plan, _, _ = plan_job(here, job, self.engine, self.listener)
             except CapacityError:
                 trial.close()
                 release_device_memory()
@@ -482,10 +447,10 @@ class Call(ABC, Generic[Result]):
         start_s = perf_counter() - self.started
         shards = None if session is not None else self.shard_parent(executor, job)
         outcome = count_job(executor, job, self.engine, shards, self.listener, session)
-        seconds = {"start": start_s, **outcome.seconds, **self.check(executor, outcome)}
+        seconds = {"start": start_s, **outcome.result.seconds, **self.check(executor, outcome)}
         self.listener(PhaseStarted("write"))
         began = perf_counter()
-        counted = result_of(outcome, executor, self.source.describe(job))
+        counted = replace(outcome.result, graph=self.source.describe())
         result = self.write(outcome, counted, session is not None)
         seconds["write"] = perf_counter() - began
         seconds["total"] = perf_counter() - self.started

@@ -9,22 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from papilio.api.call import (
-    Call,
-    GraphInput,
-    Question,
-    RunOptions,
-    check_output,
-    owns_output,
-)
-from papilio.api.partition import Fitting
+from papilio.api.call import Call, GraphInput, RunOptions, check_output, owns_output
 from papilio.arguments import Bytes, Workers, checked
 from papilio.cluster.driver import JobOutcome
 from papilio.cluster.events import Listener
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
-from papilio.families import EngineChoice, family_of
+from papilio.families import EngineChoice, Question, family_of
 from papilio.motifs import (
     CENSUS_CLASSES,
     Census,
@@ -32,16 +24,15 @@ from papilio.motifs import (
     Granularity,
     Motif,
     PairSide,
-    choose_options,
-    read_motif,
+    motif_to_json,
     rows_by_class,
     sum_groups,
 )
-from papilio.storage.answers import write_census, write_edge_counts, write_table, write_vertex_counts
+from papilio.storage.answers import file_metadata, write_census, write_columns, write_table
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.job import Budget, JobSpec, require_kind
+from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 
@@ -111,12 +102,10 @@ def plan(
 
     Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with.
     """
-    motif = read_motif(motif)
-    question = Question(motif, per, choose_options(motif, options or {}))
-    source = GraphInput(graph, family_of(motif).graph_kind)
-    require_kind(motif, source.kind, source.name)
-    fitting = Fitting(Budget.of(device_memory, host_memory), parts)
-    return _CountCall(source, None, question, fitting, cluster=cluster, engine=engine, workers=workers).plan()
+    return CountCall(
+        graph, motif, per=per, options=options, device_memory=device_memory, host_memory=host_memory, parts=parts,
+        cluster=cluster, engine=engine, workers=workers,
+    ).plan()  # fmt: skip
 
 
 @checked
@@ -188,45 +177,36 @@ def count(
         InputError, StoreError or UnsupportedError for what is given; CapacityError when it cannot fit;
         EngineUnavailableError or ClusterError for where it should run; ExecutionError when it went wrong there.
     """
-    motif = read_motif(motif)
-    question = Question(motif, per, choose_options(motif, options or {}))
-    overwrite = overwrite or owns_output(job, output)
-    target = check_output(output, motif, per, overwrite=overwrite)
-    source = GraphInput(graph, family_of(motif).graph_kind)
-    require_kind(motif, source.kind, source.name)
-    source.require_storable(target)
-    fitting = Fitting(Budget.of(device_memory, host_memory), parts, job)
-    where = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress, "job": job}
-    return _CountCall(source, target, question, fitting, overwrite, **where).execute()
+    return CountCall(
+        graph, motif, per=per, options=options, output=output, overwrite=overwrite, device_memory=device_memory,
+        host_memory=host_memory, parts=parts, cluster=cluster, engine=engine, workers=workers, progress=progress,
+        job=job,
+    ).execute()  # fmt: skip
 
 
-class _CountCall(Call[CountResult]):
+class CountCall(Call[CountResult]):
     """A count; its vectors or its table go to a file."""
 
     def __init__(
         self,
-        source: GraphInput,
-        target: Path | None,
-        question: Question,
-        fitting: Fitting,
+        graph: Any,
+        motif: Motif | str,
+        *,
+        per: Granularity = "total",
+        options: Mapping[str, str] | None = None,
+        output: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
+        device_memory: Bytes | None = None,
+        host_memory: Bytes | None = None,
         **where: Any,
     ) -> None:
-        super().__init__(source, target, **where)
-        self._question, self._fitting, self._overwrite = question, fitting, overwrite
-
-    @property
-    def in_parts(self) -> bool:
-        return self._fitting.is_asked
-
-    def ask(self) -> JobSpec:
-        return self.source.job(self._question, "memory:")
-
-    def place(self, executor: Executor) -> JobSpec:
-        job = self.source.enter(self.stack, executor, self._question, self.target)
-        return self._fitting.fit(
-            self.stack, self.source, job, executor, self.engine, self.target, self.listener
-        )
+        question = Question.of(motif, per, options)
+        self._overwrite = overwrite or owns_output(where.get("job"), output)
+        target = check_output(output, question.motif, per, overwrite=self._overwrite)
+        source = GraphInput(graph, question.family.graph_kind)
+        budget = Budget.of(device_memory, host_memory)
+        super().__init__(source, question, target, budget=budget, **where)
+        source.require_storable(target)
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
         """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
@@ -244,8 +224,7 @@ class _CountCall(Call[CountResult]):
         return Path(job.source).parent
 
     def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> CountResult:
-        table = dict(sorted(outcome.partial.cells.items()))
-        return self._write_counts(replace(counted, table=table), outcome.partial.vectors)
+        return self._write_counts(counted, outcome.partial.vectors)
 
     def write_again(self, finished: JobDirectory, result: CountResult) -> CountResult:
         return self._write_counts(result, dict(result.vectors))
@@ -254,15 +233,17 @@ class _CountCall(Call[CountResult]):
         if self.target is not None:
             store = self.source.stored(self.stack, self.target.parent)
             family = family_of(result.motif)
-            how: Any = {"motif": result.motif, "overwrite": self._overwrite}
+            metadata = file_metadata(store.hash, motif=motif_to_json(result.motif))
+            how: Any = {"metadata": metadata, "overwrite": self._overwrite}
             if family.classes:
-                write_census(self.target, store, rows_by_class(family.classes, result.table), **how)
+                write_census(self.target, rows_by_class(family.classes, result.table), **how)
             elif result.motif.is_table:
-                write_table(self.target, store, result.table, key=family.key, **how)
+                write_table(self.target, result.table, key=family.key, **how)
             elif "edge" in vectors:
-                write_edge_counts(self.target, store, vectors["edge"], **how)
+                write_columns(self.target, store, {"edge": {"support": vectors["edge"]}}, **how)
             else:
-                write_vertex_counts(self.target, store, *vectors.values(), **how)
+                layers = zip("uv", vectors.values(), strict=False)
+                write_columns(self.target, store, {layer: {"count": each} for layer, each in layers}, **how)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
         return replace(
             result, vectors=Vectors(vectors, self.source.labelled), top=top, source=self.source.given

@@ -199,7 +199,7 @@ def decompose(
     _check_question(kind, layer)
     report = progress or ignore_report
     source = GraphInput(graph)
-    require_graph_kind(f"{kind} numbers are", "bipartite", source.kind, source.name)
+    require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     target = None if output is None else check_decomposition_path(output, overwrite)
     chosen = _choose_engine(engine)
     report("read", 0, 1)

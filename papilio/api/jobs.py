@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
-from papilio.api.call import (
-    GraphInput,
-    Question,
-    check_output,
-    enter_executor,
-    owns_output,
-)
-from papilio.api.count import count
+from papilio.api.call import enter_executor
+from papilio.api.count import CountCall, count
 from papilio.api.listing import resume_listing
-from papilio.api.partition import Fitting
+from papilio.api.partition import fit_job
 from papilio.arguments import Bytes, Number, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases
-from papilio.cluster.events import Listener, ignore_events
+from papilio.cluster.events import Listener
 from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
 from papilio.errors import InputError
-from papilio.families import EngineChoice, family_of
-from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.families import EngineChoice
+from papilio.motifs import Granularity, Motif
 from papilio.storage.files import local_path
-from papilio.storage.store import GraphStore, open_store
+from papilio.storage.store import GraphStore
 from papilio.tasks.directory import JobDirectory, find_finished, list_jobs
-from papilio.tasks.job import Budget, job_of_store, require_kind
 from papilio.tasks.job_remote import JobCheck, check_job
 from papilio.tasks.job_state import Priority
 from papilio.tasks.result import CountResult
@@ -80,26 +73,22 @@ def submit(
     from papilio.cluster.submit import submit_job
 
     check_cluster(cluster)
-    motif = read_motif(motif)
-    overwrite = overwrite or owns_output(job, output)
-    target = check_output(output, motif, per, overwrite=overwrite)
-    source = GraphInput(graph, family_of(motif).graph_kind)
-    require_kind(motif, source.kind, source.name)
-    if source.path is None:
+    call = CountCall(
+        graph, motif, per=per, options=options, output=output, overwrite=overwrite, device_memory=device_memory,
+        host_memory=host_memory, parts=parts, engine=engine, progress=progress, job=job,
+    )  # fmt: skip
+    if call.source.path is None:
         raise InputError("the graph is in memory, which ends with this process; write it to a store")
-    question = Question(motif, per, choose_options(motif, options or {}))
-    asked = job_of_store(open_store(source.path), *question)
+    asked = replace(call.asked, source=call.source.path)
     found = find_finished(job, lambda: asked)
     if found is not None:
         return found
-    fitting = Fitting(Budget.of(device_memory, host_memory), parts, job)
-    if fitting.is_asked:
-        with ExitStack() as stack:
-            executor = enter_executor(stack, cluster, engine, workers)
-            asked = fitting.fit(stack, source, asked, executor, engine, target, progress or ignore_events)
+    if call.in_parts:
+        with call.stack:
+            asked = fit_job(call, asked, enter_executor(call.stack, cluster, engine, workers))
     submit_job(
         local_path(job), asked, cluster=cluster, engine=engine, workers=workers, priority=priority,
-        output=target, count=count,
+        output=call.target, count=count,
     )  # fmt: skip
     return JobDirectory(job)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,10 @@ from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.families import EngineChoice, family_of
-from papilio.motifs import Listing, Motif, choose_options, read_motif
+from papilio.families import EngineChoice, Question
+from papilio.motifs import Listing, Motif
 from papilio.storage.files import local_path
+from papilio.storage.labels import find_held, hash_labels, read_names
 from papilio.storage.listings import (
     ListingShard,
     check_listing,
@@ -29,9 +30,8 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.names import find_held, hash_labels, read_names
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
-from papilio.tasks.job import JobSpec, digest, job_of_store, require_kind
+from papilio.tasks.job import JobSpec, digest, job_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
 
@@ -100,16 +100,10 @@ def enumerate_motifs(
     >>> papilio.enumerate_motifs("graph/", papilio.Biclique(3, 4), output="bicliques", limit=1000).rows
     1000
     """
-    motif = read_motif(motif)
-    engine, _ = family_of(motif).settle_engine(engine, listing=True)
-    source, target = GraphInput(graph, family_of(motif).graph_kind), local_path(output)
-    where = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress, "job": job}
-    return _ListingCall(
-        source,
-        target,
-        lambda stack: _ask(source, stack, target.parent, motif, limit, (containing, with_u, with_v), options),
-        **where,
-    ).execute()
+    return _call(
+        graph, motif, local_path(output), limit, (containing, with_u, with_v), options,
+        cluster=cluster, engine=engine, workers=workers, progress=progress, job=job,
+    ).execute()  # fmt: skip
 
 
 @checked
@@ -131,75 +125,71 @@ def plan_listing(
     Its work is an estimate: how many motifs there are is not known before they are counted or listed. Parameters
     and errors are those of :func:`enumerate_motifs`.
     """
-    motif = read_motif(motif)
-    engine, _ = family_of(motif).settle_engine(engine, listing=True)
-    source, held = GraphInput(graph, family_of(motif).graph_kind), (containing, with_u, with_v)
-
-    def ask(stack: ExitStack) -> JobSpec:
-        return _ask(source, stack, Path.cwd(), motif, limit, held, options)
-
-    return _ListingCall(source, Path.cwd(), ask, cluster=cluster, engine=engine, workers=workers).plan()
+    return _call(
+        graph, motif, local_path("listing"), limit, (containing, with_u, with_v), options,
+        cluster=cluster, engine=engine, workers=workers,
+    ).plan()  # fmt: skip
 
 
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Go on with the listing of a job directory; as :func:`papilio.resume_job`, which calls this."""
-    job, target = directory.job, Path(directory.settings["output"])
-    where["engine"], _ = job.settle_engine(where["engine"])
-    source = GraphInput(directory.source)
-
-    def ask(stack: ExitStack) -> JobSpec:
-        store = source.stored(stack, target.parent)
-        return job_of_store(store, job.motif, job.per, job.options, job.listing)
-
-    return _ListingCall(source, target, ask, job=directory.root, **where).execute()
+    target = Path(directory.settings["output"])
+    source, question = GraphInput(directory.source), directory.job.question
+    return _ListingCall(source, question, target, job=directory.root, **where).execute()
 
 
-def _ask(
-    source: GraphInput,
-    stack: ExitStack,
-    parent: Path,
-    motif: Motif,
+def _call(
+    graph: Any,
+    motif: Motif | str,
+    target: Path,
     limit: int | None,
-    held: tuple[Iterable[str | int], ...],
+    required: tuple[Iterable[str | int], ...],
     options: Mapping[str, str] | None,
-) -> JobSpec:
-    """Return the job; a graph in memory becomes a store under ``parent`` until ``stack`` ends."""
-    chosen = choose_options(motif, options or {})
-    require_kind(motif, source.kind, source.name)
-    store = source.stored(stack, parent)
-    listing = Listing(limit, *find_held(store, *held), hash_labels(store))
-    return job_of_store(store, motif, "total", chosen, listing)
+    **where: Any,
+) -> _ListingCall:
+    question = Question.of(motif, "total", options, Listing(limit))
+    return _ListingCall(GraphInput(graph, question.family.graph_kind), question, target, required, **where)
 
 
 class _ListingCall(Call[ListingResult]):
-    """A listing; its rows go to a directory."""
+    """A listing; its rows go to a directory.
+
+    ``required`` are labels of vertices: of either layer, of U, of V. Without it the listing of the question has ids.
+    """
 
     phases = (*Call.phases, "check")
 
     def __init__(
-        self, source: GraphInput, target: Path, ask: Callable[[ExitStack], JobSpec], **where: Any
+        self,
+        source: GraphInput,
+        question: Question,
+        target: Path,
+        required: tuple[Iterable[str | int], ...] | None = None,
+        **where: Any,
     ) -> None:
-        super().__init__(source, target, **where)
-        self._directory, self._make, self._checked = target, ask, False
+        super().__init__(source, question, target, **where)
+        self._directory, self._required, self._checked = target, required, False
 
     @cached_property
-    def _asked(self) -> JobSpec:
-        return self._make(self.stack)
+    def asked(self) -> JobSpec:
+        """The job on a store; a graph in memory becomes one until the call ends."""
+        store, listing = self.source.stored(self.stack, self._directory.parent), self._listing
+        if self._required is not None:
+            listing = Listing(listing.limit, *find_held(store, *self._required), hash_labels(store))
+        self.question = replace(self.question, listing=listing)
+        return job_of(store, self.question)
 
     @property
     def _listing(self) -> Listing:
-        assert self._asked.listing is not None
-        return self._asked.listing
+        assert self.question.listing is not None
+        return self.question.listing
 
-    def ask(self) -> JobSpec:
-        return self._asked
-
-    def place(self, executor: Executor) -> JobSpec:
-        return self._asked
+    def make_job(self, executor: Executor) -> JobSpec:
+        return self.asked
 
     def plan(self) -> CountPlan:
         with self.stack:
-            self.ask()  # labels that no vertex has are refused before workers start
+            _ = self.asked  # labels that no vertex has are refused before workers start
             return super().plan()
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path:
@@ -207,7 +197,7 @@ class _ListingCall(Call[ListingResult]):
 
     def _is_written(self) -> bool:
         """Whether the target holds a listing of the same question."""
-        question, found = self._asked.question, read_listing(self._directory)
+        question, found = self.asked.identity, read_listing(self._directory)
         names = ("graph", "motif", "listing")
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
 
@@ -224,8 +214,8 @@ class _ListingCall(Call[ListingResult]):
 
     def _foresee(self) -> None:
         """Tell how many rows there will be, where a job directory beside the target holds their number."""
-        job, store = self._asked, self.source.store
-        known = find_answer(self._directory.parent, replace(job, listing=None).question)
+        job, store = self.asked, self.source.store
+        known = find_answer(self._directory.parent, replace(job, listing=None).identity)
         if known is None or store is None or self._listing.with_u or self._listing.with_v:
             return
         root, counted = known
@@ -246,7 +236,7 @@ class _ListingCall(Call[ListingResult]):
         began, listing, listed = perf_counter(), self._listing, outcome.partial
         if listing.limit is None and not (listing.with_u or listing.with_v):
             self.listener(PhaseStarted("check"))
-            job = replace(self._asked, listing=None)
+            job = replace(self.asked, listing=None)
             counted = count_job(executor, job, self.engine, None, ignore_events).partial
             for what, found, expected in (
                 ("", listed.total, counted.total),
@@ -295,7 +285,7 @@ class _ListingCall(Call[ListingResult]):
     def _write_rows(self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool) -> int:
         """Make the directory; return the number of its files."""
         assert self.source.store is not None, "asking made it"
-        sizes, question = self._asked.family.columns(self._asked.motif), self._asked.question
+        sizes, question = self.asked.family.columns(self.asked.motif), self.asked.identity
         written = write_listing(
             self._directory,
             shards,

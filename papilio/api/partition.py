@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from papilio.api.call import GraphInput, scratch_parent
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
-from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
+from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.families import EngineChoice, resolve
+from papilio.families import Question, resolve
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Granularity, Motif, choose_options, read_motif
+from papilio.motifs import Granularity, Motif
 from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.cut_run import PLANNED_SHARE
 from papilio.partitioning.store import Partition, open_partition
-from papilio.storage.files import local_path, os_errors_named, release_memory
+from papilio.storage.files import is_url, local_path, release_memory
 from papilio.storage.store import GraphStore, open_store
-from papilio.tasks.job import Budget, JobSpec, PartitionRef, job_of_store, require_kind
+from papilio.tasks.job import Budget, JobSpec, PartitionRef, job_of
 from papilio.tasks.machine import WorkerInfo, describe_worker, free_memory_bytes
-from papilio.tasks.memory import PROCESS_BYTES, choose_memory, part_limit, unlimit, with_least_budget
+from papilio.tasks.memory import PROCESS_BYTES, needs_parts, part_limit, unlimit, with_least_budget
+
+if TYPE_CHECKING:
+    from papilio.api.call import Call, GraphInput
 
 CUTTING_SHARE = 0.5
 """Share of the free memory of this machine that cutting takes where nothing else is said."""
@@ -84,26 +87,24 @@ def partition(
         InputError, StoreError or UnsupportedError for what is given; CapacityError, before anything is written, when
         even the smallest part does not fit.
     """
-    motif = read_motif(motif)
     store = graph if isinstance(graph, GraphStore) else open_store(graph)
-    require_kind(motif, store.kind, store.path)
+    job = job_of(store, Question.of(motif, per, options))
     if device_memory is None and host_memory is None:
         raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)
     engine: EngineName = "cpu" if device_memory is None else "gpu"
     worker = _planned_worker(budget, threads)
-    job = job_of_store(store, motif, per, choose_options(motif, options or {}))
     how: Any = {"strategy": strategy, "temp_dir": temp_dir}
     target = local_path(output)
 
     def require(tried: Budget) -> None:
         host_bytes = budget.host_bytes and tried.host_bytes
         request = _make_request(job, engine, unlimit((worker,)), tried, worker.threads, host_bytes, **how)
-        _try_cut(store, target, job, request)
+        _try_cut(target, job, request)
 
     try:
         request = _make_request(job, engine, (worker,), budget, worker.threads, budget.host_bytes, **how)
-        return _cut(store, target, job, request, progress)
+        return _cut(target, job, request, progress)
     except CapacityError as error:
         (planned,) = unlimit((worker,))
         if budget.host_bytes is None:
@@ -123,90 +124,61 @@ def _planned_worker(budget: Budget, threads: Threads | None) -> WorkerInfo:
     )
 
 
-class Fitting(NamedTuple):
-    """What a call says about memory and parts."""
+def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
+    """Return the job of a call within its budget: on the whole graph where that fits, else on parts of it.
 
-    budget: Budget
-    parts: str | os.PathLike[str] | None = None
-    job: str | os.PathLike[str] | None = None
+    Existing parts are taken, others are cut beside the output, or where all workers see them; those that do not stay
+    are removed when the call ends. CapacityError when even the smallest part does not fit. StoreError when existing
+    parts cannot be read. UnsupportedError when they are parts of another graph, or serve another question.
+    """
+    source, stack, budget, directory = call.source, call.stack, call.budget, call.kept_parts
+    job = replace(job, budget=budget)
+    if directory is not None and directory.exists():
+        return _with_parts(job, open_partition(directory))
+    name, _, workers = choose_engine(executor, call.engine)
+    threads = describe_worker("here").threads
+    parent = _scratch_parent(executor, source, call.target)
 
-    @property
-    def _directory(self) -> Path | None:
-        """Where the parts are or are to be; None for a directory that does not stay."""
-        if self.parts is not None:
-            return local_path(self.parts)
-        return None if self.job is None else local_path(self.job) / "partition"
+    def store_job() -> JobSpec:
+        return replace(job, source=source.stored(stack, parent).path)
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether parts may be needed: there is a budget, or there are parts."""
-        kept = self._directory
-        if self.budget.is_set or self.parts is not None:
-            return True
-        if kept is None:
-            return False
-        with os_errors_named(kept):
-            return kept.exists()
+    def require(tried: Budget) -> None:
+        if needs_parts(job, name, unlimit(workers), tried):
+            host_bytes = budget.host_bytes and tried.host_bytes
+            asked = replace(store_job(), budget=tried)
+            request = _make_request(asked, name, unlimit(workers), tried, threads, host_bytes)
+            _try_cut(Path(stack.enter_context(run_directory(parent))) / "partition", asked, request)
 
-    def fit(
-        self,
-        stack: ExitStack,
-        source: GraphInput,
-        job: JobSpec,
-        executor: Executor,
-        engine: EngineChoice,
-        target: Path | None,
-        listener: Listener,
-    ) -> JobSpec:
-        """Return the job within the budget: on the whole graph where that fits, else on parts of it.
-
-        Parts that are there are taken, others are cut beside ``target``, or where all workers see them; those that do
-        not stay are removed when ``stack`` ends.
-
-        Raises
-        ------
-        CapacityError
-            When even the smallest part does not fit.
-        StoreError
-            When the parts there cannot be read.
-        UnsupportedError
-            When they are those of another graph, or serve another question.
-        """
-        if not self.is_asked:
+    try:
+        if not needs_parts(job, name, workers, budget):
             return job
-        directory, parent = self._directory, scratch_parent(executor, source, target)
-        job = replace(job, budget=self.budget)
-        if directory is not None and directory.exists():
-            return _with_parts(job, open_partition(directory))
-        name, _, workers = choose_engine(executor, job.settle_engine(engine)[0])
-        threads = describe_worker("here").threads
+        call.listener(PhaseStarted("cut"))
+        if directory is None:
+            directory = Path(stack.enter_context(run_directory(parent))) / "partition"
+        job = store_job()
+        request = _make_request(job, name, workers, budget, threads, budget.host_bytes)
+        with _parent_of(directory):
+            found = _cut(directory, job, request, lambda share: call.listener(PhaseAdvanced(share)))
+    except CapacityError as error:
+        raise with_least_budget(
+            error, require, budget, name, workers, most_host_bytes=free_memory_bytes()
+        ) from None
+    release_memory()
+    return _with_parts(job, found)
 
-        def require(tried: Budget) -> None:
-            if choose_memory(job, name, unlimit(workers), tried).strategy == "partition":
-                store = source.stored(stack, parent)
-                asked = replace(job_of_store(store, job.motif, job.per, job.options), budget=tried)
-                host_bytes = self.budget.host_bytes and tried.host_bytes
-                request = _make_request(asked, name, unlimit(workers), tried, threads, host_bytes)
-                place = Path(stack.enter_context(run_directory(parent))) / "partition"
-                _try_cut(store, place, asked, request)
 
-        try:
-            if choose_memory(job, name, workers, self.budget).strategy == "replicate":
-                return job
-            listener(PhaseStarted("cut"))
-            if directory is None:
-                directory = Path(stack.enter_context(run_directory(parent))) / "partition"
-            store = source.stored(stack, parent)
-            cut = replace(job_of_store(store, job.motif, job.per, job.options), budget=self.budget)
-            request = _make_request(cut, name, workers, self.budget, threads, self.budget.host_bytes)
-            with _parent_of(directory):
-                found = _cut(store, directory, cut, request, lambda share: listener(PhaseAdvanced(share)))
-        except CapacityError as error:
-            raise with_least_budget(
-                error, require, self.budget, name, workers, most_host_bytes=free_memory_bytes()
-            ) from None
-        release_memory()
-        return _with_parts(cut, found)
+def _scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
+    """Return the directory for parts of the graph that last as long as a count, which all workers can reach.
+
+    Beside the output, else beside the store; a directory for temporary files, which may be small, comes last.
+    """
+    if target is not None:
+        return target.parent
+    if source.path is not None and not is_url(source.path):
+        beside = Path(source.path).parent
+        if executor.name == "existing" or os.access(beside, os.W_OK):
+            return beside
+    return Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
 
 
 @contextmanager
@@ -259,7 +231,7 @@ class _Planned(Exception):
     """The parts are planned; nothing of them is written yet."""
 
 
-def _try_cut(store: GraphStore, output: Path, job: JobSpec, request: CutRequest) -> None:
+def _try_cut(output: Path, job: JobSpec, request: CutRequest) -> None:
     """Plan the parts of a graph and write none. CapacityError where that needs more memory."""
 
     def stop_when_planned(share: float) -> None:
@@ -267,14 +239,14 @@ def _try_cut(store: GraphStore, output: Path, job: JobSpec, request: CutRequest)
             raise _Planned
 
     with suppress(_Planned):
-        _cut(store, output, job, request, stop_when_planned)
+        _cut(output, job, request, stop_when_planned)
 
 
-def _cut(
-    store: GraphStore, output: Path, job: JobSpec, request: CutRequest, progress: CutProgress | None
-) -> Partition:
+def _cut(output: Path, job: JobSpec, request: CutRequest, progress: CutProgress | None) -> Partition:
     parted = job.family.parted
     if parted is None:
         raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only")
-    found: Partition = resolve(parted.cutter)(store, output, job.motif, dict(job.options), request, progress)
+    found: Partition = resolve(parted.cutter)(
+        open_store(job.source), output, job.motif, dict(job.options), request, progress
+    )
     return found

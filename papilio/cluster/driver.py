@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -26,7 +27,7 @@ from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import EngineName, Partial
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import ListingShard, count_missing_rows
-from papilio.tasks.fold import ListingFold, make_fold
+from papilio.tasks.fold import Fold
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, open_job_partition
 from papilio.tasks.lease_counter import RootCounter
 from papilio.tasks.machine import WorkerInfo
@@ -34,6 +35,7 @@ from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.prepared import forget_graphs
 from papilio.tasks.reports import LeaseResult, Movement, PrepareReport
+from papilio.tasks.result import CountResult
 from papilio.tasks.run import run_lease, run_prepare
 
 if TYPE_CHECKING:
@@ -47,38 +49,14 @@ _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.05
 """A worker's open file can make a directory stay, on a shared file system for about a second."""
 
 
-@dataclass
-class Peaks:
-    """The most memory of any worker so far, and what all of them read of parts."""
+class JobOutcome(NamedTuple):
+    """The answer of a job, before it is written."""
 
-    host_bytes: int  # of a worker process
-    device_bytes: int = 0  # held for arrays; 0 without a GPU
-    device_used_bytes: int = 0  # in use when a lease ended, by the driver's account, by whatever process
-    moved: Movement = field(default_factory=Movement)  # all 0 for a whole graph
-
-    def note(self, result: LeaseResult) -> None:
-        """Take note of a finished lease."""
-        self.host_bytes = max(self.host_bytes, result.peak_bytes)
-        self.device_bytes = max(self.device_bytes, result.device_peak_bytes)
-        self.device_used_bytes = max(self.device_used_bytes, result.device_used_bytes)
-        self.moved += result.movement
-
-
-@dataclass(frozen=True)
-class JobOutcome:
-    """The answer of a job and how it came about."""
-
+    # without a description of the graph; its seconds are those of the phases from ``plan`` to ``fold``
+    result: CountResult
     plan: CountPlan
-    workers: tuple[WorkerInfo, ...]  # those that the leases were planned for
     partial: Partial  # folded over all items
-    # Wall time of the phases ``plan``, ``read``, ``prepare``, ``run`` and ``fold``; they do not overlap.
-    seconds: dict[str, float]
-    peaks: Peaks
-    # Leases that each worker answered now, and those that earlier sessions of the job had finished.
-    n_leases_by_worker: dict[str, int]
-    n_leases_before: int
-    work_before: int  # work units of the latter
-    listed: tuple[ListingShard, ...]  # what the leases of a listing wrote, in the order of the items
+    listed: tuple[ListingShard, ...]  # files of the leases of a listing, in the order of the items
 
 
 @contextmanager
@@ -132,13 +110,13 @@ def plan_job(
     executor.refresh()
     choice, rule = job.settle_engine(engine)
     name, reason, workers = choose_engine(executor, choice)
-    memory = require_memory(job, name, workers)
+    manifest = None if job.partition is None else open_job_partition(job).manifest
+    memory = require_memory(job, name, workers, manifest)
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
     tasks = [PrepareTask(job, name, run_id, slot) for slot in range(len(workers) if everywhere else 1)]
     reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
-    manifest = None if job.partition is None else open_job_partition(job).manifest
     first = next(report for report in reports if manifest is not None or report.table is not None)
     for report in reports:
         if report.costs_digest != first.costs_digest:
@@ -182,12 +160,13 @@ def count_job(
         **slowest.seconds,
     }
     listener(PlanMade(plan))
-    peaks = Peaks(max(report.peak_bytes for report in reports))
-    by_worker = dict.fromkeys((worker.name for worker in workers), 0)
+    peak_bytes = max(report.peak_bytes for report in reports)
+    held_bytes = used_bytes = 0
+    moved, by_worker = Movement(), Counter({worker.name: 0 for worker in workers})
     fold_s, started = 0.0, perf_counter()
     resumable = nullcontext() if session is None else session.naming_resume()
     with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:
-        fold = make_fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
+        fold = Fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
         if session is not None:
             for result in session.finished_leases:
                 fold.add(result)
@@ -205,8 +184,11 @@ def count_job(
                         if session is not None:
                             session.record(result)
                     fold_s += perf_counter() - fold_started
-                    peaks.note(result)
-                    by_worker[result.worker] = by_worker.get(result.worker, 0) + 1
+                    peak_bytes = max(peak_bytes, result.peak_bytes)
+                    held_bytes = max(held_bytes, result.device_peak_bytes)
+                    used_bytes = max(used_bytes, result.device_used_bytes)
+                    moved += result.movement
+                    by_worker[result.worker] += 1
                     table = plan.partitions[result.partition].table
                     listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
                     if fold.is_full:
@@ -221,9 +203,35 @@ def count_job(
             counter.require_all()
     partial = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
-    listed = fold.shards if isinstance(fold, ListingFold) else ()
-    work_before = 0 if session is None else sum(lease.work for lease in session.finished_leases)
-    return JobOutcome(plan, workers, partial, seconds, peaks, by_worker, len(before), work_before, listed)
+    counted = CountResult(
+        motif=job.motif,
+        per=job.per,
+        count=partial.total,
+        engine=plan.engine,
+        cluster=executor.name,
+        workers=workers,
+        leases_by_worker=dict(by_worker),
+        items=plan.n_items,
+        leases=by_worker.total() + len(before),
+        plan_key=plan.key,
+        seconds=seconds,
+        work=partial.work,
+        work_unit=plan.work_unit,
+        graph={},
+        peak_memory_bytes=peak_bytes,
+        decisions=plan.decisions,
+        table=dict(sorted(partial.cells.items())),
+        leases_before=len(before),
+        work_before=0 if session is None else sum(lease.work for lease in session.finished_leases),
+        strategy=plan.strategy,
+        replication=plan.replication,
+        moved=moved,
+        peak_device_bytes=held_bytes,
+        used_device_bytes=used_bytes,
+        checksum=partial.checksum if job.family.has_checksum and not partial.capped else None,
+        best=partial.best,
+    )
+    return JobOutcome(counted, plan, partial, fold.listed)
 
 
 def _shard_directory(

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
 from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -91,7 +91,7 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
     """Add two partials of the same job; associative and commutative.
 
     Entries of vectors are exact modulo 2^64. An engine either refuses, when it prepares, a graph on which one could
-    pass 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.PartialFold`). Totals and cells are
+    pass 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.Fold`). Totals and cells are
     Python integers.
     """
     if a.vectors.keys() != b.vectors.keys():
@@ -168,27 +168,28 @@ def require_request(
         raise UnsupportedError(f"{motif.title} needs a sign for every edge; the graph has none")
 
 
-class Prepared(Protocol):
+class Prepared:
     """A graph in the form that one engine's kernels need; made by :meth:`Engine.prepare`, opaque otherwise.
 
-    Where the engine had a choice, ``decisions`` (tuple of (str, str)) says what it decided and why; see
-    :func:`decisions_of`.
+    Where the engine had a choice, ``decisions`` are what it decided and why. ``costs`` are on the host.
     """
+
+    costs: NDArray[np.int64]
+    decisions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Exact or estimated cost of each work item, shape (n_items,), host; heaviest first, but for parts."""
+        return self.costs
 
     @property
     def n_items(self) -> int:
-        """Number of work items."""
-        ...
+        return int(self.work.size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held (host memory for ``cpu``, device memory for ``gpu``)."""
-        ...
-
-
-def decisions_of(prepared: Prepared) -> tuple[tuple[str, str], ...]:
-    """Return what the engine decided as it prepared a graph, with its reasons; nothing where it had no choice."""
-    return getattr(prepared, "decisions", ())
+        """Bytes of all arrays but those of the graph as given."""
+        return array_bytes(self)
 
 
 class Engine(Protocol):
@@ -205,15 +206,16 @@ class Engine(Protocol):
 
         Complete on return. May be called from another thread while the engine runs.
         """
-        ...
+        return block
 
     def work(self, prepared: Any) -> NDArray[np.int64]:
-        """Cost of each work item, shape (n_items,), host; heaviest first, but for parts."""
-        ...
+        """Return the cost of each work item; see :attr:`Prepared.work`."""
+        work: NDArray[np.int64] = prepared.work
+        return work
 
     def slice_work(self, prepared: Any) -> int:
         """Least work of a slice of a run (see :meth:`run`), for what every slice costs beside its items'."""
-        ...
+        return 1
 
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
@@ -235,6 +237,10 @@ class Engine(Protocol):
         ------
         InputError
             When the interval does not lie in ``[0, n_items]``.
+        LeaseTooLargeError
+            When a device has no room for what these items need or find.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
         """
         ...
 

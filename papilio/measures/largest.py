@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import Question, check_output
+from papilio.api.call import check_output
 from papilio.arguments import Between, Threads, checked
 from papilio.cluster.events import Listener
 from papilio.errors import ExecutionError
+from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.cpu import heaviest_first
 from papilio.kernels.clique.maximum_loops import (
@@ -235,7 +236,7 @@ def top_bicliques(
     """
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
     edges = Edges(graph, "the largest bicliques", progress)
-    job = edges.source.job(Question(asked, "total"), "memory:")
+    job = edges.source.job(Question(asked, "total"))
     edges.require_memory(MAXIMAL_BICLIQUES.predict_graph(job, "cpu", used)[0], "whose search needs", used)
     with edges.phase("read"):
         whole = edges.source.read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import GraphInput, Question
+from papilio.api.call import GraphInput
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Butterfly, Granularity, MaximalBiclique, MaximalClique, motif_to_json
-from papilio.storage.answers import Columns, write_edge_columns, write_vertex_columns
+from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
+from papilio.storage.answers import Columns, file_metadata, write_columns
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
 from papilio.tasks.job import require_graph_kind
@@ -70,15 +69,10 @@ def write_values(
     """Write columns of each vertex by layer (or ``n``), or of each ``edge``, to a file with the hash of the graph."""
     with ExitStack() as stack:
         store = source.stored(stack, target.parent)
-        named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in metadata.items()}
-        named = {"papilio.graph_hash": store.hash, **named}
-        if "edge" in columns:
-            write_edge_columns(target, store, columns["edge"], named, overwrite=overwrite)
-        elif "n" in columns:
-            layers: Mapping[Any, Columns] = {"u": columns["n"]}
-            write_vertex_columns(target, store, layers, named, overwrite=overwrite, names_layer=False)
-        else:
-            write_vertex_columns(target, store, columns, named, overwrite=overwrite)
+        named = file_metadata(store.hash, **metadata)
+        names_layer = "n" not in columns
+        places = columns if names_layer else {"u": columns["n"]}
+        write_columns(target, store, places, named, overwrite=overwrite, names_layer=names_layer)
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
@@ -286,7 +280,7 @@ class Edges:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         self.source = GraphInput(graph, kind)
-        require_graph_kind(f"{measure} is", kind, self.source.kind, self.source.name)
+        require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
         self._listener = progress or ignore_events
@@ -294,8 +288,7 @@ class Edges:
 
     def describe(self) -> dict[str, Any]:
         """Return the identity and sizes of the graph."""
-        motif = Butterfly() if self.source.kind == "bipartite" else MaximalClique()
-        return self.source.describe(self.source.job(Question(motif, "total"), "memory:"))
+        return self.source.describe()
 
     @contextmanager
     def phase(self, name: str, passes: int = 1) -> Iterator[None]:

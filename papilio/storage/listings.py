@@ -35,11 +35,17 @@ import xxhash
 from papilio.errors import StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
-from papilio.storage.digests import digest_file, require_digest
 from papilio.storage.files import atomic_directory, atomic_file
-from papilio.storage.names import LayerNames
+from papilio.storage.labels import LayerNames
 from papilio.storage.parquet_lists import MAGIC, Group, ListPacker, make_footer
-from papilio.storage.records import read_json, read_record, require_format, seal_json
+from papilio.storage.records import (
+    digest_file,
+    read_json,
+    read_record,
+    require_digest,
+    require_format,
+    seal_json,
+)
 from papilio.storage.sealed import unreadable_named
 from papilio.version import __version__
 
@@ -137,6 +143,7 @@ class ListingShard:
     path: str
     digest: str
     rows: int
+    n_bytes: int
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,7 @@ class ListingWriter:
 
     The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
     well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
-    for, and ``question`` is that of the job, see ``JobSpec.question``.
+    for, and ``question`` is that of the job, see ``JobSpec.identity``.
     """
 
     def __init__(
@@ -229,7 +236,7 @@ class ListingWriter:
                 for file in files:
                     file.publish()
                 self.shards = tuple(
-                    ListingShard(str(file.path), digest, file.rows)
+                    ListingShard(str(file.path), digest, file.rows, file.path.stat().st_size)
                     for file, digest in zip(files, digests, strict=True)
                 )
         except OSError as problem:
@@ -301,7 +308,7 @@ def check_listing(path: str | os.PathLike[str], listing: Mapping[str, Any]) -> N
     """Check the files that a listing at ``path`` describes; errors as :func:`check_listing_shard`."""
     check_listing_shards(
         [
-            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"])
+            ListingShard(str(Path(path, each["name"])), each["digest"], each["rows"], each["bytes"])
             for each in listing["files"]
         ]
     )

@@ -132,10 +132,10 @@ class JobDirectory:
         InputError naming what the directory holds and what is asked.
         """
         held = self.job
-        if held.question != job.question:
+        if held.identity != job.identity:
             raise InputError(
-                f"job directory {self.root} holds job {digest(held.question)} ({_name(held)}); asked is job "
-                f"{digest(job.question)} ({_name(job)}): give another directory"
+                f"job directory {self.root} holds job {digest(held.identity)} ({_name(held)}); asked is job "
+                f"{digest(job.identity)} ({_name(job)}): give another directory"
             )
         if held.options != job.options and not self.finished:
             raise InputError(
@@ -160,7 +160,7 @@ class JobDirectory:
             raise TilingError(
                 f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}"
             )
-        if plan.job.question != self.job.question:
+        if plan.job.identity != self.job.identity:
             raise TilingError(
                 f"{self.root}: job.json asks {_name(self.job)}; plan.json is for {_name(plan.job)}: {ADVICE}"
             )
@@ -212,7 +212,7 @@ class JobDirectory:
             ),
             motif=motif_to_json(job.motif),
             per=job.per,
-            listing=None if job.listing is None else job.question["listing"],
+            listing=None if job.listing is None else job.identity["listing"],
             graph_hash=job.graph_hash,
             source=self.source,
             plan_key=self.plan_key,
@@ -276,7 +276,7 @@ def require_plain(root: Path) -> None:
 
 def _name(job: JobSpec) -> str:
     asked = f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
-    return asked if job.listing is None else f"listing {json.dumps(job.question['listing'])} of {asked}"
+    return asked if job.listing is None else f"listing {json.dumps(job.identity['listing'])} of {asked}"
 
 
 def _options(job: JobSpec) -> str:
@@ -322,7 +322,7 @@ def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResu
     for result in sorted(folder.glob("*/result.json")):
         with suppress(PapilioError):
             directory = JobDirectory(result.parent)
-            if directory.job.question == question:
+            if directory.job.identity == question:
                 return directory.root, directory.result(with_vectors=False)
     return None
 

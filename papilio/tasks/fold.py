@@ -1,7 +1,4 @@
-"""Fold the partials of a job into its answer, in whatever order they come.
-
-Put the listings of leases together, in whatever order they come.
-"""
+"""Fold the partials of a job, or the files of a listing, into its answer, in whatever order they come."""
 
 from __future__ import annotations
 
@@ -25,8 +22,8 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.reports import LeaseResult
 
 
-class PartialFold:
-    """Adds up lease results, each item exactly once.
+class Fold:
+    """Adds up lease results, each item exactly once; a listing only until it has as many rows as its limit.
 
     A result is recorded in the lease book before it is added: an interval that overlaps another, or that passes the
     items, is refused and changes nothing.
@@ -34,7 +31,8 @@ class PartialFold:
     Vectors are sums modulo 2^64 until the end. Each motif adds as much to the sum of all entries as it has members (a
     biclique p in U and q in V, a butterfly 4 to that of the edges), so that the sums, taken with all their digits, show
     whether an entry wrapped. Vectors of the parts of a graph are added at the ids of the whole, in files of
-    ``directory`` where they do not fit the host budget. Shards go once they are added unless ``keep_shards``.
+    ``directory`` where they do not fit the host budget. Shards go once they are added unless ``keep_shards``; the files
+    of a listing stay.
     """
 
     def __init__(
@@ -42,8 +40,10 @@ class PartialFold:
     ) -> None:
         self._keep_shards = keep_shards
         self._job = plan.job
+        self._limit = None if plan.job.listing is None else plan.job.listing.limit
         self._n_items = plan.n_items
         self._book = LeaseBook([partition.n_items for partition in plan.partitions])
+        self._listed: dict[tuple[int, int], tuple[ListingShard, ...]] = {}
         self._parts: PartVectors | None = None
         if plan.job.partition is not None and plan.job.vector_entries:
             self._parts = PartVectors(plan.job, None if directory is None else Path(directory))
@@ -52,25 +52,33 @@ class PartialFold:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further lease is needed: a count needs all of them."""
-        return False
+        """Whether no further lease is needed: a listing has as many rows as its limit."""
+        return self._limit is not None and self._partial.total >= self._limit
+
+    @property
+    def listed(self) -> tuple[ListingShard, ...]:
+        """The files of a listing, in the order of the items."""
+        return tuple(shard for _, shards in sorted(self._listed.items()) for shard in shards)
 
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 
         TilingError when its interval overlaps what was added before, or passes the items. ExecutionError when its
         vectors are missing, or those of another granularity; when its cells do not sum to its total, or were not asked
-        for. StoreError when its shard cannot be read or does not have its digest.
+        for; when its files do not have its rows, or it ended before its end without having reached the limit.
+        StoreError when a file cannot be read or does not have its digest.
         """
         vectors = result.vectors
         if result.shard is not None:
             vectors = read_partial_shard(result.shard.path, result.shard.digest)
         if self._parts is None:
             self._require_shapes(vectors, result.worker)
-        wrong = find_wrong_cell(self._job.motif, result.cells, result.total)
-        if wrong is not None:
+        if self._job.listing is not None:
+            self._require_rows(result)
+        elif wrong := find_wrong_cell(self._job.motif, result.cells, result.total):
             raise ExecutionError(f"worker {result.worker} answered {wrong}")
         self._book.record(result.partition, result.start, result.stop)
+        self._listed[result.partition, result.start] = result.listed
         if self._parts is not None:
             self._parts.add(result.partition, vectors, result.worker)
             vectors = {}
@@ -93,17 +101,32 @@ class PartialFold:
         if found != expected:
             raise ExecutionError(f"worker {worker} answered vectors {found}; the job needs {expected}")
 
+    def _require_rows(self, result: LeaseResult) -> None:
+        rows = sum(shard.rows for shard in result.listed)
+        if rows != result.total:
+            raise ExecutionError(
+                f"worker {result.worker} listed {result.total} motifs and gave files of {rows} rows"
+            )
+        if result.capped and result.total != self._limit:
+            raise ExecutionError(
+                f"worker {result.worker} ended a lease at {result.total} motifs; the limit is {self._limit}"
+            )
+        check_listing_shards(result.listed)
+
     def finish(self) -> Partial:
-        """Return the folded partial of all items.
+        """Return the folded partial of all items; of a listing that reached its limit, of those that it needed.
 
         TilingError unless the results tile every partition exactly. CapacityError when a count of bicliques per vertex
         passed 2^64 - 1. ExecutionError when the vectors do not sum to the total. StoreError when the partition was
         replaced while its vectors were added.
         """
-        self._book.require_complete()
-        if self._partial.n_items != self._n_items:
-            raise TilingError(f"{self._partial.n_items} items were added of {self._n_items}")
         partial = self._partial
+        if self.is_full:
+            assert self._limit is not None
+            return replace(partial, total=self._limit, capped=True)
+        self._book.require_complete()
+        if partial.n_items != self._n_items:
+            raise TilingError(f"{partial.n_items} items were added of {self._n_items}")
         if self._parts is not None:
             self._parts.require_unchanged()
             partial = replace(partial, vectors=self._parts.vectors)
@@ -149,70 +172,3 @@ def exact_sum(vector: NDArray[np.uint64]) -> int:
         high, low = part >> np.uint64(32), part & np.uint64(0xFFFFFFFF)
         total += (int(high.sum()) << 32) + int(low.sum())
     return total
-
-
-class ListingFold:
-    """Collects the shards of a listing, each item exactly once, until it has as many rows as are asked for."""
-
-    def __init__(self, plan: CountPlan) -> None:
-        assert plan.job.listing is not None, "the job counts"
-        self._limit = plan.job.listing.limit
-        self._n_items = plan.n_items
-        self._book = LeaseBook([partition.n_items for partition in plan.partitions])
-        self._shards: dict[tuple[int, int], tuple[ListingShard, ...]] = {}
-        self._rows = self._work = self._done = self._checksum = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there are as many rows as are asked for, so that no further lease is needed."""
-        return self._limit is not None and self._rows >= self._limit
-
-    @property
-    def shards(self) -> tuple[ListingShard, ...]:
-        """The files, in the order of the items."""
-        return tuple(shard for _, shards in sorted(self._shards.items()) for shard in shards)
-
-    def add(self, result: LeaseResult) -> None:
-        """Add one result.
-
-        TilingError when its interval overlaps what was added before, or passes the items. ExecutionError when its files
-        do not have its rows, or it ended before its end without having reached the limit. StoreError when a file is
-        unreadable, or not what was written.
-        """
-        rows = sum(shard.rows for shard in result.listed)
-        if rows != result.total:
-            raise ExecutionError(
-                f"worker {result.worker} listed {result.total} motifs and gave files of {rows} rows"
-            )
-        if result.capped and result.total != self._limit:
-            raise ExecutionError(
-                f"worker {result.worker} ended a lease at {result.total} motifs; the limit is {self._limit}"
-            )
-        check_listing_shards(result.listed)
-        self._book.record(result.partition, result.start, result.stop)
-        self._shards[result.partition, result.start] = result.listed
-        self._rows += result.total
-        self._work += result.work
-        self._checksum = (self._checksum + result.checksum) % (1 << 64)
-        self._done += result.stop - result.start
-
-    def finish(self) -> Partial:
-        """Return the number of rows, at most the limit, and the work done.
-
-        TilingError unless the limit was reached, or the results tile every partition exactly.
-        """
-        if not self.is_full:
-            self._book.require_complete()
-            if self._done != self._n_items:
-                raise TilingError(f"{self._done} items were added of {self._n_items}")
-        rows = self._rows if self._limit is None else min(self._rows, self._limit)
-        return Partial(self._done, rows, self._work, capped=self.is_full, checksum=self._checksum)
-
-
-def make_fold(
-    plan: CountPlan, *, keep_shards: bool, directory: str | Path | None = None
-) -> PartialFold | ListingFold:
-    """Return what puts the results of a job together; options as for :class:`PartialFold`."""
-    if plan.job.listing is not None:
-        return ListingFold(plan)
-    return PartialFold(plan, keep_shards=keep_shards, directory=directory)

@@ -22,18 +22,10 @@ from uuid import uuid4
 
 from papilio.arguments import Bytes, read_bytes
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
-from papilio.families import FAMILIES, EngineChoice, Family, WorkRate, family_of
+from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import EngineName
-from papilio.motifs import (
-    GRANULARITIES,
-    EngineOptions,
-    Granularity,
-    Listing,
-    Motif,
-    choose_options,
-    motif_to_json,
-)
+from papilio.motifs import Motif, motif_to_json
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.edge_files import ContentHash
 from papilio.storage.store import GraphStore, open_store
@@ -159,13 +151,6 @@ def digest(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def name_question(motif: Motif, per: str, listing: Listing | None) -> str:
-    """Return what a job asks, for people."""
-    if listing is None:
-        return f"{motif.title} per {per}"
-    return f"listing of {motif.title}, {listing.title(family_of(motif).graph_kind)}"
-
-
 @dataclass(frozen=True)
 class PartitionRef:
     """A partition of the graph into self-contained parts, which workers read instead of the graph."""
@@ -174,8 +159,8 @@ class PartitionRef:
     hash: str  # its content hash; a worker that finds another one refuses
 
 
-@dataclass(frozen=True)
-class JobSpec:
+@dataclass(frozen=True, kw_only=True)
+class JobSpec(Question):
     """One question about one graph."""
 
     # where a worker finds the graph: a store's path or URL, or ``memory:<name>`` inside this process
@@ -186,84 +171,30 @@ class JobSpec:
     n_v: int
     n_edges: int
     signed: bool  # whether the edges carry signs
-    motif: Motif
-    per: Granularity
-    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the question
-    options: EngineOptions = ()
-    listing: Listing | None = None  # that the motifs are listed, and which; None when they are counted
-    # the parts that are counted one by one; None when every worker holds the whole graph. No part of the question.
+    # the parts that are counted one by one; None when every worker holds the whole graph. No part of the identity.
     partition: PartitionRef | None = None
-    budget: Budget = NO_BUDGET  # memory that it may use on each worker; no part of the question
+    budget: Budget = NO_BUDGET  # memory that it may use on each worker; no part of the identity
 
     def __post_init__(self) -> None:
-        if self.per not in GRANULARITIES:
-            raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
-        if self.per not in self.motif.granularities:
-            asked = "a table of counts" if self.motif.is_table else f"a {self.motif.name}"
+        super().__post_init__()
+        name = "the graph in memory" if self.source.startswith(_SCHEME) else self.source
+        require_graph(self, self.kind, signed=self.signed, source=name)
+        if self.listing is not None and self.partition is not None:
             raise UnsupportedError(
-                f"{asked} cannot be counted per {self.per}; it can per {' or '.join(self.motif.granularities)}"
+                f"{self.motif.name}s are listed on the whole graph, not on the parts of {self.partition.path}: "
+                "leave the partition out"
             )
-        if self.motif.needs_signs and not self.signed:
-            name = "the graph in memory" if self.source.startswith("memory:") else self.source
-            raise UnsupportedError(
-                f"{name} has no signs, and a {self.motif.title} is defined by the signs of edges; convert "
-                "the input again with --sign-column N (values above 0 are positive) or --positive-from X (ratings of "
-                "X and more are positive)"
-            )
-        if self.listing is not None:
-            self._require_listable(self.listing)
-            if self.partition is not None:
-                raise UnsupportedError(
-                    f"{self.motif.name}s are listed on the whole graph, not on the parts of {self.partition.path}: "
-                    "leave the partition out"
-                )
-        if self.options != choose_options(self.motif, dict(self.options)):
-            raise UnsupportedError(
-                f"options {self.options!r} are not sorted, or hold a default or a name twice"
-            )
-
-    def _require_listable(self, listing: Listing) -> None:
-        columns = self.family.columns(self.motif)
-        held = {"n" if self.kind == "unipartite" else "u": listing.with_u, "v": listing.with_v}
-        for layer, ids in held.items():
-            size = columns.get(layer, 0)
-            if size is not None and len(ids) > size:
-                raise InputError(
-                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are asked for in each "
-                    f"{self.motif.title}, which has {size} of them"
-                )
 
     @property
-    def question(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """What alone determines the answer: graph content, motif with its parameters, granularity, what is listed."""
-        question = {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
-        return question if self.listing is None else {**question, "listing": asdict(self.listing)}
+        identity = {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
+        return identity if self.listing is None else {**identity, "listing": asdict(self.listing)}
 
     @property
-    def title(self) -> str:
-        """What is asked, for people."""
-        return name_question(self.motif, self.per, self.listing)
-
-    @property
-    def family(self) -> Family:
-        return family_of(self.motif)
-
-    def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
-        """Return the engine to ask for, and why where only one counts, or lists, the motif."""
-        return self.family.settle_engine(choice, listing=self.listing is not None)
-
-    def rate(self, engine: EngineName) -> WorkRate:
-        """Return the speed of an engine before anything was measured."""
-        return self.family.rate(engine, listing=self.listing is not None)
-
-    @property
-    def is_search(self) -> bool:
-        """Whether motifs are searched for and counted: then predicted work leaves out how deep the search goes."""
-        return not self.family.same_work and self.listing is None
-
-    def searches_alone(self, engine: EngineName, n_workers: int) -> bool:
-        """Return whether one GPU searches, and no other worker waits for a rest."""
-        return self.is_search and engine == "gpu" and n_workers == 1
+    def question(self) -> Question:
+        """The question alone, for engines: those of one question serve all graphs."""
+        return Question(self.motif, self.per, self.options, self.listing)
 
     @property
     def layer_sizes(self) -> dict[str, int]:
@@ -301,7 +232,7 @@ class PrepareTask:
 
     @property
     def key(self) -> str:
-        parts = [self.job.question, self.engine, self.run_id, self.slot, self.attempt]
+        parts = [self.job.identity, self.engine, self.run_id, self.slot, self.attempt]
         return f"papilio-prepare-{digest(parts)}"
 
     def __str__(self) -> str:
@@ -334,7 +265,7 @@ class LeaseTask:
     def key(self) -> str:
         """Name of the task, unique to question, plan, engine, interval, call and lease."""
         parts = [
-            self.job.question, self.plan_key, self.engine, self.run_id,
+            self.job.identity, self.plan_key, self.engine, self.run_id,
             self.partition, self.start, self.stop, self.sequence,
         ]  # fmt: skip
         return f"papilio-lease-{digest(parts)}"
@@ -368,35 +299,44 @@ def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
             del _held[source]
 
 
-def job_of_store(
-    store: GraphStore,
-    motif: Motif,
-    per: Granularity,
-    options: EngineOptions = (),
-    listing: Listing | None = None,
+def job_of(
+    graph: GraphStore | BipartiteGraph | UnipartiteGraph,
+    question: Question,
+    source: str = "",
+    graph_hash: str = "",
 ) -> JobSpec:
-    """Return the job that asks ``motif`` of a stored graph."""
-    return JobSpec(store.path, store.hash, *_sizes_of(store), motif, per, options, listing)
+    """Return the job of a question about a store, or a graph in memory that is held under ``source``.
 
-
-def job_of_graph(
-    graph: BipartiteGraph | UnipartiteGraph,
-    source: str,
-    motif: Motif,
-    per: Granularity,
-    options: EngineOptions = (),
-    *,
-    graph_hash: str | None = None,
-) -> JobSpec:
-    """Return the job that asks ``motif`` of a graph in memory, held under ``source``.
-
-    Hashes the edges, unless their hash is given.
+    The edges of a graph in memory are hashed unless their hash is given.
     """
-    return JobSpec(source, graph_hash or hash_graph(graph), *_sizes_of(graph), motif, per, options)
+    if isinstance(graph, GraphStore):
+        source, graph_hash = graph.path, graph.hash
+    else:
+        graph_hash = graph_hash or hash_graph(graph)
+    return JobSpec(
+        question.motif,
+        question.per,
+        question.options,
+        question.listing,
+        source=source,
+        graph_hash=graph_hash,
+        kind=graph.kind,
+        n_u=graph.n_u,
+        n_v=graph.n_v,
+        n_edges=graph.n_edges,
+        signed=graph.signed,
+    )
 
 
-def _sizes_of(graph: GraphStore | BipartiteGraph | UnipartiteGraph) -> tuple[GraphKind, int, int, int, bool]:
-    return graph.kind, graph.n_u, graph.n_v, graph.n_edges, graph.signed
+def require_graph(question: Question, kind: str, *, signed: bool, source: str) -> None:
+    """Refuse a graph of another kind than the motif is defined on, or without the signs that it needs."""
+    require_kind(question.motif, kind, source)
+    if question.motif.needs_signs and not signed:
+        raise UnsupportedError(
+            f"{source} has no signs, and a {question.motif.title} is defined by the signs of edges; convert "
+            "the input again with --sign-column N (values above 0 are positive) or --positive-from X (ratings of "
+            "X and more are positive)"
+        )
 
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:

@@ -26,7 +26,7 @@ from papilio.errors import ExecutionError, InputError, JobCancelledError, JobUnf
 from papilio.storage.ledger import find_holder
 from papilio.storage.store import open_store
 from papilio.tasks.directory import JobDirectory
-from papilio.tasks.fold import make_fold
+from papilio.tasks.fold import Fold
 from papilio.tasks.job_state import ACTIVE_STATES, CancelRequest, JobHistory, JobStatus
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
@@ -230,13 +230,13 @@ def check_job(directory: JobDirectory) -> JobCheck:
 
 def _check_shards(directory: JobDirectory, plan: CountPlan, history: JobHistory, result: CountResult) -> int:
     """Add the partials up again; return the number of shards."""
-    for lease, n_bytes in zip(history.leases, history.shard_bytes, strict=True):
-        if lease.shard is not None and Path(lease.shard.path).is_file():
-            size = Path(lease.shard.path).stat().st_size
-            if size != n_bytes:
-                raise StoreError(f"{lease.shard.path} has {size} bytes; the ledger says {n_bytes}")
+    for shard in (lease.shard for lease in history.leases):
+        if shard is not None and Path(shard.path).is_file():
+            size = Path(shard.path).stat().st_size
+            if size != shard.n_bytes:
+                raise StoreError(f"{shard.path} has {size} bytes; the ledger says {shard.n_bytes}")
     plan = replace(plan, leases=(), finished=history.intervals)
-    fold = make_fold(plan, keep_shards=True, directory=directory.root)
+    fold = Fold(plan, keep_shards=True, directory=directory.root)
     for lease in history.leases:
         fold.add(lease)
     partial = fold.finish()

@@ -15,18 +15,17 @@ import re
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from papilio.errors import StoreError
-from papilio.families import EngineChoice
-from papilio.motifs import Listing, motif_from_json
+from papilio.families import EngineChoice, Question
+from papilio.motifs import Granularity, Listing, motif_from_json
 from papilio.storage.ledger import Holder, write_durably
-from papilio.storage.listings import ListingShard
-from papilio.storage.records import Digits, read_record, read_sealed, seal_json
-from papilio.tasks.job import name_question
-from papilio.tasks.reports import LeaseResult, ShardRef
+from papilio.storage.records import read_record, read_sealed, seal_json
+from papilio.tasks.reports import LeaseResult
 
 Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
@@ -176,7 +175,6 @@ class JobHistory:
 
     sessions: tuple[SessionInfo, ...]
     leases: tuple[LeaseResult, ...]  # in the order finished; the paths of their shards are absolute
-    shard_bytes: tuple[int, ...]  # size of the shard of each lease; 0 without one
     tip: str  # checksum of the last record, which covers all
     n_records: int
     # identities of the plans of its sessions: one, in a ledger of one job
@@ -189,10 +187,17 @@ class JobHistory:
 
 
 @dataclass(frozen=True)
+class _Record:
+    may_grow: ClassVar[bool] = True
+
+    type: Literal["session", "lease", "end"]
+    session: int
+
+
+@dataclass(frozen=True)
 class _SessionRecord:
     may_grow: ClassVar[bool] = True
 
-    session: int
     host: str
     pid: int
     engine: str
@@ -205,33 +210,14 @@ class _SessionRecord:
 
 @dataclass(frozen=True)
 class _EndRecord:
-    session: int
     ended_at: float
     outcome: str
-
-
-@dataclass(frozen=True)
-class _ShardRow(ShardRef):
-    n_bytes: int
-
-
-@dataclass(frozen=True)
-class _ListedRow(ListingShard):
-    n_bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class _LeaseRecord(LeaseResult):
-    session: int
-    total: Digits
-    shard: _ShardRow | None
-    listed: tuple[_ListedRow, ...] = ()
 
 
 _SHARD = re.compile(r"shards/[0-9]+/[A-Za-z0-9][A-Za-z0-9_.-]*")
 """Path of a shard below the job directory. A ledger of another user must not lead to other files."""
 
-_RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": _LeaseRecord, "end": _EndRecord}
+_RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": LeaseResult, "end": _EndRecord}
 
 
 def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
@@ -240,49 +226,33 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
     StoreError for a record of another kind, or of a session that did not begin.
     """
     sessions: dict[int, SessionInfo] = {}
-    leases, shard_bytes, plan_keys = [], [], set()
+    leases: list[LeaseResult] = []
+    plan_keys: set[str] = set()
     for number, record in enumerate(records, start=1):
         name = f"{path}, line {number}"
-        kind = _RECORDS.get(str(record.get("type")))
-        if kind is None:
-            raise StoreError(f"{name}: type is {record.get('type')!r}; expected one of {', '.join(_RECORDS)}")
-        found = read_record(
-            kind, {key: each for key, each in record.items() if key != "type"}, name, _LEDGER_ADVICE
-        )
+        head = read_record(_Record, record, name, _LEDGER_ADVICE)
+        fields = {key: each for key, each in record.items() if key not in ("type", "session")}
+        found = read_record(_RECORDS[head.type], fields, name, _LEDGER_ADVICE)
         if isinstance(found, _SessionRecord):
-            begun = {each.name: getattr(found, each.name) for each in fields(found)}
+            begun = asdict(found)
             plan_keys.add(begun.pop("plan_key"))
-            sessions[found.session] = SessionInfo(
-                begun.pop("session"), leases=0, ended_at=None, outcome=None, **begun
-            )
+            sessions[head.session] = SessionInfo(head.session, leases=0, ended_at=None, outcome=None, **begun)
             continue
-        if found.session not in sessions:
-            raise StoreError(f"{name}: session {found.session} did not begin; {_LEDGER_ADVICE}")
-        session = sessions[found.session]
+        if head.session not in sessions:
+            raise StoreError(f"{name}: session {head.session} did not begin; {_LEDGER_ADVICE}")
+        session = sessions[head.session]
         if isinstance(found, _EndRecord):
-            sessions[found.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
+            sessions[head.session] = replace(session, ended_at=found.ended_at, outcome=found.outcome)
         else:
-            sessions[found.session] = replace(session, leases=session.leases + 1)
-            leases.append(_lease_of(path.parent, found, name))
-            shard_bytes.append(0 if found.shard is None else found.shard.n_bytes)
-    return JobHistory(
-        tuple(sessions.values()), tuple(leases), tuple(shard_bytes), tip, len(records), frozenset(plan_keys)
-    )
+            sessions[head.session] = replace(session, leases=session.leases + 1)
+            leases.append(found.move_files(partial(_find_shard, path.parent, name)))
+    return JobHistory(tuple(sessions.values()), tuple(leases), tip, len(records), frozenset(plan_keys))
 
 
-def _lease_of(root: Path, found: _LeaseRecord, name: str) -> LeaseResult:
-    def whole(path: str) -> str:
-        if not _SHARD.fullmatch(path):
-            raise StoreError(f"{name}: the shard {path!r} is no file of shards/N; {_LEDGER_ADVICE}")
-        return str(root / path)
-
-    shard = found.shard
-    read = {
-        "shard": None if shard is None else ShardRef(whole(shard.path), shard.digest),
-        "listed": tuple(ListingShard(whole(each.path), each.digest, each.rows) for each in found.listed),
-    }
-    same = {each.name: getattr(found, each.name) for each in fields(LeaseResult)}
-    return LeaseResult(**{**same, **read})
+def _find_shard(root: Path, record: str, path: str) -> str:
+    if not _SHARD.fullmatch(path):
+        raise StoreError(f"{record}: the shard {path!r} is no file of shards/N; {_LEDGER_ADVICE}")
+    return str(root / path)
 
 
 JobState = Literal["submitted", "waiting", "running", "interrupted", "finished", "failed", "cancelled"]
@@ -306,7 +276,7 @@ class JobStatus:
     reason: str | None  # what it waits for, or why it failed
     cancel_requested: bool  # whether the process that has it was asked to stop
     motif: dict[str, Any]  # name and parameters
-    per: str
+    per: Granularity
     graph_hash: str
     source: str | None  # the store; None for a graph in memory
     plan_key: str | None  # None until the job was planned
@@ -327,7 +297,7 @@ class JobStatus:
     def title(self) -> str:
         """What is asked, for people; as :attr:`papilio.tasks.job.JobSpec.title`."""
         listing = None if self.listing is None else Listing(**self.listing)
-        return name_question(motif_from_json(self.motif), self.per, listing)
+        return Question(motif_from_json(self.motif), self.per, listing=listing).title
 
     @property
     def share(self) -> float:

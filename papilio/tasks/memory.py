@@ -15,13 +15,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Literal
 
 from papilio.arguments import show_bytes, show_mebibytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels.engine import EngineName
 from papilio.kernels.memory import COUNT
-from papilio.partitioning.store import PartInfo, PartitionManifest, open_partition
+from papilio.partitioning.store import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.tasks.job import Budget, JobSpec, find_least_budget
 from papilio.tasks.machine import WorkerInfo
@@ -126,28 +125,20 @@ def device_room(budget: Budget, memory_bytes: int) -> int:
     return budget.of_device(memory_bytes) - CONTEXT_BYTES
 
 
-@dataclass(frozen=True)
-class MemoryChoice:
-    """Whether a job runs on the whole graph or on parts of it."""
-
-    strategy: Literal["replicate", "partition"]
-    reason: str  # with what the whole graph needs, and what a worker may use
-    forecast: MemoryForecast  # of the whole graph on the worker that needs most
-
-
-def require_memory(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
+def require_memory(
+    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], manifest: PartitionManifest | None = None
+) -> MemoryForecast:
     """Refuse a job that cannot fit, before anything runs; return the largest forecast of the workers.
 
     Logs a warning for a budget of device memory where the cpu engine runs. CapacityError naming the worker with the
-    least room, its limit, the need of the job or of its largest part, and the least budget that works. StoreError when
-    the partition of the job cannot be opened.
+    least room, its limit, the need of the job or of its largest part, and the least budget that works. ``manifest`` is
+    the one of the job's partition.
     """
     if engine == "cpu" and job.budget.device_bytes is not None:
         _LOG.warning(
             "papilio: the budget of device memory, %s, bounds nothing: the count runs on the cpu engine",
             show_bytes(job.budget.device_bytes),
         )
-    manifest = None if job.partition is None else open_partition(job.partition.path).manifest
 
     def require(job: JobSpec, workers: Sequence[WorkerInfo]) -> MemoryForecast:
         if manifest is not None:
@@ -232,28 +223,21 @@ def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> s
     return f"raise --{kind}-memory to {amount}, {of_process}"
 
 
-def choose_memory(
-    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget
-) -> MemoryChoice:
-    """Decide whether a job needs parts, by the sizes of the graph alone; whatever budget it has is not looked at.
+def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget) -> bool:
+    """Return whether a job needs parts, by the sizes of the graph alone; its own budget is ignored.
 
     CapacityError when neither the whole graph nor even an empty part fits the budget.
     """
     asked = replace(job, budget=budget)
-    forecast, problem = _forecast_whole(asked, engine, workers)
+    _, problem = _forecast_whole(asked, engine, workers)
     if problem is None:
-        needs = f"{show_bytes(forecast.host_bytes)} of host memory"
-        if engine == "gpu":
-            needs = f"{show_bytes(forecast.device_bytes)} of device and {needs}"
-        return MemoryChoice(
-            "replicate", f"the whole graph needs about {needs}, which every worker has", forecast
-        )
+        return False
     if job.listing is not None:
         raise CapacityError(f"{problem}; {job.motif.name}s are listed on the whole graph only")
     if job.family.parted is None:
         raise CapacityError(f"{problem}; {job.motif.title} is counted on the whole graph only")
     part_limit(asked, engine, workers, budget)
-    return MemoryChoice("partition", problem, forecast)
+    return True
 
 
 def part_limit(
@@ -265,7 +249,7 @@ def part_limit(
     and device of the gpu engine are joined into one sum that bounds both: the host's, scaled to the limit of the
     device, or the device's, whichever is more in each term.
 
-    Parameters and errors are those of :func:`choose_memory`.
+    Parameters and errors are those of :func:`needs_parts`.
     """
     asked = replace(job, budget=budget)
     threads = max(worker.threads for worker in workers)

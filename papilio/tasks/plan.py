@@ -166,7 +166,7 @@ class CountPlan:
     def key(self) -> str:
         """Identity of question and items: the same on every engine and for any number of workers."""
         items = [[partition.index, partition.n_items] for partition in self.partitions]
-        return digest([self.job.question, self.strategy, items, self.costs_digest])
+        return digest([self.job.identity, self.strategy, items, self.costs_digest])
 
     @property
     def work_finished(self) -> int:

@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from time import perf_counter
 from typing import Any, Protocol
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from papilio.arguments import show_bytes
 from papilio.errors import CapacityError, ExecutionError
-from papilio.families import family_of, load_engine, load_lister
+from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
-from papilio.motifs import EngineOptions, Granularity, Listing
+from papilio.motifs import Listing
 from papilio.storage.files import release_memory
-from papilio.storage.names import LayerNames, read_names
+from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
 from papilio.tasks.machine import Seat
@@ -175,22 +175,13 @@ _keeper = _Keeper()
 
 
 @lru_cache(maxsize=MAX_ENGINES)
-def _engine_of(
-    motif: Any,
-    options: EngineOptions,
-    listing: Listing | None,
-    name: EngineName,
-    threads: int,
-    memory_bytes: int | None,
-) -> Engine:
-    if listing is not None:
-        return load_lister(motif, listing, name, threads, memory_bytes=memory_bytes, **dict(options))
-    return load_engine(motif, name, threads, memory_bytes=memory_bytes, **dict(options))
+def _engine_of(question: Question, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
+    return question.load_engine(name, threads, memory_bytes)
 
 
 def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:
     """Return the engine of a job in this process; its device holds no more than the budget of the job from now on."""
-    return _engine_of(job.motif, job.options, job.listing, name, threads, _limit_device(job, name))
+    return _engine_of(job.question, name, threads, _limit_device(job, name))
 
 
 def _limit_device(job: JobSpec, name: EngineName) -> int | None:
@@ -226,25 +217,20 @@ def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
 
 def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
     """Load the kernels of an engine by running it on a graph of a few edges, once, while the real one is read."""
-    listing = None if job.listing is None else Listing()
-    warm_engine(job.motif, job.options, listing, name, threads, _limit_device(job, name), job.per)
+    question = job.question
+    if question.listing is not None:
+        question = replace(question, listing=Listing())
+    warm_engine(question, name, threads, _limit_device(job, name))
 
 
 @lru_cache(maxsize=MAX_ENGINES)
 def warm_engine(
-    motif: Any,
-    options: EngineOptions,
-    listing: Listing | None,
-    name: EngineName,
-    threads: int,
-    memory_bytes: int | None,
-    per: Granularity,
-    side: int = 4,
+    question: Question, name: EngineName, threads: int, memory_bytes: int | None, side: int = 4
 ) -> None:
     """Load the kernels of an engine by running it on the complete graph of ``side`` vertices in each layer."""
-    engine = _engine_of(motif, options, listing, name, threads, memory_bytes)
-    few = complete_graph(family_of(motif).graph_kind, side, signed=motif.needs_signs)
-    prepared = engine.prepare(few, motif, per)
+    engine = _engine_of(question, name, threads, memory_bytes)
+    few = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
+    prepared = engine.prepare(few, question.motif, question.per)
     engine.run(prepared, 0, prepared.n_items)
 
 
@@ -259,7 +245,7 @@ def complete_graph(kind: str, side: int, *, signed: bool = False) -> BipartiteGr
 
 def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     parts = None if job.partition is None else (job.partition.hash, partition)
-    return (job.graph_hash, job.motif, job.per, job.options, job.listing, parts)
+    return (job.graph_hash, job.question, parts)
 
 
 def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
@@ -319,16 +305,7 @@ def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
     PapilioError as :func:`papilio.tasks.job.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
-    key = (
-        job.graph_hash,
-        job.partition,
-        job.motif,
-        job.per,
-        job.budget,
-        engine.name,
-        id(engine),
-        seat.threads,
-    )
+    key = (job.graph_hash, job.partition, job.question, job.budget, id(engine), seat.threads)
     with _keeper.lock:
         if _keeper.loader is None or _keeper.key != key:
             _keeper.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from papilio.kernels.engine import Best, CostTable, EngineName
 from papilio.motifs import Cell
 from papilio.storage.listings import ListingShard
-from papilio.storage.records import write_record
+from papilio.storage.records import Digits, write_record
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class ShardRef:
 
     path: str
     digest: str  # as :func:`papilio.storage.answers.write_partial_shard` returned it
+    n_bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class LeaseResult:
     partition: int  # the interval that was run: the first items of the lease, all of them unless it was cut
     start: int
     stop: int
-    total: int  # motifs that its items answer for
+    total: Digits  # motifs that its items answer for
     work: int
     worker: str
     engine: EngineName
@@ -97,6 +99,14 @@ class LeaseResult:
             return Movement()
         return Movement(
             self.read_bytes, self.staged_bytes, seconds["load"], seconds["stage"], seconds["read"]
+        )
+
+    def move_files(self, move: Callable[[str], str]) -> Self:
+        """Return the result with other paths of its files."""
+        return replace(
+            self,
+            shard=None if self.shard is None else replace(self.shard, path=move(self.shard.path)),
+            listed=tuple(replace(each, path=move(each.path)) for each in self.listed),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import numpy as np
 from papilio.errors import LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import CostTable, Engine, Partial, decisions_of
+from papilio.kernels.engine import CostTable, Engine, Partial
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.job import LeaseTask, PrepareTask, open_job_partition
@@ -134,7 +134,7 @@ def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
         prepared_bytes=int(prepared.nbytes),
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
-        decisions=decisions_of(prepared),
+        decisions=prepared.decisions,
     )
 
 
@@ -181,8 +181,9 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     shard, vectors = None, partial.vectors if partial.n_items else {}
     if vectors and task.shard_dir is not None:
         name = f"{task.partition}-{task.start}-{stop}-{task.sequence}.parquet"
-        path = str(Path(task.shard_dir) / name)
-        shard, vectors = ShardRef(path, write_partial_shard(path, vectors)), {}
+        path = Path(task.shard_dir) / name
+        digest = write_partial_shard(path, vectors)
+        shard, vectors = ShardRef(str(path), digest, path.stat().st_size), {}
     seconds["write"] = perf_counter() - started
     if task.job.partition is not None:
         seconds |= {"load": moved.load_s, "stage": moved.stage_s}
@@ -282,6 +283,6 @@ def _write_listing(
     job = task.job
     assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.question) as writer:
+    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.identity) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

@@ -22,7 +22,6 @@ from papilio.interrupts import Stopped, set_advice
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably
-from papilio.storage.listings import ListingShard
 from papilio.storage.records import seal_json, write_record
 from papilio.tasks.directory import (
     FORMAT,
@@ -76,7 +75,7 @@ class JobSession:
         self.root = local_path(path)
         self._job, self._source, self._settings = job, source, dict(settings)
         self._ledger = Ledger(self.root / "ledger.jsonl")
-        self._history = JobHistory((), (), (), "", 0)
+        self._history = JobHistory((), (), "", 0)
         self._book: LeaseBook | None = None
         self._number = 0
         self._open = False
@@ -247,35 +246,22 @@ class JobSession:
         """
         assert self._book is not None, "begin_leases comes first"
         self._book.record(result.partition, result.start, result.stop)
-        fields = {**result.to_json(), "total": str(result.total)}
-        if result.shard is not None:
-            path, n_bytes = self._sync_shard(result.shard.path)
-            fields["shard"] = {
-                "path": path,
-                "digest": result.shard.digest,
-                "n_bytes": n_bytes,
-            }
-        fields["listed"] = [self._register(each) for each in result.listed]
-        self._ledger.append({"type": "lease", "session": self._number, **fields})
+        synced = result.move_files(self._sync_shard)
+        self._ledger.append({"type": "lease", "session": self._number, **synced.to_json()})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
             raise JobCancelledError(
                 f"the job of {self.root} was cancelled; papilio resume {self.root} goes on with it"
             )
 
-    def _sync_shard(self, name: str) -> tuple[str, int]:
-        """Return the path of a shard below the root and its size, once it is on the disk."""
+    def _sync_shard(self, name: str) -> str:
+        """Return the path of a shard below the root, once it is on the disk."""
         path = Path(name)
         try:
             sync_path(path)
             sync_path(path.parent)
-            n_bytes = path.stat().st_size
         except OSError as error:
             raise StoreError(f"{path}: the shard of a lease is lost ({error.strerror}); resume") from error
-        return str(path.relative_to(self.root)), n_bytes
-
-    def _register(self, shard: ListingShard) -> dict[str, Any]:
-        path, n_bytes = self._sync_shard(shard.path)
-        return {**asdict(shard), "path": path, "n_bytes": n_bytes}
+        return str(path.relative_to(self.root))
 
     @_explained
     def finish(self, result: CountResult, vectors: Mapping[str, NDArray[np.uint64]]) -> None:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, fields
 from time import perf_counter
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import FAMILIES
+from papilio.families import FAMILIES, Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import ignore_report
 from papilio.kernels.threads import available_threads
-from papilio.motifs import EngineOptions, Granularity, Listing, Motif, choose_options
+from papilio.motifs import Listing, Motif
 from papilio.tasks.prepared import complete_graph, warm_engine
 
 _SIDE, _SIZES = 10, (3, 4, 6)
@@ -28,21 +28,6 @@ _SIDE, _SIZES = 10, (3, 4, 6)
 
 Tell = Callable[[str, float], None]
 """Called with what was compiled, and its seconds."""
-
-
-class Asked(NamedTuple):
-    """What an engine is compiled for."""
-
-    motif: Motif
-    per: Granularity
-    options: EngineOptions
-    listing: Listing | None
-
-    @property
-    def title(self) -> str:
-        """What is asked, for people."""
-        how = "".join(f", {name} {value}" for name, value in self.options)
-        return f"{self.motif.title} {'listed' if self.listing is not None else f'per {self.per}'}{how}"
 
 
 def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
@@ -61,11 +46,12 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
     graph = complete_graph("bipartite", _SIDE)
     assert isinstance(graph, BipartiteGraph)
     for name in engines:
-        for asked in list_questions(name):
-            motif, per, options, listing = asked
+        for question in list_questions(name):
+            done = "listed" if question.listing is not None else f"per {question.per}"
+            how = "".join(f", {option} {value}" for option, value in question.options)
             timed(
-                f"{asked.title} ({name})",
-                lambda: warm_engine(motif, options, listing, name, threads, None, per, _SIDE),  # noqa: B023
+                f"{question.motif.title} {done}{how} ({name})",
+                lambda: warm_engine(question, name, threads, None, _SIDE),  # noqa: B023
             )
         for kind, layer in (("wing", None), ("tip", "u")):
             timed(
@@ -78,7 +64,7 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
     return told
 
 
-def list_questions(engine: EngineName) -> Iterator[Asked]:
+def list_questions(engine: EngineName) -> Iterator[Question]:
     """Yield the questions that together use all kernels of an engine."""
     for family in FAMILIES.values():
         algorithms = family.motif.choices.get("algorithm", ("auto",))
@@ -87,9 +73,9 @@ def list_questions(engine: EngineName) -> Iterator[Asked]:
                 for per in motif.granularities:
                     for algorithm in algorithms:
                         chosen = {} if algorithm == "auto" else {"algorithm": algorithm}
-                        yield Asked(motif, per, choose_options(motif, chosen), None)
+                        yield Question.of(motif, per, chosen)
             if family.listed is not None and engine in family.listed.listers and family.listed.columns(motif):
-                yield Asked(motif, "total", (), Listing())
+                yield Question(motif, "total", listing=Listing())
 
 
 def _samples(kind: type[Motif]) -> Iterator[Motif]:

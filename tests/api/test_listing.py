@@ -20,12 +20,11 @@ import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.motifs import Listing
-from papilio.storage.digests import digest_file
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.listings import ListingShard
-from papilio.storage.records import read_record, write_record
+from papilio.storage.records import digest_file, read_record, write_record
 from papilio.tasks import leases as lease_policy
-from papilio.tasks.fold import ListingFold, PartialFold, make_fold
+from papilio.tasks.fold import Fold
 from papilio.tasks.job import JobSpec, LeaseTask
 from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
@@ -329,8 +328,8 @@ def test_what_cannot_be_listed_is_refused(
 def test_jobs_and_leases_that_list_survive_json() -> None:
     job = make_job(motif=papilio.Biclique(3, 4), listing=Listing(5, (1, 2), (), "abc"))
     assert read_record(JobSpec, json.loads(json.dumps(write_record(job))), "a job", "") == job
-    assert job.question["listing"] == {"limit": 5, "with_u": (1, 2), "with_v": (), "labels": "abc"}
-    assert "listing" not in make_job().question
+    assert job.identity["listing"] == {"limit": 5, "with_u": (1, 2), "with_v": (), "labels": "abc"}
+    assert "listing" not in make_job().identity
     assert job.title == "listing of biclique (3, 4), up to 5 with vertices u 1, 2"
     task = LeaseTask(job, "cpu", "plan", "run", 0, 1, 2, 3)
     assert read_record(LeaseTask, json.loads(json.dumps(write_record(task))), "a task", "") == task
@@ -338,10 +337,8 @@ def test_jobs_and_leases_that_list_survive_json() -> None:
 
 def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     job = make_job(motif=papilio.Biclique(3, 4), listing=Listing(5))
-    fold = make_fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
-    assert isinstance(fold, ListingFold)
-    assert isinstance(make_fold(plan_of(np.array([3, 2, 1])), keep_shards=True), PartialFold)
-    lost = (ListingShard(str(tmp_path / "x"), "", 3),)
+    fold = Fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
+    lost = (ListingShard(str(tmp_path / "x"), "", 3, 9),)
     for total, listed, capped, message in (
         (3, (), False, "listed 3 motifs and gave files of 0 rows"),
         (0, lost, False, "listed 0 motifs and gave files of 3 rows"),

@@ -17,7 +17,7 @@ from distributed import Future, LocalCluster
 from distributed.comm import CommClosedError
 
 import papilio
-from papilio.cluster import driver, existing, flow
+from papilio.cluster import dispatcher, driver, existing
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
@@ -31,9 +31,10 @@ from papilio.errors import (
     StoreError,
     TilingError,
 )
+from papilio.families import Question
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
-from papilio.tasks.job import LeaseTask, job_of_store
+from papilio.tasks.job import LeaseTask, job_of
 from papilio.tasks.lease_counter import RootCounter
 from tests.cluster import functions
 from tests.cluster.conftest import dask_processes
@@ -155,7 +156,7 @@ def test_a_task_that_takes_its_workers_down_is_tried_three_times() -> None:
 
 
 def test_an_answer_that_is_lost_with_its_worker_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "COLLECT_S", 0.5)
+    monkeypatch.setattr(dispatcher, "COLLECT_S", 0.5)
     with LocalExecutor(2) as executor:
         assert sorted(run(executor, functions.die_after_answer, 6, "answered")) == list(range(6))
 
@@ -211,7 +212,7 @@ def test_a_worker_that_goes_while_it_is_asked_is_passed_over(
 
 
 def test_no_worker_left_ends_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "REPLACEMENT_S", 1.0)
+    monkeypatch.setattr(dispatcher, "REPLACEMENT_S", 1.0)
     with ExistingExecutor(scheduler_file) as executor:
         monkeypatch.setattr(executor, "live_workers", dict)
         with pytest.raises(ClusterError, match="all workers are gone"):
@@ -240,7 +241,7 @@ def test_tasks_that_someone_cancels_end_the_run(scheduler_file: Path) -> None:
 
 
 def test_paused_workers_end_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "STALL_S", 0.5)
+    monkeypatch.setattr(dispatcher, "STALL_S", 0.5)
     with ExistingExecutor(scheduler_file) as executor:
         monkeypatch.setattr(executor, "live_workers", lambda: {"tcp://127.0.0.1:9": "paused"})
         with pytest.raises(ClusterError, match="paused by their memory limit"):
@@ -309,7 +310,7 @@ def test_a_worker_of_another_version_is_refused(scheduler_file: Path) -> None:
 def test_a_store_that_workers_do_not_find_is_refused(
     local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_of_store(senate, papilio.Butterfly(), "total")
+    job = job_of(senate, Question(papilio.Butterfly(), "total"))
     for changed, text in (
         (replace(job, source="/no/such/store"), "does not exist"),
         (replace(job, graph_hash="f" * 32), "holds another graph"),

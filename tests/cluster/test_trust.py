@@ -18,9 +18,10 @@ from papilio.cluster import selection as trust
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.selection import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
+from papilio.families import Question
 from papilio.reports.experiment import begin_scaling
 from papilio.storage.store import GraphStore
-from papilio.tasks.job import job_of_store
+from papilio.tasks.job import job_of
 from papilio.tasks.job_state import Submission
 from papilio.tasks.session import JobSession
 from tests.tools.commands import Run
@@ -64,7 +65,7 @@ def job(women: GraphStore, tmp_path: Path, listener: Listener) -> Path:
     """The directory of a job that was begun on a scheduler, and submitted to it."""
     path = tmp_path / "job"
     settings = {"cluster": listener.address, "engine": "cpu", "workers": None, "output": None}
-    with JobSession(path, job_of_store(women, papilio.Butterfly(), "total"), women.path, settings):
+    with JobSession(path, job_of(women, Question(papilio.Butterfly(), "total")), women.path, settings):
         pass
     submission = Submission("1", listener.address, "auto", None, "normal", None, "host", time.time())
     papilio.open_job(path).control.write(submission)

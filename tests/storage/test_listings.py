@@ -7,6 +7,7 @@ import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from papilio.errors import InputError, StoreError
 from papilio.graph import BipartiteGraph
+from papilio.storage.labels import find_ids, hash_labels, read_names
 from papilio.storage.listings import (
     ListingShard,
     ListingWriter,
@@ -26,7 +28,6 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.names import find_ids, hash_labels, read_names
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
@@ -149,7 +150,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
 def test_shards_are_checked(tmp_path: Path) -> None:
     shard = write_rows(tmp_path / "x", 3)
     with pytest.raises(StoreError, match="has 3 rows; expected 4"):
-        check_listing_shard(ListingShard(shard.path, shard.digest, 4))
+        check_listing_shard(replace(shard, rows=4))
     content = bytearray(Path(shard.path).read_bytes())
     content[10] ^= 1
     Path(shard.path).write_bytes(content)
@@ -179,7 +180,9 @@ def test_a_listing_has_the_first_rows_of_its_shards(
     assert written["rows"] == sum(files)
     assert read_listing(out) == written
     for file in written["files"]:
-        check_listing_shard(ListingShard(str(out / file["name"]), file["digest"], file["rows"]))
+        check_listing_shard(
+            ListingShard(str(out / file["name"]), file["digest"], file["rows"], file["bytes"])
+        )
         assert (out / file["name"]).stat().st_size == file["bytes"]
     assert pq.read_table(out).to_pylist() == every[: sum(files)]
     if keep:
@@ -196,7 +199,7 @@ def test_a_listing_of_nothing_has_its_columns(tmp_path: Path) -> None:
 def test_a_listing_that_fails_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     shard = write_rows(tmp_path / "shards" / "1", 3)
-    lost = ListingShard(str(tmp_path / "shards" / "2"), "", 3)
+    lost = ListingShard(str(tmp_path / "shards" / "2"), "", 3, 9)
     with pytest.raises(StoreError, match="the listing cannot be written"):
         write_all(tmp_path / "out", [shard, lost])
     assert [path.name for path in tmp_path.iterdir()] == ["shards"]

@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
+from papilio import families
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
 from papilio.families import FAMILIES
 from papilio.storage.records import read_record, table_rows
 from papilio.storage.store import write_store
 from papilio.tasks import prepared as ready
-from papilio.tasks.fold import PartialFold
+from papilio.tasks.fold import Fold
 from papilio.tasks.reports import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.commands import Run
@@ -35,7 +36,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBicliqueEngine]:
     engine = FakeBicliqueEngine()
     ready._engine_of.cache_clear()
     ready.forget_graphs()
-    monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, **options: engine)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: engine)
     yield engine
     ready._engine_of.cache_clear()
     ready.forget_graphs()
@@ -80,13 +81,13 @@ def test_leases_with_cells_survive_json() -> None:
 def test_wrong_cells_are_refused(
     motif: papilio.Biclique, cells: dict[tuple[int, int], int], total: int, message: str
 ) -> None:
-    fold = PartialFold(plan_of(np.array([3, 2, 1]), job=make_job(motif=motif)))
+    fold = Fold(plan_of(np.array([3, 2, 1]), job=make_job(motif=motif)))
     with pytest.raises(ExecutionError, match=message):
         fold.add(lease(0, 3, total, cells=cells))
 
 
 def test_cells_of_leases_add_up_without_bound() -> None:
-    fold = PartialFold(plan_of(np.array([3, 2, 1]), job=make_job(motif=papilio.Biclique(3))))
+    fold = Fold(plan_of(np.array([3, 2, 1]), job=make_job(motif=papilio.Biclique(3))))
     fold.add(lease(0, 1, 2**80, cells={(3, 1): 2**80}))
     fold.add(lease(1, 3, 2**80 + 5, cells={(3, 1): 2**80, (3, 7): 5}))
     partial = fold.finish()
@@ -107,7 +108,7 @@ def test_vectors_per_vertex_must_sum_to_the_total(
     u: list[int], total: int, error: type[Exception] | None, message: str
 ) -> None:
     job = make_job(motif=papilio.Biclique(2, 3), per="vertex")
-    fold = PartialFold(plan_of(np.array([3, 2, 1]), job=job))
+    fold = Fold(plan_of(np.array([3, 2, 1]), job=job))
     vectors = {"u": np.array(u, np.uint64), "v": np.array([3] * 6, np.uint64)}
     fold.add(lease(0, 3, total, vectors=vectors))
     if error is None:
@@ -137,7 +138,7 @@ def test_options_go_to_the_engine_and_are_checked_before(monkeypatch: pytest.Mon
         seen.append(options)
         return FakeBicliqueEngine()
 
-    monkeypatch.setattr(ready, "load_engine", load)
+    monkeypatch.setattr(families, "load_engine", load)
     options = {"anchor": "v", "algorithm": "pivot"}
     assert papilio.plan(K34, papilio.Biclique(2), options=options).job.options == (
         ("algorithm", "pivot"), ("anchor", "v"),

@@ -216,13 +216,13 @@ def test_shards_are_kept_once_registered_and_swept_otherwise(tmp_path: Path) -> 
         paths = [Path(shards) / f"0-{start}.parquet" for start in (0, 10)]
         checksums = [write_partial_shard(path, vectors) for path in paths]
         (Path(shards) / ".0-20.parquet.new-1-ab").write_text("torn")
-        session.record(result_of(0, 10, ShardRef(str(paths[0]), checksums[0])))
+        session.record(result_of(0, 10, ShardRef(str(paths[0]), checksums[0], 9)))
         with pytest.raises(StoreError, match="is lost"):
-            session.record(result_of(10, 20, ShardRef(str(root / "shards" / "1" / "none"), checksums[1])))
+            session.record(result_of(10, 20, ShardRef(str(root / "shards" / "1" / "none"), checksums[1], 9)))
     with session_of(root, job) as session:
         assert sorted(root.rglob("*parquet*")) == [paths[0]]
         (lease,) = session.finished_leases
-        assert lease.shard == ShardRef(str(paths[0]), checksums[0])
+        assert lease.shard == ShardRef(str(paths[0]), checksums[0], 9)
 
 
 def test_a_moved_directory_is_still_whole(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ MOTIFS: list[Motif] = [
 def test_each_motif_with_each_of_its_parameters_is_another_question() -> None:
     """A parameter that is left out would give the answer of one job directory to another question."""
     jobs = [make_job(motif=motif, signed=True) for motif in MOTIFS]
-    assert len({digest(job.question) for job in jobs}) == len(jobs)
+    assert len({digest(job.identity) for job in jobs}) == len(jobs)
     tasks = [replace(LEASE, job=job) for job in jobs]
     assert (
         len({task.key for task in tasks}) == len({plan_of(COSTS, job=job).key for job in jobs}) == len(jobs)
@@ -89,7 +89,7 @@ def test_prepare_keys_differ_by_slot_run_and_attempt() -> None:
 
 
 def test_source_partition_and_budget_do_not_belong_to_the_question() -> None:
-    assert make_job(source="/a").question == make_job(source="/b").question == PARTED.question
+    assert make_job(source="/a").identity == make_job(source="/b").identity == PARTED.identity
 
 
 def test_jobs_written_before_there_were_partitions_are_read() -> None:
@@ -115,7 +115,7 @@ def test_unknown_granularity_is_refused() -> None:
 
 
 def test_options_do_not_belong_to_the_question() -> None:
-    assert PIVOT.question == make_job(motif=Biclique(3)).question
+    assert PIVOT.identity == make_job(motif=Biclique(3)).identity
     assert make_job(motif=Biclique(3)) != PIVOT
 
 

@@ -14,9 +14,9 @@ from papilio.motifs import Biclique, Butterfly, Listing, MaximalBiclique
 from papilio.parts import PartBytes, PartSizes
 from papilio.tasks.job import NO_BUDGET, Budget
 from papilio.tasks.memory import (
-    choose_memory,
     device_room,
     host_room,
+    needs_parts,
     part_limit,
     part_memory,
     predict_memory,
@@ -64,22 +64,22 @@ GPUS = tuple(
 
 def test_the_whole_graph_is_taken_where_it_fits_the_budget() -> None:
     job = make_job(**LARGE)
-    whole = choose_memory(job, "cpu", WORKERS, NO_BUDGET)
-    assert whole.strategy == "replicate"
-    assert "of host memory, which every worker has" in whole.reason
-    needed = whole.forecast.host_bytes
-    assert choose_memory(job, "cpu", WORKERS, Budget(host_bytes=needed)).strategy == "replicate"
-    parts = choose_memory(job, "cpu", WORKERS, Budget(host_bytes=needed - 1))
-    assert parts.strategy == "partition"
-    assert "may use" in parts.reason
-    assert f"needs about {needed / 2**30:.2f} GiB" in parts.reason
-    assert choose_memory(job, "gpu", GPUS, Budget(device_bytes=1 << 30)).strategy == "partition"
-    assert choose_memory(job, "gpu", GPUS, Budget(device_bytes=8 << 30)).strategy == "replicate"
+    needed = require_memory(job, "cpu", WORKERS).host_bytes
+    for engine, workers, budget, expected in (
+        ("cpu", WORKERS, NO_BUDGET, False),
+        ("cpu", WORKERS, Budget(host_bytes=needed), False),
+        ("cpu", WORKERS, Budget(host_bytes=needed - 1), True),
+        ("gpu", GPUS, Budget(device_bytes=1 << 30), True),
+        ("gpu", GPUS, Budget(device_bytes=8 << 30), False),
+    ):
+        assert needs_parts(job, engine, workers, budget) is expected  # type: ignore[arg-type]
+    with pytest.raises(CapacityError, match=rf"may use .* needs about {needed / 2**30:.2f} GiB"):
+        require_memory(replace(job, budget=Budget(host_bytes=needed - 1)), "cpu", WORKERS)
     with pytest.raises(CapacityError, match=r"raise --host-memory to at least .*, or count part by part"):
         require_memory(replace(job, budget=Budget(host_bytes=1 << 30)), "cpu", WORKERS)
     listing = make_job(**LARGE, motif=Biclique(3, 3), listing=Listing(5))
     with pytest.raises(CapacityError, match="listed on the whole graph only"):
-        choose_memory(listing, "cpu", WORKERS, Budget(host_bytes=1 << 30))
+        needs_parts(listing, "cpu", WORKERS, Budget(host_bytes=1 << 30))
 
 
 def test_a_budget_that_holds_no_part_is_refused() -> None:
@@ -92,7 +92,7 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
         with pytest.raises(
             CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* and a part of one edge needs"
         ):
-            choose_memory(job, engine, workers, budget)  # type: ignore[arg-type]
+            needs_parts(job, engine, workers, budget)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("engine", ["cpu", "gpu"])

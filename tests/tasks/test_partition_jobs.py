@@ -15,7 +15,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from papilio.api.call import GraphInput, result_of
+from papilio import families
+from papilio.api.call import GraphInput
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
 from papilio.cluster.executor import InlineExecutor
@@ -111,8 +112,8 @@ def test_parts_give_what_the_whole_graph_gives(
     plan = outcome.plan
     assert plan.strategy == ("pair_blocks" if motif == Butterfly() else "bcpar")
     assert len(plan.partitions) > 3
-    assert sum(outcome.n_leases_by_worker.values()) > len(plan.partitions)
-    moved = outcome.peaks.moved
+    assert sum(outcome.result.leases_by_worker.values()) > len(plan.partitions)
+    moved = outcome.result.moved
     stored = sum(part.nbytes for part in plan.partitions)
     assert 0 < moved.read_bytes <= stored
     assert moved.staged_bytes == 0
@@ -189,8 +190,8 @@ def test_a_job_of_parts_is_resumed_checked_and_counted_again(
     def count(listener: Callable[[Event], None], asked: JobSpec = job) -> JobOutcome:
         with InlineExecutor(threads=1) as executor, JobSession(root, asked, store.path, SETTINGS) as session:
             outcome = count_job(executor, asked, "cpu", None, listener, session)
-            seconds = {"start": 0.0, **outcome.seconds, "write": 0.0, "total": 0.0}
-            result = replace(result_of(outcome, executor, GraphInput(store).describe(asked)), seconds=seconds)
+            seconds = {"start": 0.0, **outcome.result.seconds, "write": 0.0, "total": 0.0}
+            result = replace(outcome.result, graph=GraphInput(store).describe(), seconds=seconds)
             session.finish(result, outcome.partial.vectors)
         return outcome
 
@@ -200,7 +201,7 @@ def test_a_job_of_parts_is_resumed_checked_and_counted_again(
     with pytest.raises(InputError, match="was begun on the partition"):
         count(ignore_events, replace(job, partition=None))
     outcome = count(ignore_events)
-    assert outcome.n_leases_before == 5
+    assert outcome.result.leases_before == 5
     expect(graph, motif, per, outcome)
     directory = JobDirectory(root)
     checked = check_job(directory)
@@ -319,7 +320,7 @@ def test_when_memory_runs_out_a_part_is_tried_alone_and_its_leases_are_halved(
         outcome = count_job(executor, job, "cpu", None, ignore_events)
         monkeypatch.setattr(ButterflyCpu, "run", right)
         expect(graph, Butterfly(), "total", outcome)
-        assert sum(outcome.n_leases_by_worker.values()) >= outcome.plan.n_items / 4
+        assert sum(outcome.result.leases_by_worker.values()) >= outcome.plan.n_items / 4
         monkeypatch.setattr(ButterflyCpu, "prepare", Mock(side_effect=MemoryError("none")))
         with pytest.raises(CapacityError, match=r"part \d+ of .* cannot be prepared in the free memory"):
             count_job(executor, job, "cpu", None, ignore_events)
@@ -362,7 +363,7 @@ def test_parts_are_staged_for_the_gpu_engine(
         return engine
 
     gpu = GpuInfo("emulated", 8 << 30)
-    monkeypatch.setattr(ready, "load_engine", load)
+    monkeypatch.setattr(families, "load_engine", load)
     monkeypatch.setattr(ready, "list_gpus", lambda: (gpu,))
     monkeypatch.setattr(ready._keeper, "device_limit", None)
     ready._engine_of.cache_clear()
@@ -376,5 +377,5 @@ def test_parts_are_staged_for_the_gpu_engine(
     ready._engine_of.cache_clear()
     expect(graph, Butterfly(), per, outcome)
     assert limits == [(1 << 30) - CONTEXT_BYTES]
-    assert 0 < outcome.peaks.moved.staged_bytes <= outcome.peaks.moved.read_bytes + (1 << 16)
+    assert 0 < outcome.result.moved.staged_bytes <= outcome.result.moved.read_bytes + (1 << 16)
     assert "of device memory of a budget of 1.00 GiB and" in str(outcome.plan.decisions)

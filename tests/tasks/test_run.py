@@ -12,31 +12,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papilio import families
 from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
+from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique, Butterfly
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import prepared as ready
 from papilio.tasks import run
-from papilio.tasks.fold import PartialFold
+from papilio.tasks.fold import Fold
 from papilio.tasks.job import (
     JobSpec,
     LeaseTask,
     PrepareTask,
     hash_graph,
     held_graph,
-    job_of_graph,
-    job_of_store,
+    job_of,
     read_job_graph,
-    require_kind,
 )
 from papilio.tasks.machine import Seat
-from papilio.tasks.reports import LeaseResult, ShardRef
+from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import CutWatch, request_cuts, run_lease, run_prepare
 from tests.tasks.fakes import FakeEngine, make_job, plan_of
 
 GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
+
+TOTAL = Question(Butterfly(), "total")
 
 SEAT = Seat("w", 1, 8 << 30)
 
@@ -45,7 +47,7 @@ SEAT = Seat("w", 1, 8 << 30)
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     ready._engine_of.cache_clear()
-    monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, memory_bytes: fake)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, memory_bytes: fake)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
     ready.forget_graphs()
     yield fake
@@ -55,7 +57,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
 
 @pytest.fixture
 def job(tmp_path: Path) -> JobSpec:
-    return job_of_store(write_store(tmp_path / "graph", GRAPH, provenance={}), Butterfly(), "total")
+    return job_of(write_store(tmp_path / "graph", GRAPH, provenance={}), TOTAL)
 
 
 def lease(job: JobSpec, start: int, stop: int, shard_dir: str | None = None) -> LeaseTask:
@@ -80,7 +82,7 @@ def test_kernels_are_loaded_by_a_few_edges_once(
 ) -> None:
     monkeypatch.undo()
     ready.warm_engine.cache_clear()
-    monkeypatch.setattr(ready, "load_engine", lambda motif, name, threads, memory_bytes: engine)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, memory_bytes: engine)
     for slot in range(2):
         assert run_prepare(PrepareTask(job, "cpu", "run", slot), SEAT).n_items == GRAPH.n_u
         ready.forget_graphs()
@@ -156,7 +158,7 @@ def test_vectors_stay_in_the_process_or_go_to_a_shard(
     outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), SEAT)
     assert inside.vectors["u"].tolist() == [0] * (GRAPH.n_u - 1) + [6]
     assert outside.vectors == {}
-    fold = PartialFold(plan_with(vertex, [(0, 3), (3, 20)]))
+    fold = Fold(plan_with(vertex, [(0, 3), (3, 20)]))
     fold.add(outside)
     fold.add(inside)
     assert fold.finish().vectors["v"].tolist() == [0] * (GRAPH.n_v - 1) + [40]
@@ -180,7 +182,7 @@ def test_fold_is_independent_of_the_order_and_exact_beyond_64_bits() -> None:
     intervals = [(0, 1), (1, 4), (4, 9), (9, 20)]
     totals = set()
     for seed in range(6):
-        fold = PartialFold(plan_with(make_job(), intervals))
+        fold = Fold(plan_with(make_job(), intervals))
         for start, stop in random.Random(seed).sample(intervals, 4):
             fold.add(result_of(start, stop))
         totals.add((fold.finish().total, fold.finish().work))
@@ -188,7 +190,7 @@ def test_fold_is_independent_of_the_order_and_exact_beyond_64_bits() -> None:
 
 
 def test_tampered_repeated_and_missing_intervals_are_refused() -> None:
-    fold = PartialFold(plan_with(make_job(), [(0, 5), (5, 20)]))
+    fold = Fold(plan_with(make_job(), [(0, 5), (5, 20)]))
     fold.add(result_of(0, 5))
     with pytest.raises(TilingError, match=r"items \[5, 21\) of partition 0 were finished; the partition has"):
         fold.add(result_of(5, 21))
@@ -201,7 +203,7 @@ def test_tampered_repeated_and_missing_intervals_are_refused() -> None:
 
 
 def test_fold_refuses_vectors_of_another_granularity() -> None:
-    fold = PartialFold(plan_with(make_job(per="vertex"), [(0, 20)]))
+    fold = Fold(plan_with(make_job(per="vertex"), [(0, 20)]))
     with pytest.raises(ExecutionError, match="the job needs"):
         fold.add(result_of(0, 20))
 
@@ -210,9 +212,9 @@ def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path
     edge = replace(job, per="edge")
     result = run_lease(lease(edge, 0, 20, str(tmp_path)), SEAT)
     assert result.shard is not None
-    fold = PartialFold(plan_with(edge, [(0, 20)]))
+    fold = Fold(plan_with(edge, [(0, 20)]))
     with pytest.raises(StoreError, match="digest"):
-        fold.add(replace(result, shard=ShardRef(result.shard.path, "0" * 32)))
+        fold.add(replace(result, shard=replace(result.shard, digest="0" * 32)))
     fold.add(result)
     assert fold.finish().vectors["edge"].tolist() == [0] * (GRAPH.n_edges - 1) + [80]
 
@@ -225,8 +227,8 @@ def test_a_replaced_store_is_noticed(engine: FakeEngine, job: JobSpec) -> None:
 def test_graph_in_memory_has_the_hash_of_its_store_and_is_found_while_held(job: JobSpec) -> None:
     assert hash_graph(GRAPH) == job.graph_hash
     with held_graph(GRAPH) as source:
-        held = job_of_graph(GRAPH, source, Butterfly(), "total")
-        assert held.question == job.question
+        held = job_of(GRAPH, TOTAL, source)
+        assert held.identity == job.identity
         assert read_job_graph(held) is GRAPH
     with pytest.raises(StoreError, match="lives in another process"):
         read_job_graph(held)
@@ -239,7 +241,7 @@ def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path:
     with pytest.raises(
         UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"
     ):
-        require_kind(Butterfly(), store.kind, store.path)
+        job_of(store, TOTAL)
 
 
 def test_the_clock_of_a_lease_begins_with_its_first_slice() -> None:

@@ -44,7 +44,7 @@ from papilio.kernels.device.constants import (
     VERTEX_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Cut, Partial, never_cut
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning
@@ -139,7 +139,7 @@ class _VertexSums:
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedBicliqueGpu:
+class PreparedBicliqueGpu(Prepared):
     """A graph ready for :meth:`BicliqueGpu.run`."""
 
     motif: Biclique
@@ -154,13 +154,7 @@ class PreparedBicliqueGpu:
     decisions: tuple[Choice, ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling, but for a part."""
         return self.index.work
 
     @property

@@ -31,7 +31,7 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Cut, Partial, never_cut, require_request
+from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Motif
@@ -51,7 +51,7 @@ _NODE_HEAD = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedCliqueGpu:
+class PreparedCliqueGpu(Prepared):
     """A graph ready for :meth:`CliqueGpu.run`."""
 
     later: DeviceLater
@@ -65,13 +65,7 @@ class PreparedCliqueGpu:
     decisions: tuple[tuple[str, str], ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        return int(self.items.costs.size)
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item; heaviest first."""
         return self.items.costs
 
     @property

@@ -283,6 +283,7 @@ def _list_root(search: Search, rows: Rows, d: int, k: int) -> int:
         rows.path[level + 1] = search.names[chosen]
         if left == 1:
             search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
+            search.total[0] += ONE
             if not add_clique(rows, k):
                 break
             continue
@@ -307,6 +308,7 @@ def list_cliques(later: Later, search: Search, rows: Rows, roots: Ints, end: int
             rows.path[0] = root
             if k == 1:
                 rows.cursor[PLACE] += 1
+                search.total[0] += ONE
                 if not add_clique(rows, 1):
                     return False
                 continue

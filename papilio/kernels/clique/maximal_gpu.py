@@ -23,7 +23,7 @@ from papilio.kernels.clique.gpu_graph import (
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Cut, Partial, never_cut, require_request
+from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalClique, Motif
@@ -34,7 +34,7 @@ _NODE_HEAD = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalCliqueGpu:
+class PreparedMaximalCliqueGpu(Prepared):
     """A graph ready for :meth:`MaximalCliqueGpu.run`; arrays on the device but for the costs."""
 
     later: DeviceLater
@@ -48,13 +48,7 @@ class PreparedMaximalCliqueGpu:
     decisions: tuple[tuple[str, str], ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        return int(self.items.costs.size)
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item; heaviest first."""
         return self.items.costs
 
     @property

@@ -37,7 +37,7 @@ from papilio.kernels.device.constants import (
     MAXIMAL_WIDE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, Module
-from papilio.kernels.engine import Choice, Cut, Partial, fold_partials, never_cut, require_request
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, fold_partials, never_cut, require_request
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -74,7 +74,7 @@ _LOW_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalGpu:
+class PreparedMaximalGpu(Prepared):
     """A graph ready for :meth:`MaximalBicliqueGpu.run`."""
 
     motif: MaximalBiclique
@@ -87,13 +87,7 @@ class PreparedMaximalGpu:
     decisions: tuple[Choice, ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling."""
         return self.index.work
 
     @property

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph, RowColumn
+from papilio.kernels.biclique.list import restrict_to_common
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
-from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
+from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
@@ -68,7 +69,7 @@ class MaximalBicliqueGpuLister(TreeLister):
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedMaximalGpuListing:
         require_request("listing", MaximalBiclique, graph, motif, per)
         device, xp = self.device, self.device.xp
-        left = restrict(graph, self.listing)
+        left = restrict_to_common(graph, self.listing)
         with device.guard():
             searched = self.engine.prepare(left, motif, per)
             index = searched.index

@@ -9,7 +9,7 @@ none: :func:`explain_layout` says so in the plan.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,16 +29,25 @@ from papilio.kernels.device.protocol import (
     launch_slices,
     stage_part,
 )
-from papilio.kernels.engine import Choice, Cut, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.engine import (
+    Choice,
+    Cut,
+    Engine,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+)
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 
 
-class TreeEngine(ABC):
+class TreeEngine(Engine):
     """Base of the GPU engines whose work items are searched by ``search.cuh``.
 
     ``tuning`` are launch constants, by default those of ``stem``, the source of the kernel, for the device.
 
-    A prepared graph has ``n_items``, and in ``work`` the estimated set operations of each item, int64, host.
+    Work is in words of 64 bits intersected.
     """
 
     name: EngineName = "gpu"
@@ -53,22 +62,9 @@ class TreeEngine(ABC):
         """Return a part with its edges on the device; other blocks are of no search and stay as they are."""
         return stage_part(self.device, block)
 
-    def work(self, prepared: Any) -> NDArray[np.int64]:
-        """Estimated set operations of each item, int64 of shape (n_items,), host; falling, but for a part."""
-        work: NDArray[np.int64] = prepared.work
-        return work
-
-    def slice_work(self, prepared: Any) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
-        return 1
-
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
     ) -> Partial:
-        """Count the motifs of the items ``[start, stop)``, or of the first of them if the run is cut.
-
-        Work is in words of 64 bits intersected.
-        """
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
         with self.device.guard():

@@ -21,9 +21,11 @@ from papilio.kernels.device.protocol import Device, Launch, Module, launch_slice
 from papilio.kernels.engine import (
     Choice,
     Cut,
+    Engine,
     EngineName,
     Loadable,
     Partial,
+    Prepared,
     never_cut,
     require_interval,
     require_request,
@@ -71,7 +73,7 @@ from papilio.parts import Layer, Part, RootPart, WedgePart
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedButterflyGpu:
+class PreparedButterflyGpu(Prepared):
     """A graph or part ready for :meth:`ButterflyGpu.run`, on the device."""
 
     motif: Motif
@@ -96,11 +98,6 @@ class PreparedButterflyGpu:
     decisions: tuple[Choice, ...] = ()
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return int(self.items.size)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
         arrays = (self.items, self.costs, self.hub_rows, self.scheduled, self.scheduled_rows)
@@ -108,7 +105,7 @@ class PreparedButterflyGpu:
         return held + (self.graph.nbytes if self.graph is not None else 0)
 
 
-class ButterflyGpu:
+class ButterflyGpu(Engine):
     """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""
 
     name: EngineName = "gpu"
@@ -207,9 +204,6 @@ class ButterflyGpu:
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
         """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
-
-    def slice_work(self, prepared: PreparedButterflyGpu) -> int:
-        return 1
 
     def run(
         self,

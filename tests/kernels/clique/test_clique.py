@@ -17,7 +17,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.order import order_by_degeneracy
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Butterfly, Clique, Granularity
 from tests.conftest import share_of_examples
 from tests.tools.oracle_clique import cliques_of, count_cliques
@@ -142,12 +142,12 @@ def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str) -> 
 def test_what_is_chosen_is_told(engine: str) -> None:
     chosen = {}
     for k in (2, 3, 4, 9, None):
-        decisions = dict(decisions_of(prepared_and_engine(engine, complete(5), Clique(k), "total")[0]))
+        decisions = dict(prepared_and_engine(engine, complete(5), Clique(k), "total")[0].decisions)
         assert set(decisions) == {"order", "algorithm"}
         chosen[k] = decisions["algorithm"].split(":")[0]
     assert chosen == {2: "pivot", 3: "orient", 4: "pivot", 9: "pivot", None: "pivot"}
     prepared, _ = prepared_and_engine(engine, complete(5), Clique(3), "edge")
-    assert dict(decisions_of(prepared))["algorithm"].startswith("pivot: a leaf tells")
+    assert dict(prepared.decisions)["algorithm"].startswith("pivot: a leaf tells")
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import family_of, resolve
+from papilio.families import resolve
 from papilio.kernels.device.compile import name_cubin, read_source
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.protocol import Device
@@ -48,8 +48,9 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
     building = pytest.importorskip("tools.build_cubins", reason="CuPy is not installed")
     loaded: dict[str, str] = {}
     device: Any = _Recorder(emulator(1, max_shared_bytes=shared_kib << 10), loaded)
-    for motif, per, options, listing in list_questions("gpu"):
-        family = family_of(motif)
+    for question in list_questions("gpu"):
+        motif, per, options, listing = question.motif, question.per, question.options, question.listing
+        family = question.family
         made = family.engines["gpu"]
         if listing is not None:
             assert family.listed is not None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from papilio.errors import InputError
-from papilio.families import load_engine
+from papilio.families import Question, load_engine
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly
 from papilio.tasks import prepared as ready
 
@@ -62,7 +62,7 @@ def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Co
     devices = set()
     for p in range(2, 12):
         for q in range(2, 12):
-            engine: Any = ready._engine_of(Biclique(p, q), (), None, "gpu", 1, 1 << 30)
+            engine: Any = ready._engine_of(Question(Biclique(p, q), "total"), "gpu", 1, 1 << 30)
             devices.add(id(engine.device))
             for algorithm in range(3):
                 engine.device.load("biclique", {"ALGORITHM": algorithm})

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import papilio
+from papilio import families
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.kernels.biclique import cpu as on_cpu
 from papilio.kernels.biclique import gpu as on_gpu
@@ -56,7 +57,7 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 def use(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
     """Have jobs for CPUs run on ``engine``, which need not be one."""
     engine.name = "cpu"
-    monkeypatch.setattr(ready, "load_engine", lambda *key, **options: engine)
+    monkeypatch.setattr(families, "load_engine", lambda *key, **options: engine)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
 
 
