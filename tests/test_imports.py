@@ -285,7 +285,6 @@ def test_counting_and_decomposing_on_a_gpu_need_no_numba() -> None:
     assert {
         "biclique.gpu",
         "clique.gpu",
-        "clique.maximal_gpu",
         "maximal.gpu",
         "peel.gpu",
         "wedge.gpu",

@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.clique.gpu import CliqueGpu, PreparedCliqueGpu
+from papilio.kernels.clique.gpu import (
+    CliqueGpu,
+    MaximalCliqueGpu,
+    PreparedCliqueGpu,
+    PreparedMaximalCliqueGpu,
+)
 from papilio.kernels.clique.list import refuse_counting
-from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu, PreparedMaximalCliqueGpu
 from papilio.kernels.clique.question import restrict_graph
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
