@@ -190,8 +190,8 @@ __device__ __forceinline__ void take_branch(const RowList& lines, const RowList&
 }
 
 /// A branch of the pivot tree of a list.
-__device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, int left_size, int right_size, double weight,
-                              Draws draws, const double* left_ways, int left_stride, const double* right_ways,
+__device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, int left_size, int right_size, int most_right,
+                              double weight, Draws draws, const double* left_ways, int left_stride, const double* right_ways,
                               int right_stride) {
     const RowList columns = transpose_rows(arena, rows, n_columns);
     const int n_left = columns.n_words, n_right = rows.n_words;
@@ -205,13 +205,13 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
 #pragma unroll 1
     for (;;) {
         int lefts = set_size(left, n_left), rights = set_size(right, n_right);
-        if (hl > left_size || hr > right_size || hl + pl + lefts < left_size || hr + pr + rights < right_size) return found;
+        if (hl > left_size || hr > most_right || hl + pl + lefts < left_size || hr + pr + rights < right_size) return found;
         if (hl == left_size) {
             pl = lefts = 0;
 #pragma unroll 1
             for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = 0;
         }
-        if (hr == right_size) {
+        if (hr == most_right) {
             pr = rights = 0;
 #pragma unroll 1
             for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = 0;
@@ -223,13 +223,14 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
         pl += lefts - set_size(left, n_left);
         pr += rights - set_size(right, n_right);
         if (row.gaps == kFullMask) {
+            if (hr > right_size) return found;
             found.count = weight * left_ways[(long long)hl * left_stride + pl] * right_ways[(long long)hr * right_stride + pr];
             return found;
         }
         const bool is_row = row.gaps <= column.gaps;
         const Pivot best = is_row ? row : column;
         const int n_gaps = (int)best.gaps, others = is_row ? set_size(right, n_right) : set_size(left, n_left);
-        const int take = is_row ? right_size - hr : left_size - hl;
+        const int take = is_row ? max(right_size - hr, 1) : left_size - hl;
         int branch;
         if (draws(8) == 0) {
             branch = draws(n_gaps + 1);
@@ -256,7 +257,7 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
                const int* __restrict__ probe_roots, const long long* __restrict__ probe_children,
                const double* __restrict__ weights, const unsigned long long* __restrict__ seeds, const int n_probes,
-               const int near_words, unsigned* slab, const long long far_words, const int left_size, const int right_size,
+               const int near_words, unsigned* slab, const long long far_words, const int left_size, const int right_size, const int most_right,
                const double* __restrict__ by_size, const double* __restrict__ left_ways, const int left_stride,
                const double* __restrict__ right_ways, const int right_stride, double* found) {
     Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
@@ -280,7 +281,7 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
         keep_rows(list, mask, 0, right_size);
         if (list.n < left_size - 2) continue;
         const double weight = weights[probe];
-        const Found pivots = probe_pivots(arena, list, n_columns, left_size, right_size, weight, Draws{seeds[probe]},
+        const Found pivots = probe_pivots(arena, list, n_columns, left_size, right_size, most_right, weight, Draws{seeds[probe]},
                                           left_ways, left_stride, right_ways, right_stride);
         const Found subsets = probe_subsets(list, n_columns, left_size - 2, right_size, weight, Draws{~seeds[probe]},
                                             by_size, mask);

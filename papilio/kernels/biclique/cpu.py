@@ -29,6 +29,8 @@ from papilio.kernels.biclique.index import (
     lay_graph,
 )
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.probe import CPU_RATES, settle_search
+from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
@@ -129,17 +131,20 @@ class BicliqueCpu(SearchEngine):
         """
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif, searched = question.motif, question.searched
-        index = build_biclique_index(
-            searched,
-            motif,
-            self.threads,
-            question.anchor,
-            keep_pairs=question.keep_pairs,
-            roots=question.roots,
+
+        def build(anchor: str) -> BicliqueIndex:
+            index = build_biclique_index(
+                searched, motif, self.threads, anchor, keep_pairs=question.keep_pairs, roots=question.roots
+            )
+            return halve_index(index) if motif.needs_signs else index
+
+        index, algorithm, decisions = settle_search(
+            question,
+            build(question.anchor),
+            lambda index, probes: measure_probes(index, probes, self.threads),
+            build,
+            CPU_RATES,
         )
-        if motif.needs_signs:
-            index = halve_index(index)
-        algorithm = question.choose_algorithm(index)
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
         triples = per == "total" and algorithm == "enumerate" and index.sizes.most_left == 3
         searches = not triples and index.hop.size > 0
@@ -155,7 +160,7 @@ class BicliqueCpu(SearchEngine):
             else (0, 0, 0, 0),
             layers=(searched.n_u, searched.n_v),
             stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
-            decisions=question.explain(index, algorithm),
+            decisions=decisions,
         )
 
     def _run_chunks(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ from papilio.kernels.biclique.gpu_index import (
     build_device_index,
     halve_device_index,
 )
+from papilio.kernels.biclique.gpu_probe import measure_probes
+from papilio.kernels.biclique.probe import GPU_RATES, settle_search
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.arrays import find_counted, take, turn_rows
@@ -205,22 +208,24 @@ class BicliqueGpu(TreeEngine):
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
-            index = build_device_index(
-                self.device,
-                question.searched,
-                motif,
-                question.anchor,
-                keep_pairs=question.keep_pairs,
-                roots=question.roots,
+            index, algorithm, decisions = settle_search(
+                question,
+                self._build(question, question.anchor),
+                lambda index, probes: measure_probes(self.device, index, probes),
+                partial(self._build, question),
+                GPU_RATES,
             )
-            if motif.needs_signs:
-                index = halve_device_index(self.device, index)
-            index = _add_right_rows(self.device, index)
-            algorithm = question.choose_algorithm(index)
+            is_wide = max(index.item_common.max(initial=0), index.item_later.max(initial=0)) > _MAX_SIDE
+            if self.algorithm == "auto" and algorithm == "pivot" and is_wide and question.algorithms(index):
+                algorithm = "enumerate"
+                decisions = (
+                    *decisions,
+                    ("algorithm enumerate", f"more than {_MAX_SIDE} candidates of a vertex"),
+                )
             if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
                 algorithm = "enumerate"
             most_common = _check_sizes(index, algorithm != "enumerate" or per == "vertex")
-            decisions = (*question.explain(index, algorithm), *index.choices)
+            decisions = (*decisions, *index.choices)
             vertices = _make_tables(self.device, question, index) if per == "vertex" else None
             classes: tuple[TreeClass, ...] = ()
             if index.n_pairs:
@@ -228,6 +233,20 @@ class BicliqueGpu(TreeEngine):
                 classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, most_common, decisions)
+
+    def _build(self, question: BicliqueQuestion, anchor: str) -> BicliqueDeviceIndex:
+        """Return the index with a layer anchored, and the rows of its right layer."""
+        index = build_device_index(
+            self.device,
+            question.searched,
+            question.motif,
+            anchor,
+            keep_pairs=question.keep_pairs,
+            roots=question.roots,
+        )
+        if question.motif.needs_signs:
+            index = halve_device_index(self.device, index)
+        return _add_right_rows(self.device, index)
 
     def _choose_search(
         self, algorithm: str, index: BicliqueDeviceIndex, vertices: _VertexTables | None

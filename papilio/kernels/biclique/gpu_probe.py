@@ -18,12 +18,14 @@ _NEAR_WORDS = 1024
 _SLAB_FRACTION = 0.25
 """Largest share of free device memory for the matrices of all warps."""
 
+_MAX_INT = 2**31 - 1
+
 _SPARE_WORDS = 64
 """What rounding up takes."""
 
 
 def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -> Measured:
-    """Walk the probes of an index with one size on either side; left sides have 3 vertices or more."""
+    """Walk the probes of an index whose left sides have one size, 3 or more."""
     xp, sizes, arrays = device.xp, index.sizes, index.arrays
     roots, children, weights, seeds = (device.to_device(each) for each in probes)
     next_roots = device.to_device(probes.roots.astype(np.int64) + 1)
@@ -52,7 +54,8 @@ def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -
         (
             *(arrays[name] for name in names), roots, children, weights, seeds, np.int32(probes.roots.size),
             np.int32(_NEAR_WORDS), xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
-            np.int32(sizes.least_left), np.int32(sizes.least_right), rights[0], lefts.reshape(-1),
+            np.int32(sizes.least_left), np.int32(sizes.least_right),
+            np.int32(min(sizes.most_right, _MAX_INT)), rights[0], lefts.reshape(-1),
             np.int32(most_later + 1), rights.reshape(-1), np.int32(most_common + 1), found,
         ),
         shared_mem=_WARPS * 4 * _NEAR_WORDS,

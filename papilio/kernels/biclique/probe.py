@@ -12,21 +12,19 @@ seed, probe and step, and every weight a product in double precision that both r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from math import comb
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.items import BicliqueItems
+from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
 
 Index = TypeVar("Index", bound=BicliqueItems)
-
-PROBES = 512
-"""Branches that are drawn of each tree: enough to tell costs apart that differ by a factor of two."""
 
 SEED = 0x70A9
 """Seed of the probes that choose: every worker of a job decides alike."""
@@ -55,41 +53,32 @@ class Measured(NamedTuple):
     pivot_count: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Speed of one kind of processor, for choices between searches: they need be right within a factor of two."""
+class Rates(NamedTuple):
+    """Speed of a processor, to choose between searches: right within a factor of two is enough."""
 
-    enumerate_words_s: float  # 64-bit words a second
+    enumerate_words_s: float  # 64-bit words intersected a second
     pivot_words_s: float
     pair_wedges_s: float  # wedges a second, while the pairs of an index are found
     least_s: float  # a search this short is not worth a look at the other layer
+    probes: int  # branches that are drawn of each tree at first
 
 
-CPU_RATES = Rates(2.5e9, 2.5e8, 1.0e8, 0.01)
-"""Of one thread; two cores of an x86 server with vectors of 512 bits."""
+CPU_RATES = Rates(1.5e9, 1.6e8, 1.0e8, 0.02, 64)
+"""Of one thread with vectors of 512 bits, however many there are: workers with more and fewer choose alike."""
 
-GPU_RATES = Rates(3.0e11, 6.0e9, 2.0e10, 0.004)
+GPU_RATES = Rates(3.0e11, 6.0e9, 2.0e10, 0.004, 512)
 """Of one H100 or H200."""
 
+MORE_PROBES = 512
+"""Branches that are drawn where the search takes ten times :attr:`Rates.least_s` by the first of them."""
 
-@dataclass(frozen=True)
-class Estimate:
-    """The work below the children of an index, by either algorithm, with standard errors of the means."""
 
-    enumerate_words: float
-    enumerate_error: float
-    pivot_words: float
-    pivot_error: float
+class Prediction(NamedTuple):
+    """What probes predict of the search of one index."""
 
-    @classmethod
-    def of(cls, found: Measured) -> Estimate:
-        """Return the sums over all probes, and their standard errors."""
-
-        def error(values: NDArray[np.float64]) -> float:
-            return float(values.std() * np.sqrt(values.size))
-
-        words, pivots = found.enumerate_words, found.pivot_words
-        return cls(float(words.sum()), error(words), float(pivots.sum()), error(pivots))
+    algorithm: str
+    seconds: float
+    reason: str
 
 
 def draw_probes(index: BicliqueItems, n_probes: int, seed: int) -> Probes:
@@ -118,90 +107,124 @@ def count_ways(size: int, most: int) -> NDArray[np.float64]:
     return ways
 
 
-@dataclass(frozen=True)
-class Search:
-    """An index, the algorithm to search it by, and the seconds that this is predicted to take."""
+class Chosen(NamedTuple):
+    """The index to search, and why."""
 
-    index: BicliqueItems
+    index: Any
     algorithm: str
-    seconds: float
-    estimate: Estimate
+    layer_reason: str  # empty where there was no choice
+    algorithm_reason: str
 
 
 def choose_search(
     index: Index,
+    algorithms: tuple[str, ...],
     measure: Callable[[Index, Probes], Measured],
     build_other: Callable[[], Index] | None,
-    other_wedges: int,
+    other_wedges: Callable[[], int],
     rates: Rates,
-    algorithm: str,
-) -> tuple[Index, str, tuple[Choice, ...]]:
-    """Choose the layer to anchor and the algorithm by probes.
+) -> Chosen:
+    """Choose the layer to anchor and the algorithm, for one size of either side.
 
-    The other layer is looked at where searching the index given takes longer, as predicted, than finding the pairs of
-    that layer.
+    Probes predict the time that the index takes. Where that is more than finding the pairs of the other layer takes,
+    the index of that layer is built and probed, too, and the faster one is searched.
 
     Parameters
     ----------
     index : BicliqueItems
-        The index by the layer whose pairs have fewer wedges; one size of left sides, of 4 vertices or more, or a layer
-        that ``build_other`` can replace.
+        The index of the layer whose pairs have fewer wedges.
+    algorithms : tuple of str
+        Those to choose from, of ``enumerate`` and ``pivot``.
     measure : callable
         Walks probes of an index.
     build_other : callable, optional
-        Builds the index of the other layer; None where the layer is given.
-    other_wedges : int
-        Wedges between pairs of the other layer.
+        Builds the index of the other layer; None where the layer is given. CapacityError where it does not fit.
+    other_wedges : callable
+        Returns the number of wedges between pairs of the other layer.
     rates : Rates
-        Of the processor, all threads together.
-    algorithm : {"auto", "enumerate", "pivot"}
-        As asked for.
-
-    Returns
-    -------
-    index, algorithm, choices
-        The index to search, the algorithm, and the reasons.
+        Of the processor.
     """
-    mine = _best_of(index, measure, rates, algorithm)
-    build_s = other_wedges / rates.pair_wedges_s
-    if build_other is None or mine.seconds <= max(rates.least_s, build_s):
-        return index, mine.algorithm, _explain(mine, None, rates)
+    mine = predict(index, algorithms, measure, rates)
+    name = "V" if index.swapped else "U"
+    if build_other is None:
+        return Chosen(index, mine.algorithm, "", mine.reason)
+    few_wedges = "pairs of its vertices have no more wedges than those of the other layer"
+    if mine.seconds <= rates.least_s:
+        return Chosen(index, mine.algorithm, few_wedges, mine.reason)
+    build_s = other_wedges() / rates.pair_wedges_s
+    if mine.seconds <= build_s:
+        reason = (
+            f"{few_wedges}, which take about {build_s:.2g} s to find; the search about {mine.seconds:.2g} s"
+        )
+        return Chosen(index, mine.algorithm, reason, mine.reason)
     try:
         other = build_other()
     except CapacityError:
-        return index, mine.algorithm, _explain(mine, None, rates)
-    theirs = _best_of(other, measure, rates, algorithm)
+        return Chosen(index, mine.algorithm, "pairs of the other layer do not fit the memory", mine.reason)
+    theirs = predict(other, algorithms, measure, rates)
+    seconds = (
+        f"probes predict {mine.seconds:.2g} s with {name} and {theirs.seconds:.2g} s with the other layer"
+    )
     if theirs.seconds < mine.seconds:
-        return other, theirs.algorithm, _explain(theirs, mine, rates)
-    return index, mine.algorithm, _explain(mine, theirs, rates)
+        return Chosen(other, theirs.algorithm, seconds, theirs.reason)
+    return Chosen(index, mine.algorithm, seconds, mine.reason)
 
 
-def _best_of(
-    index: Index, measure: Callable[[Index, Probes], Measured], rates: Rates, algorithm: str
-) -> Search:
-    if index.sizes.is_empty or index.item_root.size == 0 or index.item_root[0] < 0:
-        return Search(index, "enumerate" if algorithm == "auto" else algorithm, 0.0, Estimate(0, 0, 0, 0))
-    estimate = Estimate.of(measure(index, draw_probes(index, PROBES, SEED)))
-    opened_s = float(index.costs.sum()) / rates.enumerate_words_s
-    by_enumeration = opened_s + estimate.enumerate_words / rates.enumerate_words_s
-    by_pivots = opened_s + estimate.pivot_words / rates.pivot_words_s
-    if algorithm == "auto":
-        algorithm = "enumerate" if by_enumeration <= by_pivots else "pivot"
-    return Search(index, algorithm, by_enumeration if algorithm == "enumerate" else by_pivots, estimate)
+def settle_search(
+    question: BicliqueQuestion,
+    index: Index,
+    measure: Callable[[Index, Probes], Measured],
+    build: Callable[[str], Index],
+    rates: Rates,
+) -> tuple[Index, str, tuple[Choice, ...]]:
+    """Return the index to search for a question, the algorithm, and both with their reasons.
 
-
-def _explain(chosen: Search, other: Search | None, rates: Rates) -> tuple[Choice, ...]:
-    estimate = chosen.estimate
-    words = (
-        f"{PROBES} probes predict {estimate.enumerate_words:.2g} words by enumeration and "
-        f"{estimate.pivot_words:.2g} by pivots"
+    ``build`` returns the index with a layer anchored; ``index`` is that of the layer that the rules of
+    :func:`~papilio.kernels.biclique.question.choose_anchor` take. The other parameters are those of
+    :func:`choose_search`.
+    """
+    algorithms = question.algorithms(index)
+    if not algorithms:
+        algorithm = question.choose_algorithm(index)
+        return index, algorithm, question.explain(index, algorithm)
+    chosen = choose_search(
+        index,
+        algorithms,
+        measure,
+        (lambda: build("u" if index.swapped else "v")) if question.may_turn(index) else None,
+        lambda: question.wedges_of(not index.swapped),
+        rates,
     )
-    if other is None:
-        return ((f"about {chosen.seconds:.2g} s of searching", words),)
-    layer = "V" if other.index.swapped else "U"
-    return (
-        (
-            f"about {chosen.seconds:.2g} s of searching",
-            f"{words}; {other.seconds:.2g} s anchored at layer {layer}",
-        ),
-    )
+    reasons = chosen.layer_reason, chosen.algorithm_reason
+    return chosen.index, chosen.algorithm, question.explain(chosen.index, chosen.algorithm, reasons)
+
+
+def predict(
+    index: Index,
+    algorithms: tuple[str, ...],
+    measure: Callable[[Index, Probes], Measured],
+    rates: Rates,
+) -> Prediction:
+    """Return the faster of some algorithms on an index, and the seconds that it takes."""
+    sizes, cost = index.sizes, float(index.costs.sum())
+    if sizes.is_empty or not index.item_root.size or index.item_root[0] < 0:
+        return Prediction(algorithms[0], 0.0, "nothing is left to search")
+    opened_s = cost / rates.enumerate_words_s
+    if sizes.most_left == 3 and "enumerate" in algorithms:
+        return Prediction("enumerate", opened_s, "below a pair the search is one level deep")
+    sets = comb(index.n_left, sizes.most_left - 3)
+    if "enumerate" in algorithms and cost * sets <= rates.least_s * rates.enumerate_words_s:
+        return Prediction("enumerate", rates.least_s, "all sets of its vertices are few")
+    n_probes = rates.probes
+    while True:
+        found = measure(index, draw_probes(index, n_probes, SEED))
+        words = {"enumerate": float(found.enumerate_words.sum()), "pivot": float(found.pivot_words.sum())}
+        speeds = {"enumerate": rates.enumerate_words_s, "pivot": rates.pivot_words_s}
+        seconds = {name: opened_s + words[name] / speeds[name] for name in algorithms}
+        best = min(algorithms, key=lambda name: seconds[name])
+        if n_probes >= MORE_PROBES or seconds[best] <= 10 * rates.least_s:
+            break
+        n_probes = MORE_PROBES
+    by_sets, by_pivots = words["enumerate"], words["pivot"]
+    reason = f"{n_probes} probes predict {by_sets:.2g} words to enumerate and {by_pivots:.2g} with pivots"
+    return Prediction(best, seconds[best], reason)

@@ -211,7 +211,7 @@ def probe_pivots(
     n: int,
     n_columns: int,
     left_size: int,
-    right_size: int,
+    right_sizes: tuple[int, int],
     weight: float,
     state: Words,
     left: Words,
@@ -219,7 +219,7 @@ def probe_pivots(
     left_ways: Floats,
     right_ways: Floats,
 ) -> tuple[float, float]:
-    """Return words intersected and bicliques counted below a matrix of n rows, below a root and a child.
+    """Return words intersected and bicliques of the least right size, below a root, a child and a matrix of n rows.
 
     ``left_ways[held, free]`` are the ways to choose what is missing of the left side, ``right_ways`` of the right one.
     """
@@ -229,14 +229,15 @@ def probe_pivots(
     fill_span(right, n_columns)
     hl, pl, hr, pr = 2, 0, 0, 0
     words = 0.0
+    right_size, most_right = right_sizes
     while True:
         lefts, rights = _size(left, n_left), _size(right, n_right)
-        if hl > left_size or hr > right_size or hl + pl + lefts < left_size or hr + pr + rights < right_size:
+        if hl > left_size or hr > most_right or hl + pl + lefts < left_size or hr + pr + rights < right_size:
             return words, 0.0
         if hl == left_size:
             pl, lefts = 0, 0
             left[:n_left] = 0
-        if hr == right_size:
+        if hr == most_right:
             pr, rights = 0, 0
             right[:n_right] = 0
         words += weight * (lefts * n_right + rights * n_left)
@@ -245,11 +246,11 @@ def probe_pivots(
         pl += lefts - _size(left, n_left)
         pr += rights - _size(right, n_right)
         if by_row < 0:
-            return words, weight * left_ways[hl, pl] * right_ways[hr, pr]
+            return words, weight * left_ways[hl, pl] * right_ways[hr, pr] if hr <= right_size else 0.0
         is_row = by_row >> 32 <= by_column >> 32
         best = by_row if is_row else by_column
         others = _size(right, n_right) if is_row else _size(left, n_left)
-        take = right_size - hr if is_row else left_size - hl
+        take = max(right_size - hr, 1) if is_row else left_size - hl
         branch, chance = _choose_branch(state, best >> 32, others, take)
         weight /= chance
         pivot = best & 0xFFFFFFFF
@@ -267,14 +268,14 @@ def _probe_all(
     probes: tuple[Ids32, Ints, Floats, Words],
     begin: int,
     end: int,
-    sizes: tuple[int, int],
+    sizes: tuple[int, int, int],
     ways: tuple[Floats, Floats, Floats],
     room: tuple[Ids32, Words, Words, Words, Words, Words],
     found: Floats,
 ) -> None:
     lefts, hop_indptr, hop = graph
     roots, children, weights, seeds = probes
-    left_size, right_size = sizes
+    left_size, right_size, most_right = sizes
     by_size, left_ways, right_ways = ways
     number, rows, columns, left, right, state = room
     for probe in range(begin, end):
@@ -286,7 +287,18 @@ def _probe_all(
         weight, n_words = weights[probe], words_of(common)
         state[0] = seeds[probe]
         found[2, probe], found[3, probe] = probe_pivots(
-            rows, columns, n, common, left_size, right_size, weight, state, left, right, left_ways, right_ways
+            rows,
+            columns,
+            n,
+            common,
+            left_size,
+            (right_size, most_right),
+            weight,
+            state,
+            left,
+            right,
+            left_ways,
+            right_ways,
         )
         state[0] = ~seeds[probe]
         found[0, probe], found[1, probe] = probe_subsets(
@@ -295,7 +307,7 @@ def _probe_all(
 
 
 def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measured:
-    """Walk the probes of an index with one size on either side; left sides have 3 vertices or more."""
+    """Walk the probes of an index whose left sides have one size, 3 or more."""
     sizes = index.sizes
     later = index.hop_indptr[probes.roots + 1] - probes.children
     common = index.hop_common[probes.children].astype(np.int64)
@@ -320,7 +332,7 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
     def walk(room: Any, begin: int, end: int) -> None:
         _probe_all(
             graph, drawn, begin, end,
-            (sizes.least_left, sizes.least_right), (ways[1][0], *ways), room, found,
+            (sizes.least_left, sizes.least_right, sizes.most_right), (ways[1][0], *ways), room, found,
         )  # fmt: skip
 
     costs = later * (1 + words)

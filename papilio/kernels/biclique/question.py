@@ -131,10 +131,12 @@ def explain_choices(
     swapped: bool,
     asked: tuple[str, str],
     algorithm: str,
+    probed: tuple[str, str] | None = None,
 ) -> tuple[Choice, ...]:
     """Return the anchored layer and the algorithm with their reasons.
 
     ``asked`` are the anchor (of a part: ``part``) and the algorithm that were asked for; ``algorithm`` is what runs.
+    ``probed`` are the reasons of both where probes chose.
     """
     if sizes.is_empty:
         return (("no search", "every size that is asked for has a closed form or does not occur"),)
@@ -143,6 +145,8 @@ def explain_choices(
         reason = "the roots of the part are of it"
     elif asked[0] != "auto":
         reason = "asked for"
+    elif probed is not None and probed[0]:
+        reason = probed[0]
     elif sizes.most_left == 2 != sizes.most_right:
         reason = "only two of its vertices are taken"
     elif (motif.p is None) != (motif.q is None):
@@ -152,10 +156,12 @@ def explain_choices(
         )
     else:
         reason = "pairs of its vertices have no more wedges than those of the other layer"
-    return (layer, reason), _explain_algorithm(per, sizes, asked[1], algorithm)
+    return (layer, reason), _explain_algorithm(per, sizes, asked[1], algorithm, probed)
 
 
-def _explain_algorithm(per: Granularity, sizes: SizeRange, asked: str, algorithm: str) -> Choice:
+def _explain_algorithm(
+    per: Granularity, sizes: SizeRange, asked: str, algorithm: str, probed: tuple[str, str] | None
+) -> Choice:
     if sizes.most_left == 2 and per == "total" and algorithm != "pivot":
         return "pairs counted by their wedges", "pairs of its vertices are all that is asked for"
     name = "algorithms enumerate and pivot race" if algorithm == "auto" else f"algorithm {algorithm}"
@@ -163,6 +169,8 @@ def _explain_algorithm(per: Granularity, sizes: SizeRange, asked: str, algorithm
         return name, "asked for"
     if per == "vertex":
         return name, "it knows the vertices of what it counts"
+    if probed is not None:
+        return name, probed[1]
     if algorithm == "pivot":
         return name, "it counts many sizes in one search"
     if algorithm == "enumerate":
@@ -195,6 +203,23 @@ class BicliqueQuestion:
         """Whether the index keeps pairs below which nothing is searched."""
         return self.per == "vertex" or self.asked[1] == "pivot"
 
+    def algorithms(self, index: BicliqueItems) -> tuple[str, ...]:
+        """Return the algorithms to choose from by probes; none where the rules of :meth:`choose_algorithm` decide.
+
+        Probes are for one size of left sides, of three vertices or more.
+        """
+        sizes, algorithm = index.sizes, self.asked[1]
+        if sizes.least_left != sizes.most_left or sizes.most_left < 3:
+            return ()
+        if self.per == "vertex":
+            return () if algorithm == "pivot" else ("enumerate",)
+        return ("enumerate", "pivot") if algorithm == "auto" else (algorithm,)
+
+    def may_turn(self, index: BicliqueItems) -> bool:
+        """Whether the other layer could be anchored as well: of a whole graph, for sizes of three or more."""
+        sizes = index.sizes
+        return self.asked[0] == "auto" and sizes.least_right == sizes.most_right > 2
+
     def choose_algorithm(self, index: BicliqueItems) -> str:
         """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
 
@@ -223,10 +248,18 @@ class BicliqueQuestion:
             return "pivot"
         return "enumerate" if sizes.most_left <= 3 else "auto"
 
-    def explain(self, index: BicliqueItems, algorithm: str) -> tuple[Choice, ...]:
-        """Return what was decided, and why, for an index that ``algorithm`` searches."""
-        choices = explain_choices(self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm)
+    def explain(
+        self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None
+    ) -> tuple[Choice, ...]:
+        """Return what was decided, and why, for an index that ``algorithm`` searches; see :func:`explain_choices`."""
+        choices = explain_choices(
+            self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm, probed
+        )
         return (COVER_CHOICE, *choices) if self.motif.needs_signs else choices
+
+    def wedges_of(self, swapped: bool) -> int:
+        """Return the wedges between pairs of V, when ``swapped``, or of U."""
+        return count_wedges(self.searched)[swapped]
 
     def star_vectors(self, source: BipartiteGraph) -> dict[str, NDArray[np.uint64]]:
         """Return the stars of each vertex of the source, given on the host."""

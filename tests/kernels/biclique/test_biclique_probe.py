@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
-from papilio.kernels.biclique.gpu import _add_right_rows
+from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
 from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
-from papilio.kernels.biclique.probe import count_ways, draw_probes
+from papilio.kernels.biclique.items import SizeRange
+from papilio.kernels.biclique.probe import Measured, Probes, Rates, choose_search, count_ways, draw_probes
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.motifs import Biclique
@@ -81,3 +86,91 @@ def test_ways_are_binomials() -> None:
     assert [[round(way) for way in row] for row in ways] == [
         [comb(n, 4 - held) for n in range(10)] for held in range(5)
     ]
+
+
+@pytest.mark.parametrize("device", [None, emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+def test_the_layer_that_is_cheap_is_anchored(device: Callable[..., Device] | None) -> None:
+    """Sets of eight of one layer are many, sets of three of the other few; wedges alone would take the first."""
+    inside = np.random.default_rng(1).random((60, 90)) < 0.6
+    u, v = np.nonzero(inside)
+    graph = BipartiteGraph.from_edges(u, v, 60, 90)
+    engine: Any = BicliqueCpu(1)
+    if device is not None:
+        if device is emulator:
+            pytest.skip("the search is too long for the emulator")
+        engine = BicliqueGpu(device())
+    prepared = engine.prepare(graph, Biclique(8, 3), "total")
+    (layer, reason), (algorithm, _) = prepared.decisions
+    assert (layer, algorithm) == ("layer V anchored", "algorithm enumerate")
+    assert reason.startswith("probes predict")
+    wanted = sum(comb(n, 8) for n in _common_of_triples(inside))
+    assert engine.run(prepared, 0, prepared.n_items).total == wanted
+
+
+def _common_of_triples(inside: np.ndarray) -> list[int]:
+    """Return the common neighbours of every three columns."""
+    sizes = []
+    for a in range(inside.shape[1]):
+        for b in range(a):
+            both = inside[:, a] & inside[:, b]
+            sizes += inside[both, :b].sum(axis=0).tolist()
+    return sizes
+
+
+RATES = Rates(1e6, 1e5, 1e6, 0.001, 8)
+
+
+def _index(swapped: bool, cost: int) -> Any:
+    one = np.ones(4, np.int64)
+    return SimpleNamespace(
+        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=500, costs=one * cost,
+        item_root=np.arange(4, dtype=np.int32),
+        item_first=0 * one, item_last=one,
+    )  # fmt: skip
+
+
+def _measure(words: dict[bool, tuple[float, float]]) -> Callable[[Any, Probes], Measured]:
+    def measure(index: Any, probes: Probes) -> Measured:
+        by_sets, by_pivots = (
+            np.full(probes.roots.size, each / probes.roots.size) for each in words[index.swapped]
+        )
+        return Measured(by_sets, by_sets, by_pivots, by_pivots)
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    ("words", "wedges", "swapped", "algorithm"),
+    [
+        ({False: (1e9, 1e9), True: (1e5, 1e9)}, 1_000, True, "enumerate"),
+        ({False: (1e9, 1e9), True: (1e9, 1e4)}, 1_000, True, "pivot"),
+        ({False: (1e7, 1e9), True: (1e9, 1e9)}, 1_000, False, "enumerate"),
+        ({False: (1e9, 1e4), True: (1e9, 1e9)}, 1_000, False, "pivot"),
+        ({False: (1e7, 1e9), True: (1.0, 1.0)}, 10**9, False, "enumerate"),  # its pairs take longer to find
+        ({False: (1.0, 1e9), True: (0.0, 0.0)}, 0, False, "enumerate"),  # not worth a look
+    ],
+)  # fmt: skip
+def test_the_cheapest_search_is_chosen(
+    words: dict[bool, tuple[float, float]], wedges: int, swapped: bool, algorithm: str
+) -> None:
+    built = []
+
+    def build() -> Any:
+        built.append(True)
+        return _index(True, 1)
+
+    chosen = choose_search(
+        _index(False, 1), ("enumerate", "pivot"), _measure(words), build, lambda: wedges, RATES
+    )
+    assert (chosen.index.swapped, chosen.algorithm) == (swapped, algorithm)
+    assert bool(built) == (wedges == 1_000)
+
+
+def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
+    def build() -> Any:
+        raise CapacityError("no room")
+
+    words = {False: (1e9, 1e9)}
+    chosen = choose_search(_index(False, 1), ("enumerate",), _measure(words), build, lambda: 1, RATES)
+    assert (chosen.index.swapped, chosen.algorithm) == (False, "enumerate")
+    assert chosen.layer_reason == "pairs of the other layer do not fit the memory"

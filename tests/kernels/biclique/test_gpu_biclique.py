@@ -209,7 +209,7 @@ def test_what_was_decided_is_told_with_its_reason(device: Device, per: Granulari
     assert layer in {"layer U anchored", "layer V anchored"}
     assert algorithm == "algorithm enumerate"
     assert reason in {
-        "below a pair the search is a few levels deep",
+        "all sets of its vertices are few",
         "it knows the vertices of what it counts",
     }
 
