@@ -26,8 +26,7 @@ from papilio.errors import UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import index as biclique_index
-from papilio.kernels.biclique.core import Rows
-from papilio.kernels.biclique.pairs import Pairs, count_partners
+from papilio.kernels.biclique.core import Pairs, Rows, count_partners
 from papilio.motifs import Biclique
 
 __all__ = ["CASES", "BicliqueCase", "Row", "measure"]

@@ -13,8 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from papilio.kernels.biclique.core import Rows
-from papilio.kernels.biclique.pairs import PAIR_BYTES, find_pairs
+from papilio.kernels.biclique.core import PAIR_BYTES, Rows, find_pairs
 from papilio.kernels.jit import Place, allocating
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.growth import PricedRows, grow_groups, require_roots_fit

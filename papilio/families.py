@@ -467,7 +467,7 @@ _ROWS = (
         MaximalClique,
         engines={
             "cpu": "papilio.kernels.clique.cpu:MaximalCliqueCpu",
-            "gpu": "papilio.kernels.clique.maximal_gpu:MaximalCliqueGpu",
+            "gpu": "papilio.kernels.clique.gpu:MaximalCliqueGpu",
         },
         memory=CLIQUES,
         members=lambda motif, cell: {},

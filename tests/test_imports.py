@@ -285,12 +285,11 @@ def test_counting_and_decomposing_on_a_gpu_need_no_numba() -> None:
     assert {
         "biclique.gpu",
         "clique.gpu",
-        "clique.maximal_gpu",
         "maximal.gpu",
         "peel.gpu",
         "wedge.gpu",
     } <= set(engines)
-    engines += ["peel.decompose", "peel.gpu_tip", "peel.gpu_wing"]
+    engines += ["peel.decompose", "peel.gpu_index"]
     assert run_blocked("".join(f"import papilio.kernels.{name}\n" for name in engines), "numba", "cupy") == ""
 
 

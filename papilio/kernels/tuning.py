@@ -141,71 +141,33 @@ class TreeTuning:
     race_words: int = 1 << 11
 
 
-def tree_tuning(max_shared_bytes: int) -> TreeTuning:
-    """Return the row for a device by the shared memory that one block can have, in bytes."""
-    return (
-        TreeTuning()
-        if max_shared_bytes >= 160 << 10
-        else TreeTuning(
-            blocks_per_sm=(2, 2, 1),
-            near_words=1024,
-            pair_blocks_per_sm=4,
-            list_blocks_per_sm=2,
-            list_near_words=512,
-        )
-    )
+_CLIQUES = TreeTuning(
+    threads=256, blocks_per_sm=(2, 2, 2), near_words=960, slots=1 << 10, slot_words=1 << 15, check_steps=16,
+    share_cost=1 << 6,
+)  # fmt: skip
+_MAXIMAL_CLIQUES = replace(_CLIQUES, threads=128, near_words=192, slot_words=1 << 13)
+_MAXIMAL = TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024, check_steps=32, share_cost=8)
+
+_TREES = {
+    "biclique": (
+        TreeTuning(),
+        TreeTuning(
+            blocks_per_sm=(2, 2, 1), near_words=1024, pair_blocks_per_sm=4, list_blocks_per_sm=2, list_near_words=512
+        ),
+    ),
+    "maximal": (replace(_MAXIMAL, near_words=2016, far_words=(1 << 19, 1 << 22)), _MAXIMAL),
+    # Blocks of 8 warps, whose lanes take most of the shared memory. The predicted cost says little of the work below a
+    # root, so that few set operations are worth a warp.
+    "clique": (_CLIQUES, replace(_CLIQUES, blocks_per_sm=(1, 1, 1), near_words=512, threads=128)),
+    # Lanes take 26 KiB of shared memory for each warp.
+    "clique_maximal": (_MAXIMAL_CLIQUES, replace(_MAXIMAL_CLIQUES, blocks_per_sm=(1, 1, 1), threads=32)),
+}  # fmt: skip
+"""Rows of searches, by the source of their kernel: for devices as sm_80 and sm_90, and for less shared memory."""
 
 
-def maximal_tuning(max_shared_bytes: int) -> TreeTuning:
-    """Return the row of maximal bicliques for a device by the shared memory that one block can have, in bytes."""
-    if max_shared_bytes >= 160 << 10:
-        return TreeTuning(
-            blocks_per_sm=(2, 2, 2),
-            near_words=2016,
-            far_words=(1 << 19, 1 << 22),
-            check_steps=32,
-            share_cost=8,
-        )
-    return TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024, check_steps=32, share_cost=8)
-
-
-def clique_tuning(max_shared_bytes: int) -> TreeTuning:
-    """Return the row of cliques for a device by the shared memory that one block can have, in bytes.
-
-    Their search has blocks of 8 warps, whose lanes take most of the shared memory. The predicted cost says little of
-    the work below a root, so that few set operations are worth a warp.
-    """
-    row = TreeTuning(
-        threads=256,
-        blocks_per_sm=(2, 2, 2),
-        near_words=960,
-        slots=1 << 10,
-        slot_words=1 << 15,
-        check_steps=16,
-        share_cost=1 << 6,
-    )
-    return (
-        row
-        if max_shared_bytes >= 160 << 10
-        else replace(row, blocks_per_sm=(1, 1, 1), near_words=512, threads=128)
-    )
-
-
-def maximal_clique_tuning(max_shared_bytes: int) -> TreeTuning:
-    """Return the row of maximal cliques for a device by the shared memory that one block can have, in bytes.
-
-    Its lanes take 26 KiB of shared memory for each warp.
-    """
-    row = TreeTuning(
-        threads=128,
-        blocks_per_sm=(2, 2, 2),
-        near_words=192,
-        slots=1 << 10,
-        slot_words=1 << 13,
-        check_steps=16,
-        share_cost=1 << 6,
-    )
-    return row if max_shared_bytes >= 160 << 10 else replace(row, blocks_per_sm=(1, 1, 1), threads=32)
+def tree_tuning(stem: str, max_shared_bytes: int) -> TreeTuning:
+    """Return the row of a search for a device by the shared memory that one block can have, in bytes."""
+    return _TREES[stem][max_shared_bytes < 160 << 10]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Core, Rows, order_rows, reduce_rows, transpose_rows
+from papilio.kernels.biclique.forms import Degrees
 from papilio.kernels.biclique.question import (
     choose_anchor,
     choose_maximal_anchor,
@@ -399,7 +400,7 @@ def cut_roots(
     anchor = options.get("anchor", "auto")
     choose: Any = _choose_maximal_anchor if is_maximal else _choose_anchor
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
-        layers = _Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
+        layers = Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
         anchor, swapped, anchor_choice = choose(layers, motif, options, request)
         del layers
         release_memory()
@@ -441,18 +442,8 @@ def cut_roots(
 cut_maximal_roots = partial(cut_roots, is_maximal=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Degrees:
-    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique.forms.Layers`."""
-
-    n_u: int
-    n_v: int
-    degree_u: NDArray[np.int64]
-    degree_v: NDArray[np.int64]
-
-
 def _choose_maximal_anchor(
-    layers: _Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
+    layers: Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
     anchor = options.get("anchor", "auto")
     swapped = choose_maximal_anchor(layers, anchor)
@@ -461,7 +452,7 @@ def _choose_maximal_anchor(
 
 
 def _choose_anchor(
-    layers: _Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
+    layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
     """Return the anchor asked for, whether V is anchored, and why, from the degrees alone."""
     anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))

@@ -28,8 +28,7 @@ from benchmarks.tree_scale import (
     start_gpus,
 )
 from papilio.kernels.biclique.gpu import BicliqueGpu
-from papilio.kernels.clique.gpu import CliqueGpu
-from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu
+from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
 from papilio.kernels.engine import fold_partials
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif

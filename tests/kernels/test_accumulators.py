@@ -12,7 +12,7 @@ from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.kernels import exact as bounds
 from papilio.kernels.engine import Engine
 from papilio.kernels.peel.gpu import Cut, PeelTuning, peel_on_gpu, peel_ranges
-from papilio.kernels.peel.gpu_wing import index_wing_gpu
+from papilio.kernels.peel.gpu_index import index_wing_gpu
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.kernels.wedge.gpu_graph import MAX_EDGES, check_rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +25,18 @@ Integers = NDArray[np.object_]
 """Python integers of any size."""
 
 
-class Layers(Protocol):
-    """What stars depend on: sizes and degrees of the layers, as a graph has them, on the host."""
+@dataclass(frozen=True, eq=False)
+class Degrees:
+    """Sizes of the layers and degrees of their vertices, on the host, of a graph that is elsewhere."""
 
-    @property
-    def n_u(self) -> int: ...
+    n_u: int
+    n_v: int
+    degree_u: NDArray[np.int64]
+    degree_v: NDArray[np.int64]
 
-    @property
-    def n_v(self) -> int: ...
 
-    @property
-    def degree_u(self) -> NDArray[np.int64]: ...
-
-    @property
-    def degree_v(self) -> NDArray[np.int64]: ...
+Layers = BipartiteGraph | Degrees
+"""What decisions and stars depend on."""
 
 
 def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, int]:

@@ -4,6 +4,10 @@ The index (core, order, pairs of left vertices, work items) is made on the devic
 items and their order are the same on both. The kernels count leaves, by size or by key; what they stand for is worked
 out on the host in Python integers. A count of leaves fits 64 bits: 1,024 leaves cost a warp some 30 instructions at
 least, of which a GPU does 1e12 a second, so that 2^64 leaves of one run would take more than a week.
+
+Counts of every vertex, for one p and one q, are by enumeration (``biclique_vertices.cu``). Their sums are kept modulo
+2^64 and are exact beside the total, which is worked out on the host from the number of sets of left vertices by the
+right ones that they share; see :mod:`papilio.kernels.biclique.vertices`.
 """
 
 from __future__ import annotations
@@ -25,12 +29,6 @@ from papilio.kernels.biclique.gpu_index import (
     halve_device_index,
 )
 from papilio.kernels.biclique.gpu_probe import measure_probes
-from papilio.kernels.biclique.gpu_vertices import (
-    VertexSums,
-    VertexTables,
-    estimate_vertex_need,
-    make_tables,
-)
 from papilio.kernels.biclique.probe import GPU_RATES, settle_search
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
@@ -45,11 +43,14 @@ from papilio.kernels.device.constants import (
     SLICED_COLUMNS,
     STOPPABLE_ROWS,
     SUBSET_FRAME_WORDS,
+    SUM_WORDS,
+    VERTEX_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut
+from papilio.kernels.exact import choose_modulo
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
-from papilio.kernels.tuning import TreeTuning, tree_tuning
+from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
 
@@ -85,6 +86,62 @@ _SIDE_MASK = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, eq=False)
+class _VertexTables:
+    """What counts of vertices need beside the index."""
+
+    # C(n, q) and C(n - 1, q - 1) modulo 2^64, by n up to the most right vertices that two left ones share: uint64, on
+    # the device.
+    sets: Any
+    members: Any
+    # Sizes of U and V, of the cover for balanced bicliques.
+    layers: tuple[int, int]
+    # The answer for every vertex where p or q is 1, on the host; else empty.
+    stars: dict[str, NDArray[np.uint64]]
+
+
+def _make_tables(device: Device, question: BicliqueQuestion, index: BicliqueDeviceIndex) -> _VertexTables:
+    """Return the tables for a question with p and q, whose edges are on the host or the device."""
+    most, least_right = int(index.item_common.max(initial=0)), index.sizes.least_right
+    sets = choose_modulo(most, least_right)
+    members = np.zeros_like(sets)
+    members[1:] = choose_modulo(most, least_right - 1)[:-1]
+    source, searched = question.source, question.searched
+    stars = {}
+    if index.closed_cells:
+        ids = device.to_host(source.u), device.to_host(source.v)
+        stars = question.star_vectors(BipartiteGraph(source.n_u, source.n_v, *ids))
+    layers = searched.n_u, searched.n_v
+    return _VertexTables(device.to_device(sets), device.to_device(members), layers, stars)
+
+
+class _VertexSums:
+    """Sums of one run, on the device: left sets by the right vertices that they share, bicliques of vertices."""
+
+    def __init__(self, device: Device, index: BicliqueDeviceIndex, tables: _VertexTables) -> None:
+        self.device, self.index, self.tables = device, index, tables
+        sizes = tables.sets.size, index.n_left, index.n_right
+        self.sums, self.of_left, self.of_right = (device.xp.zeros(n, dtype=np.uint64) for n in sizes)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        sizes, tables = self.index.sizes, self.tables
+        numbers = np.int32(sizes.least_left - 2), np.int32(sizes.least_right)
+        sums = self.sums, self.of_left, self.of_right
+        return (self.index.arrays["hop_common"], *numbers, tables.sets, tables.members, *sums)
+
+    def add_to(self, vectors: dict[str, NDArray[np.uint64]]) -> int:
+        """Add the sums to those of the original vertices; return the total."""
+        index, to_host = self.index, self.device.to_host
+        left, right = ("v", "u") if index.swapped else ("u", "v")
+        vectors[left][to_host(index.arrays["left_ids"])] += to_host(self.of_left)
+        vectors[right][to_host(index.arrays["right_ids"])] += to_host(self.of_right)
+        sums, sizes = to_host(self.sums), index.sizes
+        shared = {int(n): int(sums[n]) for n in np.flatnonzero(sums)}
+        rights = range(sizes.least_right, sizes.least_right + 1)
+        return sum(expand_sizes(shared, sizes.least_left, rights).values())
+
+
+@dataclass(frozen=True, eq=False)
 class PreparedBicliqueGpu(Prepared):
     """A graph ready for :meth:`BicliqueGpu.run`."""
 
@@ -93,7 +150,7 @@ class PreparedBicliqueGpu(Prepared):
     index: BicliqueDeviceIndex
     # "enumerate", "pivot" or "auto", which here is enumeration until pivots take over, child by child.
     algorithm: str
-    vertices: VertexTables | None
+    vertices: _VertexTables | None
     classes: tuple[TreeClass, ...]
     # Most right vertices that two left ones share.
     most_common: int
@@ -135,6 +192,8 @@ class BicliqueGpu(TreeEngine):
         Launch constants; by default those of the device.
     """
 
+    stem = "biclique"
+
     def __init__(
         self,
         device: Device,
@@ -142,7 +201,7 @@ class BicliqueGpu(TreeEngine):
         anchor: str = "auto",
         tuning: TreeTuning | None = None,
     ) -> None:
-        super().__init__(device, tuning if tuning is not None else tree_tuning(device.max_shared_bytes))
+        super().__init__(device, tuning)
         self.algorithm, self.anchor = algorithm, anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
@@ -167,7 +226,7 @@ class BicliqueGpu(TreeEngine):
                 algorithm = "enumerate"
             most_common = _check_sizes(index, algorithm != "enumerate" or per == "vertex")
             decisions = (*decisions, *index.choices)
-            vertices = make_tables(self.device, question, index) if per == "vertex" else None
+            vertices = _make_tables(self.device, question, index) if per == "vertex" else None
             classes: tuple[TreeClass, ...] = ()
             if index.n_pairs:
                 search = self._choose_search(algorithm, index, vertices)
@@ -190,7 +249,7 @@ class BicliqueGpu(TreeEngine):
         return _add_right_rows(self.device, index)
 
     def _choose_search(
-        self, algorithm: str, index: BicliqueDeviceIndex, vertices: VertexTables | None
+        self, algorithm: str, index: BicliqueDeviceIndex, vertices: _VertexTables | None
     ) -> TreeSearch:
         tuning = self.tuning
         _, _, both = tuning.blocks_per_sm
@@ -224,7 +283,7 @@ class BicliqueGpu(TreeEngine):
         return Partial(end - start, sum(cells.values()), self._work_done(), {}, table)
 
     def _count_vertices(
-        self, prepared: PreparedBicliqueGpu, tables: VertexTables, bounds: Sequence[int], cut: Cut
+        self, prepared: PreparedBicliqueGpu, tables: _VertexTables, bounds: Sequence[int], cut: Cut
     ) -> Partial:
         start, end, total = bounds[0], bounds[-1], 0
         if start == 0 < end and tables.stars and not prepared.classes:
@@ -232,7 +291,7 @@ class BicliqueGpu(TreeEngine):
             return Partial(end - start, prepared.index.closed_total, 0, stars)
         vectors = {layer: np.zeros(n, np.uint64) for layer, n in zip("uv", tables.layers, strict=True)}
         if start < end and prepared.classes:
-            sums = VertexSums(self.device, prepared.index, tables)
+            sums = _VertexSums(self.device, prepared.index, tables)
             end = self._launch_slices(prepared, bounds, cut, sums.arguments)[-1]
             total = sums.add_to(vectors)
         if prepared.motif.needs_signs:
@@ -372,9 +431,25 @@ def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     return need
 
 
+def _estimate_vertex_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
+    """Return the words that a warp needs for each work item at most: sums, matrix, lists, int64 of shape (n_items,).
+
+    With n later children and c columns shared with one of them, a list is n rows of c / 32 words and n places; there is
+    one of a child, and one and a frame for every row that is taken before the last two. The last list is turned: n / 32
+    words for each column.
+    """
+    later, degree, common = index.item_later, index.item_degree, index.item_common
+    row_words, column_words = (common + 31) // 32, (later + 31) // 32
+    taken = np.where(later > index.sizes.least_left - 2, max(0, index.sizes.least_left - 4), 0)
+    lists = (taken + 1) * (later * (row_words + 1) + 8) + VERTEX_FRAME_WORDS * taken
+    sums = SUM_WORDS * (later + degree)
+    need: NDArray[np.int64] = (degree + common) * column_words + degree + sums + lists + _SPARE_WORDS
+    return need
+
+
 _NEEDS = {
     "biclique": _estimate_need,
     "biclique_blocks": _estimate_blocks_need,
-    "biclique_vertices": estimate_vertex_need,
+    "biclique_vertices": _estimate_vertex_need,
 }
 """Words that a warp needs for each work item, by the source of its kernel."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import (
     Cells,
-    Layers,
+    Degrees,
     RootStars,
     closed_cells,
     find_root_stars,
@@ -155,16 +155,6 @@ class BicliqueDeviceIndex(BicliqueItems):
         return sum(int(array.nbytes) for array in self.arrays.values())
 
 
-@dataclass(frozen=True)
-class _Layers:
-    """Sizes and degrees of a graph that lies on the device, for decisions; see ``forms.Layers``."""
-
-    n_u: int
-    n_v: int
-    degree_u: NDArray[np.int64]
-    degree_v: NDArray[np.int64]
-
-
 @dataclass(eq=False)
 class DeviceEdges:
     """Edges on the device by left and right vertex; both degrees, int32."""
@@ -290,7 +280,7 @@ def _stars_of(
     return RootStars(found.layer, device.to_host(found.is_root), device.to_host(found.others))
 
 
-def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Layers]:
+def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Degrees]:
     """Copy the edges, U left, and count degrees; return also what decisions need of the layers, on the host.
 
     At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers.
@@ -302,7 +292,7 @@ def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Laye
         u, v, *(count_degrees(device, linker, ids, n) for ids, n in ((u, graph.n_u), (v, graph.n_v)))
     )
     degrees = (device.to_host(each).astype(np.int64) for each in (edges.degree_left, edges.degree_right))
-    return edges, _Layers(graph.n_u, graph.n_v, *degrees)
+    return edges, Degrees(graph.n_u, graph.n_v, *degrees)
 
 
 def _load_linker(device: Device) -> Module:

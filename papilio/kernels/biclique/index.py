@@ -41,7 +41,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
+from papilio.kernels.biclique.core import (
+    Core,
+    Ids32,
+    Pairs,
+    Rows,
+    available_bytes,
+    count_pairs,
+    count_partners,
+    find_pairs,
+    lay_pairs,
+    order_rows,
+    places_after,
+    reduce_to_core,
+    transpose_rows,
+)
 from papilio.kernels.biclique.forms import (
     Cells,
     RootStars,
@@ -62,15 +76,6 @@ from papilio.kernels.biclique.items import (
     split_pairs,
 )
 from papilio.kernels.biclique.local import LeftGraph
-from papilio.kernels.biclique.pairs import (
-    Pairs,
-    available_bytes,
-    count_pairs,
-    count_partners,
-    find_pairs,
-    lay_pairs,
-    places_after,
-)
 from papilio.kernels.biclique.question import (
     anchor_part,
     choose_anchor,

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "clique_matrix.cuh"
-#include "clique_share.cuh"
 #include "warp.cuh"
 
 template <int kRows>
@@ -148,7 +147,7 @@ __device__ __forceinline__ FewCounts count_among(Arena& arena, const Square& mat
 // Cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
 //
 // A warp gives a graph to a lane that is idle, as rows of one word (`give`), and has its lanes search until enough of them
-// are idle again (`run`), or, when it has no more graphs, all of them are (clique_share.cuh). A lane keeps its rows and its
+// are idle again (`run`), or, when it has no more graphs, all of them are (clique_matrix.cuh). A lane keeps its rows and its
 // stack in words of shared memory of its own bank, so that lanes never meet. A node is a set of candidates and how many
 // vertices are held (in every clique below) or free (in it or not, at will).
 // Candidates next to all others become free at once; else the one next to most is the pivot: one branch goes among its

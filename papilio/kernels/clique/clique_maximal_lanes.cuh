@@ -7,14 +7,13 @@
 // candidate that it is not next to.
 // An outer row that is next to no candidate is left out. Whether one is next to what a branch holds is looked at below.
 // Shared memory: kMaximalWords words per warp; each lane has its own bank. A frame is kept where two branches or more are
-// left, and may lose them to other lanes (clique_share.cuh); a branch then has at least two candidates fewer than its
+// left, and may lose them to other lanes (clique_matrix.cuh); a branch then has at least two candidates fewer than its
 // node, so that kMaximalFrames frames are enough.
 // Source: Tomita, Tanaka and Takahashi, Theor. Comput. Sci. 363(1), 2006.
 #pragma once
 
 #include "bit_matrix.cuh"
 #include "clique_lanes.cuh"
-#include "clique_share.cuh"
 #include "tree_queue.cuh"
 #include "warp.cuh"
 

@@ -1,7 +1,8 @@
-"""k-cliques on the GPU: the graph is ordered and oriented on the device, ``clique.cu`` searches, the host multiplies.
+"""Cliques of one k and maximal ones on the GPU: the graph is ordered and oriented on the device.
 
-Items and their order are those of the CPU engine. The kernel counts leaves by (held, free), or, where it takes vertices
-in order, cliques; what leaves stand for is worked out on the host in Python integers.
+Items and their order are those of the CPU engines. ``clique.cu`` counts leaves by (held, free), or, where it takes
+vertices in order, cliques; what leaves stand for is worked out on the host in Python integers. ``clique_maximal.cu``
+counts maximal cliques by size, with their checksum.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.gpu_graph import (
     DeviceItems,
     DeviceLater,
+    list_earlier_on_device,
     list_items,
     orient_on_device,
 )
@@ -29,12 +31,13 @@ from papilio.kernels.clique.question import (
     require_part_order,
     size_range,
 )
-from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
+from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
+from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
-from papilio.kernels.tuning import TreeTuning, clique_tuning
-from papilio.motifs import Clique, Granularity, Motif
+from papilio.kernels.tuning import TreeTuning
+from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
 _MOST_LATER = (1 << 16) - 2
@@ -47,7 +50,7 @@ _LANES = 32
 """Candidates up to which a lane searches; larger nodes need memory of their own."""
 
 _NODE_HEAD = 4
-"""Words of a node beside its sets (clique.cu)."""
+"""Words of a node beside its sets (clique_matrix.cuh)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,8 @@ class CliqueGpu(TreeEngine):
         granularity ``vertex`` alone, whose kernel knows the vertices of each clique.
     """
 
+    stem = "clique"
+
     def __init__(
         self,
         device: Device,
@@ -103,7 +108,7 @@ class CliqueGpu(TreeEngine):
         tuning: TreeTuning | None = None,
         lists: bool = False,
     ) -> None:
-        super().__init__(device, tuning if tuning is not None else clique_tuning(device.max_shared_bytes))
+        super().__init__(device, tuning)
         self.algorithm, self.order = algorithm, order
         self._defines = {"LISTS": 1} if lists else {}
 
@@ -238,3 +243,122 @@ def _count_sums(prepared: PreparedCliqueGpu) -> int:
         return CLIQUE_SUM_WORDS
     stride = prepared.most_later + 2
     return CLIQUE_SUM_WORDS + (min(prepared.sizes[1], stride - 1) + 1) * stride
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMaximalCliqueGpu(Prepared):
+    """A graph ready for :meth:`MaximalCliqueGpu.run`; arrays on the device but for the costs."""
+
+    later: DeviceLater
+    # The earlier neighbours of every vertex, by rank: int64 (n + 1,), int32 (n_edges,).
+    earlier: tuple[Any, Any]
+    hashes: Any  # of the vertices, by rank: uint64
+    items: DeviceItems
+    least: int
+    most_later: int
+    classes: tuple[TreeClass, ...]
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        return self.items.costs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of device memory held."""
+        own = (*self.earlier, self.hashes)
+        return self.later.nbytes + self.items.nbytes + sum(int(array.nbytes) for array in own)
+
+
+class MaximalCliqueGpu(TreeEngine):
+    """The GPU engine of :class:`~papilio.motifs.MaximalClique` on one device.
+
+    ``tuning`` are launch constants; by default those of the device. With ``lists`` it is for
+    :class:`~papilio.kernels.clique.list_gpu.MaximalCliqueGpuLister`, and counts nothing.
+    """
+
+    stem = "clique_maximal"
+
+    def __init__(self, device: Device, tuning: TreeTuning | None = None, lists: bool = False) -> None:
+        super().__init__(device, tuning)
+        self._defines = {"LISTS": 1} if lists else {}
+
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
+    ) -> PreparedMaximalCliqueGpu:
+        """Order the vertices by degeneracy and orient the graph on the device, a part of it as it is.
+
+        O(n_edges log n_edges).
+        """
+        require_request("gpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph | CliquePart)
+        assert isinstance(motif, MaximalClique)
+        part = graph if isinstance(graph, CliquePart) else None
+        with self.device.guard():
+            self._search.load_on(self.device)
+            later = orient_on_device(self.device, graph, by_degree=False)
+            ids = later.vertices if part is None else self.device.to_device(part.ids_n)
+            earlier = list_earlier_on_device(self.device, later)
+            back = lengths_of(self.device, earlier[0])
+            roots = None if part is None else part.roots
+            items = list_items(self.device, later, motif.min_size, roots, back)
+            most_later = int(later.out.max()) if later.out.size else 0
+            earlier_of = self.device.to_host(take(self.device, back, items.roots)).astype(np.int64)
+            need = _estimate_maximal_need(items.sizes, earlier_of, bool(self._defines))
+            classes, shortage = self._make_ready(self._search, need)
+            order = "degeneracy" if part is None else "degree"
+            decisions = (("order", f"by {order}: at most {most_later} later neighbours"), *shortage)
+            return PreparedMaximalCliqueGpu(
+                later, earlier, hash_vertices(self.device, ids, 0), items, motif.min_size, most_later, classes,
+                decisions,
+            )  # fmt: skip
+
+    @property
+    def _search(self) -> TreeSearch:
+        blocks_per_sm = self.tuning.blocks_per_sm[0]
+        return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
+
+    def _count(self, prepared: PreparedMaximalCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+        if bounds[0] == bounds[-1]:
+            return Partial(0, 0, 0)
+        n_slices, sums, checksum = self._search_items(prepared, bounds, cut)
+        host, check = self.device.to_host(sums), int(self.device.to_host(checksum)[0])
+        cells: dict[tuple[int, ...], int] = {
+            (size,): int(host[size]) for size in np.flatnonzero(host).tolist()
+        }
+        n_items = bounds[n_slices] - bounds[0]
+        return Partial(n_items, sum(cells.values()), self._work_done(), {}, cells, checksum=check)
+
+    def leave_records(
+        self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, arguments: tuple[Any, ...]
+    ) -> None:
+        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        self._search_items(prepared, [start, stop], never_cut, arguments)
+
+    def _search_items(
+        self,
+        prepared: PreparedMaximalCliqueGpu,
+        bounds: Sequence[int],
+        cut: Cut,
+        arguments: tuple[Any, ...] = (),
+    ) -> tuple[int, Any, Any]:
+        """Return how many slices were launched, the cliques by size, and their checksum; both on the device."""
+        xp, later, items = self.device.xp, prepared.later, prepared.items
+        sums = xp.zeros(prepared.most_later + 2, dtype=np.uint64)
+        checksum = xp.zeros(1, dtype=np.uint64)
+        searched = (
+            later.indptr, later.ids, *prepared.earlier, prepared.hashes, items.roots, items.first, items.last
+        )  # fmt: skip
+        own = np.int32(prepared.least), sums, checksum, *arguments
+        n_slices = self._launch(self._search, prepared.classes, bounds, items.costs, cut, searched, own)
+        return n_slices, sums, checksum
+
+
+def _estimate_maximal_need(
+    later: NDArray[np.int64], earlier: NDArray[np.int64], lists: bool
+) -> NDArray[np.int64]:
+    """Return the words that a warp needs for roots of so many neighbours, as ``take_memory`` of clique_maximal.cu."""
+    words, rows = (later + 31) // 32, later + earlier
+    node = _NODE_HEAD + 3 * words + (rows + 31) // 32  # earlier ones; in a sub-tree candidates before it, too
+    path = [later + 1] if lists else []
+    return add_aligned([rows * words, later, later, rows, node, (later // 2 + 3) * node, *path])

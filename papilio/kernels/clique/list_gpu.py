@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.clique.gpu import CliqueGpu, PreparedCliqueGpu
+from papilio.kernels.clique.gpu import (
+    CliqueGpu,
+    MaximalCliqueGpu,
+    PreparedCliqueGpu,
+    PreparedMaximalCliqueGpu,
+)
 from papilio.kernels.clique.list import refuse_counting
-from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu, PreparedMaximalCliqueGpu
-from papilio.kernels.clique.question import Restricted, restrict_graph
+from papilio.kernels.clique.question import restrict_graph
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
@@ -50,46 +54,31 @@ class PreparedCliqueListing(TreeListing):
 class _CliqueLister(TreeLister):
     engine: CliqueGpu | MaximalCliqueGpu
 
-    def _finish(
-        self,
-        graph: UnipartiteGraph,
-        left: Restricted,
-        searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu,
-        row_size: int | None,
-        ways: NDArray[np.int64],
-    ) -> PreparedCliqueListing:
-        device = self.device
+    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
+        """Set aside what must be held, then do as the engine, which refuses other motifs than its own."""
+        require_request("listing", (Clique, MaximalClique), graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(motif, Clique | MaximalClique)
+        n, is_maximal = (motif.min_size, True) if isinstance(motif, MaximalClique) else (motif.k, False)
+        assert n is not None
+        device, row_size = self.device, None if is_maximal else n
+        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), row_size)
+        k = max(n - left.held.size, 1)
         ids = np.union1d(left.ids, left.held).astype(np.int32)
-        vertices = device.to_host(searched.later.vertices)
-        decisions = searched.decisions
-        if left.graph is not graph:
-            decisions = (left.reason, *decisions)
-        return PreparedCliqueListing(
-            searched,
-            row_size,
-            device.to_device(np.searchsorted(ids, left.ids[vertices]).astype(np.int32)),
-            device.to_device(np.searchsorted(ids, left.held).astype(np.int32)),
-            (device.to_device(mix(ids.astype(np.uint64))),),
-            device.to_device(ways),
-            ids,
-            decisions,
-        )
-
-    def _groups(
-        self, prepared: PreparedCliqueListing, bounds: Sequence[int]
-    ) -> Iterator[tuple[None, Sequence[int]]]:
-        yield None, bounds
-
-    def _search(
-        self,
-        prepared: PreparedCliqueListing,
-        group: None,
-        start: int,
-        stop: int,
-        record_arguments: tuple[Any, ...],
-    ) -> None:
-        searched: Any = prepared.searched  # of the engine's own kind
-        self.engine.leave_records(searched, start, stop, record_arguments)
+        with device.guard():
+            searched = self.engine.prepare(left.graph, type(motif)(k), per if is_maximal else "vertex")
+            most, vertices = searched.most_later + 1, device.to_host(searched.later.vertices)
+            ways = np.zeros(1, np.int64) if is_maximal else _list_ways(most, min(k, most))
+            decisions = searched.decisions
+            return PreparedCliqueListing(
+                searched,
+                row_size,
+                device.to_device(np.searchsorted(ids, left.ids[vertices]).astype(np.int32)),
+                device.to_device(np.searchsorted(ids, left.held).astype(np.int32)),
+                (device.to_device(mix(ids.astype(np.uint64))),),
+                device.to_device(ways),
+                ids,
+                decisions if left.graph is graph else (left.reason, *decisions),
+            )
 
     def _row_sizes(self, prepared: PreparedCliqueListing) -> Sequence[int | None]:
         return [prepared.row_size]
@@ -117,15 +106,6 @@ class MaximalCliqueGpuLister(_CliqueLister):
 
     def __init__(self, device: Device, listing: Listing, tuning: TreeTuning | None = None) -> None:
         super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
-
-    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
-        assert isinstance(motif, MaximalClique)
-        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
-        size = MaximalClique(max(motif.min_size - left.held.size, 1))
-        with self.device.guard():
-            searched = self.engine.prepare(left.graph, size, per)
-            return self._finish(graph, left, searched, None, np.zeros(1, np.int64))
 
     def _keys_of(self, prepared: PreparedCliqueListing) -> tuple[int, Any]:
         return 0, prepared.positions
@@ -170,18 +150,6 @@ class CliqueGpuLister(_CliqueLister):
     ) -> None:
         refuse_counting(algorithm)
         super().__init__(listing, CliqueGpu(device, "pivot", order, tuning, lists=True))
-
-    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
-        assert isinstance(motif, Clique)
-        assert motif.k is not None
-        left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), motif.k)
-        size = Clique(max(motif.k - left.held.size, 1))
-        with self.device.guard():
-            searched = self.engine.prepare(left.graph, size, "vertex")
-            assert isinstance(searched, PreparedCliqueGpu)
-            most = searched.most_later + 1
-            return self._finish(graph, left, searched, motif.k, _list_ways(most, min(size.k or 1, most)))
 
     def _keys_of(self, prepared: PreparedCliqueListing) -> tuple[int, Any]:
         return 1, prepared.positions

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.forms import Cells, Layers, turn
+from papilio.kernels.biclique.forms import Cells, Degrees, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     DeviceEdges,
@@ -52,7 +52,7 @@ from papilio.kernels.maximal.gpu_roots import (
 )
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
-from papilio.kernels.tuning import TreeTuning, maximal_tuning
+from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
 
@@ -124,6 +124,8 @@ class MaximalBicliqueGpu(TreeEngine):
         Words of 32 bits that a search below 64 columns intersects before it leaves branches to other warps.
     """
 
+    stem = "maximal"
+
     def __init__(
         self,
         device: Device,
@@ -132,7 +134,7 @@ class MaximalBicliqueGpu(TreeEngine):
         defines: dict[str, int] | None = None,
         patience: int = 1 << 12,
     ) -> None:
-        super().__init__(device, tuning if tuning is not None else maximal_tuning(device.max_shared_bytes))
+        super().__init__(device, tuning)
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
         self.n_branches = 0
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
@@ -181,7 +183,7 @@ class MaximalBicliqueGpu(TreeEngine):
     def _build_index(
         self,
         edges: DeviceEdges,
-        layers: Layers,
+        layers: Degrees,
         motif: MaximalBiclique,
         has_stars: bool,
         part: MaximalPart | None,

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.biclique.core import Ids32
+from papilio.kernels.biclique.core import Ids32, Pairs, list_earlier
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around, meet_densely, open_root, set_bits
-from papilio.kernels.biclique.pairs import Pairs, list_earlier
 from papilio.kernels.jit import Bools, Ints, compiled
 from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.maximal.loops import (

@@ -55,10 +55,6 @@ class BloomIndex(NamedTuple):
     def n_wedges(self) -> int:
         return int(self.first.size)
 
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self)
-
 
 def bloom_bytes(n_wedges: int, n_blooms: int, n_edges: int) -> int:
     """Return the bytes of an index of these sizes."""
@@ -182,7 +178,11 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     ChunkRunner(lambda: np.zeros(n_ranks, np.uint32), threads).run(chunks, measure)
     bloom_starts, wedge_starts = offsets_of(blooms), offsets_of(wedges)
     n_blooms, n_wedges = int(bloom_starts[-1]), int(wedge_starts[-1])
-    _require_room(n_wedges, n_blooms, n_edges, memory_bytes)
+    if n_blooms > MAX_EDGES:
+        raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
+    needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
+    what = f"wing numbers of {n_wedges} wedges in {n_blooms} blooms need"
+    require_room(what, needed, memory_bytes, "use a machine with more memory")
 
     offsets = np.empty(n_blooms + 1, np.int64)
     offsets[n_blooms] = n_wedges
@@ -209,14 +209,6 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     return BloomIndex(offsets, first, second, link_offsets, link_bloom, link_twin)
 
 
-def _require_room(n_wedges: int, n_blooms: int, n_edges: int, memory_bytes: int | None) -> None:
-    if n_blooms > MAX_EDGES:
-        raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
-    needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
-    what = f"wing numbers of {n_wedges} wedges in {n_blooms} blooms need"
-    require_room(what, needed, memory_bytes, "use a machine with more memory")
-
-
 Items = NDArray[np.int32]
 
 
@@ -233,10 +225,6 @@ class PairGraph(NamedTuple):
     @property
     def n(self) -> int:
         return int(self.offsets.size) - 1
-
-    @property
-    def nbytes(self) -> int:
-        return sum(array.nbytes for array in self)
 
 
 def pair_bytes(n_pairs: int, n: int) -> int:

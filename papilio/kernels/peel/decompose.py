@@ -126,8 +126,7 @@ def decompose_on_gpu(
     :func:`~papilio.kernels.peel.gpu.peel_on_gpu`.
     """
     from papilio.kernels.peel.gpu import peel_on_gpu
-    from papilio.kernels.peel.gpu_tip import index_tip_gpu, span_tips, span_wings
-    from papilio.kernels.peel.gpu_wing import index_wing_gpu
+    from papilio.kernels.peel.gpu_index import index_tip_gpu, index_wing_gpu, span_tips, span_wings
 
     began = perf_counter()
     report("index", 0, 1)

@@ -2,7 +2,7 @@
 //
 // Items (edges for wings, vertices for tips) hang together by pairs, and the weight of a pair is the lower rank of its two
 // items; ranks follow the numbers, and those of number 0 have rank 0 and are in no pair. In a round every component takes
-// its best pair to another one; the host joins what was taken (gpu_tip.py). The components at any level are those of the
+// its best pair to another one; the host joins what was taken (gpu_index.py). The components at any level are those of the
 // taken pairs of that level or more, as with all pairs.
 //
 // Tips: a pair of vertices with two common neighbours. Wings: a wedge of a bloom is joined with the *top* of the bloom, its

@@ -1,8 +1,8 @@
 """Peeling on the GPU, of wings or tips: a coarse phase that cuts the items into ranges, and a fine one in each range.
 
 The coarse phase is a launch for each range, whose rounds wait for each other on the device; the host chooses the bounds
-of the ranges from a histogram of the supports. The fine phase is one launch with a block for each range. Indices,
-``gpu_tip.py`` and ``gpu_wing.py``, say what the items are linked by; the kernels are those of ``peeling.cuh``.
+of the ranges from a histogram of the supports. The fine phase is one launch with a block for each range. The
+indices of ``gpu_index.py`` say what the items are linked by; the kernels are those of ``peeling.cuh``.
 """
 
 from __future__ import annotations

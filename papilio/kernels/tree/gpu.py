@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,19 +39,22 @@ from papilio.kernels.engine import (
     never_cut,
     require_interval,
 )
-from papilio.kernels.tuning import TreeTuning
+from papilio.kernels.tuning import TreeTuning, tree_tuning
 
 
 class TreeEngine(Engine):
-    """Base of the GPU engines whose work items are searched by ``search.cuh``; ``tuning`` are launch constants.
+    """Base of the GPU engines whose work items are searched by ``search.cuh``.
+
+    ``tuning`` are launch constants, by default those of ``stem``, the source of the kernel, for the device.
 
     Work is in words of 64 bits intersected.
     """
 
     name: EngineName = "gpu"
+    stem: ClassVar[str]
 
-    def __init__(self, device: Device, tuning: TreeTuning) -> None:
-        self.device, self.tuning = device, tuning
+    def __init__(self, device: Device, tuning: TreeTuning | None) -> None:
+        self.device, self.tuning = device, tuning or tree_tuning(self.stem, device.max_shared_bytes)
         self.block_words = np.zeros(0, dtype=np.uint64)
         """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
 

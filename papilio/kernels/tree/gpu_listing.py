@@ -180,14 +180,15 @@ class TreeLister(Engine):
     def device(self) -> Device:
         return self.engine.device
 
-    @abstractmethod
     def _groups(self, prepared: Any, bounds: Sequence[int]) -> Iterator[tuple[Any, Sequence[int]]]:
         """Yield what the search of some items needs on the device, with the bounds of their slices."""
+        yield None, bounds
 
-    @abstractmethod
     def _search(
         self, prepared: Any, group: Any, start: int, stop: int, record_arguments: tuple[Any, ...]
-    ) -> None: ...
+    ) -> None:
+        engine: Any = self.engine
+        engine.leave_records(prepared.searched, start, stop, record_arguments)
 
     @abstractmethod
     def _keys_of(self, prepared: Any) -> tuple[int, Any]:

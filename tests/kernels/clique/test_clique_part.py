@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from papilio.errors import EngineUnavailableError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.clique.gpu import CliqueGpu
-from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu
+from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
 from papilio.kernels.engine import Engine
 from papilio.motifs import Clique, MaximalClique, Motif
 from tests.conftest import EMULATOR_SEED, ENGINES, EngineCase

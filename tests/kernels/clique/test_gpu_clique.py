@@ -24,7 +24,7 @@ from papilio.kernels.clique.order import order_by_degeneracy, order_by_degree, o
 from papilio.kernels.clique.question import MOST_WIDE, VERTICES, choose_algorithm, list_closed
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.kernels.tuning import TreeTuning, clique_tuning
+from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Clique, Granularity
 from tests.kernels.clique.test_clique import (
     KNOWN,
@@ -341,4 +341,6 @@ def test_vertices_and_edges_of_real_graphs(shared_data: Path, per: Granularity) 
         ("ca-HepPh", 40),
     ):
         device = cuda_device()
-        compare_vectors(device, read(shared_data, name), k, per, clique_tuning(device.max_shared_bytes))
+        compare_vectors(
+            device, read(shared_data, name), k, per, tree_tuning("clique", device.max_shared_bytes)
+        )

@@ -15,7 +15,7 @@ from hypothesis import given
 from papilio.errors import LeaseTooLargeError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.cpu import MaximalCliqueCpu
-from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu
+from papilio.kernels.clique.gpu import MaximalCliqueGpu
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import MaximalClique

@@ -12,8 +12,7 @@ from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.peel.gpu import PeelTuning, peel_on_gpu
-from papilio.kernels.peel.gpu_tip import index_tip_gpu
-from papilio.kernels.peel.gpu_wing import index_wing_gpu
+from papilio.kernels.peel.gpu_index import index_tip_gpu, index_wing_gpu
 from papilio.kernels.peel.phases import N_BINS, Layer, Peeled, bin_end, bin_start, next_limit
 from papilio.kernels.peel.tip import index_tip, peel_tip
 from papilio.kernels.peel.wing import index_wing, peel_wing
