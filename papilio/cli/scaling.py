@@ -35,8 +35,7 @@ from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
 from papilio.reports.experiment import ExperimentDirectory, begin_scaling
 from papilio.reports.page import write_report
-from papilio.reports.run import run_experiment, submit_points
-from papilio.reports.scaling import SHORT_S, counting_s
+from papilio.reports.run import SHORT_S, counting_s, run_experiment, submit_points
 from papilio.tasks.result import CountResult
 
 _WARM_UP_FLAG = click.option(

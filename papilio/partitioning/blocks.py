@@ -152,10 +152,7 @@ def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]])
         [pa.field(key, pa.from_numpy_dtype(v.dtype), nullable=False) for key, v in columns.items()]
     )
     path = directory / f"{name}.parquet"
-    sizes = {int(values.size) for values in columns.values()}
-    if len(sizes) != 1:
-        raise ValueError(f"the columns of {path} have different lengths: {sorted(sizes)}")
-    n_rows = sizes.pop()
+    n_rows = int(next(iter(columns.values())).size)
     with SealedWriter(
         path,
         schema,

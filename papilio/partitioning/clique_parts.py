@@ -33,7 +33,7 @@ from papilio.kernels.clique.question import (
     require_part_choices,
 )
 from papilio.motifs import Motif
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.growth import grow_chunks

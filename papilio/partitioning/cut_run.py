@@ -21,7 +21,7 @@ from papilio.families import family_of
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, CostTable
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Motif
-from papilio.partitioning.arrays import Ids
+from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
 from papilio.partitioning.rows import core_masks

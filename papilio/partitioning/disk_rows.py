@@ -32,7 +32,7 @@ from papilio.errors import CapacityError, StoreError
 from papilio.interrupts import removed_at_end
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.row_loops import (
     Words,
     make_ranges,

@@ -35,7 +35,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Rows, transpose_rows
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth_loops import (
     NO_GROUP,
     Costs,

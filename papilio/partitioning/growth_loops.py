@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Place, allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 
 NO_GROUP = -1
 """Group of a root that has none yet."""

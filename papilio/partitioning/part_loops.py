@@ -16,7 +16,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.jit import Bools, allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints, Roles
+from papilio.partitioning import Ids, Ints, Roles
 
 
 class Prices(NamedTuple):

@@ -40,7 +40,7 @@ from papilio.kernels.biclique.decisions import explain_choices
 from papilio.kernels.biclique.question import settle_anchor
 from papilio.kernels.maximal import anchor as maximal_anchor
 from papilio.motifs import Biclique, MaximalBiclique, Motif
-from papilio.partitioning.arrays import Ids, Ints, Roles
+from papilio.partitioning import Ids, Ints, Roles
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.disk_rows import DiskRows

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner, available_threads
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.row_loops import Words, add_words, count_batch, make_ranges
 from papilio.parts import Layer
 from papilio.storage.edge_files import RowGroup, edge_problem
@@ -57,8 +57,7 @@ class LayerRows:
 
     def read_edges(self, first: int, stop: int) -> Ints:
         """Return the edge ids in the store of what :meth:`read` returns; only if they were asked for."""
-        if self.edge_ids is None:
-            raise ValueError("the rows were made without edge ids; make them with_edges")
+        assert self.edge_ids is not None
         return self.edge_ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
     def end_entries(self, first: int, stop: int) -> Ints:

@@ -312,8 +312,6 @@ class PartitionWriter:
 
     def write_block(self, name: str, block: Block) -> None:
         """Write a block, or a part of roots; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
-        if not PLAIN_NAME.fullmatch(name) or "." in name:
-            raise ValueError(f"a block cannot be named {name!r}: use small letters, digits, - and _")
         directory = self._directory / "blocks" / name
         directory.mkdir()
         info = blocks.write_block(directory, name, block)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.rows import LayerRows, RowPair, span_rows
 from papilio.partitioning.wedge_loops import (
     NO_END,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 
 
 class Slab(NamedTuple):

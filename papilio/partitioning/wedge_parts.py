@@ -23,7 +23,7 @@ from papilio.errors import CapacityError
 from papilio.kernels.engine import CostTable
 from papilio.kernels.wedge.graph import order_falling
 from papilio.motifs import Butterfly
-from papilio.partitioning.arrays import Ids
+from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run, run_within, table_entries
 from papilio.partitioning.growth import CHUNKS_AT_ONCE

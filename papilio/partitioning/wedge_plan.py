@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth import CHUNKS_AT_ONCE, PricedRows, closure_cost, grow_groups, growth_bytes
 from papilio.partitioning.rows import LayerRows, span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab

@@ -32,7 +32,7 @@ from papilio.motifs import Listing, motif_from_json
 from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, Mode, RunRecord, absolute
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
 from papilio.reports.job import LEASE_COLUMNS, JobFacts, lease_rows, read_job
-from papilio.reports.scaling import (
+from papilio.reports.run import (
     SHORT_S,
     Point,
     counting_s,

@@ -10,7 +10,7 @@ import pytest
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.reports.experiment import grow_model, parse_model
 from papilio.reports.job import lease_rows, measure_timeline, timeline_of
-from papilio.reports.scaling import Run, gather_points, rows_of
+from papilio.reports.run import Run, gather_points, rows_of
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.tables import read_rows, write_rows
 from papilio.tasks.reports import LeaseResult
