@@ -91,8 +91,7 @@ def maximum_clique(
     """
     # The answer per vertex is no table, and a whole graph has no values for a file: as of counts.
     target = check_output(output, Clique(1), per, overwrite=overwrite)
-    edges = Edges(graph, "the maximum clique", progress, "unipartite")
-    edges.source.require_storable(target)
+    edges = Edges(graph, "the maximum clique", progress, "unipartite", target)
     with edges.phase("read"):
         roots = _read(edges, choose_threads(threads))
     sizes: dict[str, NDArray[np.int32]] = {}
@@ -104,7 +103,7 @@ def maximum_clique(
             size = _largest(roots, edges.report)
         members = _first_of_size(roots, size)
     if sizes:
-        edges.write(target, {"n": {"size": sizes["n"]}}, "maximum-clique", overwrite)
+        edges.write({"n": {"size": sizes["n"]}}, {"measure": "maximum-clique"}, overwrite)
     labels = edges.source.given.labels("u")
     return MaximumClique(
         size,
@@ -113,7 +112,7 @@ def maximum_clique(
         Vectors(sizes, edges.source.labelled),
         edges.describe(),
         edges.seconds,
-        None if target is None else str(target),
+        edges.output,
     )
 
 

@@ -59,28 +59,6 @@ def summarise(values: Values) -> Summary:
     )
 
 
-def write_values(
-    target: Path,
-    source: GraphInput,
-    columns: Mapping[Any, Columns],
-    metadata: Mapping[str, Any],
-    *,
-    overwrite: bool,
-) -> None:
-    """Write columns of each vertex by layer (or ``n``), or of each ``edge``, to a file with the hash of the graph."""
-    with ExitStack() as stack:
-        store = source.stored(stack, target.parent)
-        named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in metadata.items()}
-        named = {"papilio.graph_hash": store.hash, **named}
-        if "edge" in columns:
-            write_edge_columns(target, store, columns["edge"], named, overwrite=overwrite)
-        elif "n" in columns:
-            layers: Mapping[Any, Columns] = {"u": columns["n"]}
-            write_vertex_columns(target, store, layers, named, overwrite=overwrite, names_layer=False)
-        else:
-            write_vertex_columns(target, store, columns, named, overwrite=overwrite)
-
-
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:
     return {phase: round(value, 6) for phase, value in seconds.items()}
 
@@ -281,12 +259,19 @@ class Edges:
     """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
 
     def __init__(
-        self, graph: Any, measure: str, progress: Listener | None, kind: GraphKind = "bipartite"
+        self,
+        graph: Any,
+        measure: str,
+        progress: Listener | None,
+        kind: GraphKind = "bipartite",
+        target: Path | None = None,
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         self.source = GraphInput(graph, kind)
         require_graph_kind(f"{measure} is", kind, self.source.kind, self.source.name)
+        self.source.require_storable(target)
+        self.target, self.output = target, None if target is None else str(target)
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
         self._listener = progress or ignore_events
@@ -330,13 +315,22 @@ class Edges:
             stop = start + SLICE_ENTRIES
             yield graph.u[start:stop], graph.v[start:stop]
 
-    def write(
-        self, target: Path | None, columns: Mapping[Any, Columns], measure: str, overwrite: bool
-    ) -> None:
-        """Write columns of each vertex by layer, or of each ``edge``, where a file is asked for."""
-        if target is not None:
-            with self.phase("write"):
-                write_values(target, self.source, columns, {"measure": measure}, overwrite=overwrite)
+    def write(self, columns: Mapping[Any, Columns], metadata: Mapping[str, Any], overwrite: bool) -> None:
+        """Write columns of each vertex by layer (or ``n``), or of each ``edge``, where a file is asked for."""
+        if self.target is None:
+            return
+        with self.phase("write"), ExitStack() as stack:
+            store = self.source.stored(stack, self.target.parent)
+            named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in metadata.items()}
+            named = {"papilio.graph_hash": store.hash, **named}
+            if "edge" in columns:
+                write_edge_columns(self.target, store, columns["edge"], named, overwrite=overwrite)
+            else:
+                by_layer: Mapping[Any, Columns] = {"u": columns["n"]} if "n" in columns else columns
+                names_layer = "n" not in columns
+                write_vertex_columns(
+                    self.target, store, by_layer, named, overwrite=overwrite, names_layer=names_layer
+                )
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
         """Refuse what will not fit the memory: CapacityError."""

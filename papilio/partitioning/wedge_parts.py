@@ -40,7 +40,6 @@ from papilio.partitioning.wedge_blocks import (
 from papilio.partitioning.wedge_plan import (
     BlockBudget,
     Grid,
-    GroupBudget,
     Groups,
     choose_grid,
     group_starts,
@@ -185,19 +184,24 @@ class Planner:
             f"of moving a run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
         )
 
-    def _budget(self, copies: float) -> BlockBudget:
+    def _budget(self, copies: float, most_bytes: int | None = None) -> BlockBudget:
         request, memory = self.request, self.memory
-        sizes, most = raw_bytes(request.per), memory.block_bytes(copies)
-        return BlockBudget(request.part_bytes, request.limit_bytes, sizes, most, memory.slab_entries)
+        return BlockBudget(
+            request.part_bytes,
+            request.limit_bytes,
+            sizes=raw_bytes(request.per),
+            block_bytes=memory.block_bytes(copies),
+            slab_entries=memory.slab_entries,
+            host_bytes=memory.room_bytes // 2,
+            most_bytes=most_bytes,
+        )
 
     def _lay_out(self, layer: LayerSurvey) -> Grid:
         shapes = self.memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)
         return choose_grid(layer, self._budget(TURNED_COPIES), max(1, min(_MAX_SHAPES, shapes)), self.pool)
 
     def _group(self, layer: LayerSurvey, most_bytes: int | None = None) -> Groups:
-        limits = vars(self._budget(GATHERED_COPIES))
-        budget = GroupBudget(**limits, host_bytes=self.memory.room_bytes // 2, most_bytes=most_bytes)
-        return group_starts(layer, budget, self.pool)
+        return group_starts(layer, self._budget(GATHERED_COPIES, most_bytes), self.pool)
 
     def _compare(self, grids: tuple[Grid, ...], decisions: Decisions) -> CutPlan:
         """Group the starts as long as that costs less than the pair blocks."""

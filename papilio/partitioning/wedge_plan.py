@@ -74,6 +74,8 @@ class BlockBudget:
     sizes: BlockBytes  # what is stored and moved
     block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
     slab_entries: int  # entries that are read at a time, where no row has more
+    host_bytes: int  # for all chunks at work, while starts are grouped
+    most_bytes: int | None = None  # grouping is given up as soon as the groups cost more than this
 
     def tight_part(self) -> PartBytes:
         """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
@@ -315,19 +317,7 @@ class _Chunk(NamedTuple):
     distinct_ends: int
 
 
-@dataclass(frozen=True)
-class GroupBudget(BlockBudget):
-    """What groups may take, on a worker and while they are made."""
-
-    host_bytes: int  # for all chunks at work
-    most_bytes: int | None = None  # give up as soon as the groups cost more than this
-
-    def entries_of_groups(self, n_groups: int) -> int:
-        """Return how many entries of starts so many groups have at most."""
-        return int(n_groups * self.limit_bytes / (self.part_bytes.root_entry + self.part_bytes.entry + 1))
-
-
-def group_starts(survey: LayerSurvey, budget: GroupBudget, pool: Executor) -> Groups:
+def group_starts(survey: LayerSurvey, budget: BlockBudget, pool: Executor) -> Groups:
     """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
 
     CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
@@ -357,7 +347,7 @@ def group_starts(survey: LayerSurvey, budget: GroupBudget, pool: Executor) -> Gr
     return Groups(np.concatenate(starts), cuts, np.concatenate(nbytes), complete)
 
 
-def _read_chunks(survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
+def _read_chunks(survey: LayerSurvey, budget: BlockBudget) -> Iterator[_Chunk]:
     """Yield chunks of starts in rising order of rank, each within its share of the memory."""
     rows = survey.rows
     n_ends = np.zeros(rows.other.n_rows, np.int32)
@@ -375,7 +365,7 @@ def _read_chunks(survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
         yield _Chunk(starts, block.indptr, block.middles, n_ends[middles].astype(np.int64), distinct)
 
 
-def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
+def _chunk_bounds(survey: LayerSurvey, budget: BlockBudget) -> Iterator[tuple[int, int]]:
     """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
     per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
     columns = growth_bytes(0, survey.n_middles, 0)
@@ -383,8 +373,11 @@ def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[in
     whole = columns + per_start * lengths.size + per_entry * int(lengths.sum())
     share = whole if whole <= budget.host_bytes else budget.host_bytes // CHUNKS_AT_ONCE
     if budget.most_bytes is not None:
+        entry_bytes = budget.part_bytes.root_entry + budget.part_bytes.entry + 1
         entries = max(
-            _TRIAL_ENTRIES, int(lengths.sum()) // _TRIAL_CHUNKS, budget.entries_of_groups(_TRIAL_GROUPS)
+            _TRIAL_ENTRIES,
+            int(lengths.sum()) // _TRIAL_CHUNKS,
+            int(_TRIAL_GROUPS * budget.limit_bytes / entry_bytes),
         )
         share = min(share, columns + (per_start + per_entry) * entries)
     if columns <= share // 2 or share == whole:
@@ -406,7 +399,7 @@ def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[in
         low = high
 
 
-def _group_chunk(own: LayerRows, chunk: _Chunk, budget: GroupBudget) -> tuple[Ids, Ints]:
+def _group_chunk(own: LayerRows, chunk: _Chunk, budget: BlockBudget) -> tuple[Ids, Ints]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
     part, room = budget.tight_part(), budget.room_bytes
