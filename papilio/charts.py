@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
 
 
 def axes_or_new(axes: Any) -> Any:
-    """Return the axes given, else those of a new figure of pyplot."""
+    """Return the given axes, or new ones of pyplot."""
     if axes is not None:
         return axes
     require_matplotlib()
@@ -101,7 +101,7 @@ def _power(digits: float, place: int | None = None) -> str:
 
 
 def _digits(count: int) -> float:
-    """Return the logarithm to base 10 of an integer of any size, as small as that of 1 gets a bar."""
+    """Return the logarithm to base 10 of an integer of any size; 1 gets a small bar, too."""
     return math.log10(count) if count > 1 else 0.05
 
 

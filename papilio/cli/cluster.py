@@ -110,11 +110,11 @@ ALLOCATION = (
     "time", "memory_bytes", "nodes", "workers_per_node", "gpus_per_node", "cpus_per_worker", "partition",
     "account", "name", "interface", "setup", "grace_s",
 )  # fmt: skip
-"""What the flags of :func:`allocation_options` are called."""
+"""Names of the flags of :func:`allocation_options`."""
 
 
 def allocation_options(*, required: bool) -> Decorator:
-    """Return what adds the flags of an allocation, whose time and memory Slurm has to know."""
+    """Return a decorator that adds the flags of an allocation; Slurm requires its time and memory."""
     return with_options(
         click.option("--time", required=required, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
         click.option(

@@ -194,7 +194,7 @@ def _run(
     warm_up: bool,
     figures: bool,
 ) -> None:
-    """Run what is missing; where that ends with an error the report of what there is is written first."""
+    """Run the missing repetitions; after an error, write the report of the finished ones first."""
 
     def tell(number: int, repeat: int, outcome: CountResult | PapilioError | None) -> None:
         name = f"{plural(number, 'worker')}, run {repeat} of {directory.experiment.repeat}"

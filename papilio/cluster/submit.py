@@ -187,7 +187,7 @@ class _Coordinator:
         self._note("waiting", "its coordinator has just begun")
 
     def _count_when_free(self, count: Count) -> CountResult:
-        """Count once the workers asked for are there and no other process has the ledger."""
+        """Count once enough workers run and no other process has the ledger."""
         submission, directory = self._submission, JobDirectory(self._root)
         source = directory.source
         if source is None:
@@ -211,7 +211,7 @@ class _Coordinator:
                 self._log.write(str(error))
 
     def _wait_while(self, problem: Callable[[], str | None]) -> None:
-        """Wait until nothing is in the way; note what it is."""
+        """Wait while there is a problem, and note it."""
         said = None
         while (what := problem()) is not None:
             if what != said:
@@ -381,7 +381,7 @@ def _await_cancelled(root: Path) -> None:
 
 @contextmanager
 def _removed_on_failure(root: Path) -> Iterator[None]:
-    """Remove what was made of a job directory that did not exist before, should the block fail."""
+    """Remove a job directory that is new, or its new files, if the block fails."""
     existed = root.exists()
     is_job = (root / "job.json").exists()
     try:

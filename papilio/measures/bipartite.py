@@ -35,7 +35,7 @@ from papilio.tasks.result import CountResult, find_top
 Per = Literal["vertex", "edge"]
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 40, 96, 8
-"""What comparing pairs takes: the graph and its wedge index, the values, and the counters of each thread."""
+"""Host memory for comparing pairs: the graph and its wedge index, the values, and the counters of each thread."""
 
 _POWERS = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 
@@ -188,7 +188,7 @@ def top_butterflies(
 
 
 def _read(edges: Edges, threads: int) -> BipartiteGraph:
-    """Read the graph; CapacityError before that where what is made of it will not fit the memory."""
+    """Read the graph; CapacityError before that if its index will not fit the memory."""
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
     needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * (edges.n_u + edges.n_v)
     edges.require_memory(needed, "whose pairs need", threads)

@@ -39,7 +39,7 @@ PAIR_ORDERS: dict[PairOrder, str] = {
     "incoherent": "incoherent",
     "conflicting": "mixed",
 }
-"""What pairs can be ordered by, and the group of classes whose butterflies are meant."""
+"""Orders of pairs, and the group of classes whose butterflies each one compares."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
 
 
 def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
-    """Refuse what was walked if its classes are not so many times those of the census."""
+    """Refuse a walk whose classes are not ``times`` the classes of the census."""
     for (each, number, _), walked in zip(counted.rows, totals, strict=True):
         if walked != times * number:
             raise ExecutionError(

@@ -37,7 +37,7 @@ from papilio.motifs import Clique, Listing, MaximalBiclique
 from papilio.storage.labelled import Vectors, plain_labels
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
-"""What ordering and orienting a graph takes; see papilio.kernels.memory."""
+"""Host memory for ordering and orienting a graph; see papilio.kernels.memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ def _read(edges: Edges, threads: int) -> _Roots:
 
 
 def _largest(roots: _Roots, report: Report) -> int:
-    """Return the size of a largest clique; threads tell each other what they have found."""
+    """Return the size of a largest clique; threads share the best size so far."""
     shared = np.zeros(1, np.int64)
 
     def work(search: MaximumSearch, begin: int, end: int) -> None:
@@ -193,7 +193,7 @@ def _every_vertex(roots: _Roots, report: Report) -> NDArray[np.int32]:
 
 
 MOST = 1_000_000
-"""Bicliques that may be asked for: they are all in memory."""
+"""Largest number of bicliques in one answer: all of them are in memory."""
 
 
 @checked

@@ -284,7 +284,7 @@ class Edges:
 
     @contextmanager
     def phase(self, name: str, passes: int = 1) -> Iterator[None]:
-        """Time a block, which passes over the edges so many times."""
+        """Time a block, which passes over the edges ``passes`` times."""
         began = perf_counter()
         self._passes, self._seen = passes, 0
         self._listener(PhaseStarted(name))
@@ -316,7 +316,7 @@ class Edges:
             yield graph.u[start:stop], graph.v[start:stop]
 
     def write(self, columns: Mapping[Any, Columns], metadata: Mapping[str, Any], overwrite: bool) -> None:
-        """Write columns of each vertex by layer (or ``n``), or of each ``edge``, where a file is asked for."""
+        """Write columns of each vertex by layer (or ``n``), or of each ``edge``, if there is an output."""
         if self.target is None:
             return
         with self.phase("write"), ExitStack() as stack:
@@ -333,7 +333,7 @@ class Edges:
                 )
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
-        """Refuse what will not fit the memory: CapacityError."""
+        """Raise CapacityError where ``needed_bytes`` exceed the free memory."""
         require_room(
             f"{self.source.name} has {self.n_edges} edges, {what}, with {threads} threads,",
             needed_bytes,

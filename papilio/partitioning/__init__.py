@@ -18,4 +18,4 @@ Ints = NDArray[np.int64]
 """Offsets, sizes, edge ids or costs."""
 
 Roles = NDArray[np.uint8]
-"""What each vertex is to a part, as bits; 0 for nothing."""
+"""Roles of each vertex in a part, as bits; 0 for none."""

@@ -97,7 +97,7 @@ class AnchoredRows:
 
     @classmethod
     def of(cls, disk: DiskRows, request: CutRequest) -> AnchoredRows:
-        """Return the rows of a graph with U as left, read in runs that leave room for what is made of them."""
+        """Return the rows of a graph with U as left, read in runs that leave room for the parts."""
         id_bytes, entry_bytes = (4, ENTRY_BYTES) if disk.u.edge_ids is None else (12, EDGE_ENTRY_BYTES)
         share = request.host_bytes // (RUN_SHARE * id_bytes * request.threads)
         return cls(disk.u, disk.v, min(RUN_ENTRIES, share), entry_bytes)
@@ -120,14 +120,14 @@ class AnchoredRows:
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """What one thread needs to cut parts."""
+    """Arrays of one thread that cuts parts."""
 
     roles: Roles  # (n_right,): 0 between parts
     places: Ids  # (n_left,): -1 between parts
 
     @classmethod
     def of(cls, rows: AnchoredRows) -> Scratch:
-        """Return what a thread needs to cut parts of these rows."""
+        """Return arrays for one thread and these rows."""
         return cls(np.zeros(rows.right.n_rows, np.uint8), np.full(rows.left.n_rows, -1, np.int32))
 
 
@@ -205,7 +205,7 @@ def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> 
 
 
 def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, int]) -> Core:
-    """Remove columns without a root, and what is in no biclique then, again as long as that takes much away."""
+    """Remove columns without a root and reduce to the core again, as long as that removes much."""
     while core.left_ids.size:
         n_right = core.right_ids.size
         has_root, entries = count_entries_by_root(core.rows, is_root[core.left_ids], n_right)
@@ -439,7 +439,7 @@ cut_maximal_roots = partial(cut_roots, is_maximal=True)
 
 @dataclass(frozen=True, eq=False)
 class _Degrees:
-    """What the choice of the anchored layer depends on; a :class:`~papilio.kernels.biclique.forms.Layers`."""
+    """Sizes and degrees for the choice of the anchored layer; a :class:`~papilio.kernels.biclique.forms.Layers`."""
 
     n_u: int
     n_v: int
@@ -459,7 +459,7 @@ def _choose_maximal_anchor(
 def _choose_anchor(
     layers: _Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
-    """Return the anchor asked for, whether V is anchored, and why, from the degrees alone."""
+    """Return the settled option, whether V is anchored, and why, from the degrees alone."""
     anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)

@@ -94,13 +94,13 @@ class CutterMemory:
         return int(max(room / (copies + _WRITTEN_COPIES), (room - _WRITTEN_BYTES) / copies))
 
     def of_block(self, nbytes: int, copies: float = 0, threads: int = 1) -> int:
-        """Return the bytes that building a block of ``nbytes`` in so many threads and writing it takes."""
+        """Return the bytes for building a block of ``nbytes`` in ``threads`` and writing it."""
         written = min(_WRITTEN_COPIES * nbytes, _WRITTEN_BYTES)
         return self.vertex_bytes + threads * self.slab_bytes + int(copies * nbytes) + written
 
 
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
-    """Share the host memory of a cut, where the rows of so many vertices keep ``held_bytes`` of arrays in memory.
+    """Share the host memory of a cut whose rows of ``n_u + n_v`` vertices keep ``held_bytes`` of arrays in memory.
 
     CapacityError when the arrays by vertex leave no room.
     """
@@ -121,7 +121,7 @@ def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> Cu
 
 @dataclass(frozen=True, eq=False)
 class CutPlan:
-    """What is to be cut."""
+    """The strategy of a cut, and the blocks or groups of each layer."""
 
     strategy: str
     reason: str
@@ -131,7 +131,7 @@ class CutPlan:
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """Chooses the strategy that moves fewer bytes, or plans the one that is asked for."""
+    """Chooses the strategy that moves fewer bytes, or plans the requested one."""
 
     layers: tuple[LayerSurvey, ...]
     request: CutRequest
@@ -254,7 +254,7 @@ turn rows round takes one thread for each block and some 20 ns for each entry of
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """What is kept of a block that was written."""
+    """Sizes and costs of a block that was written."""
 
     name: str
     n_vertices: int
@@ -309,7 +309,7 @@ def cut_wedges(
 def _write_parts(
     run: CutRun, layers: tuple[LayerSurvey, ...], plan: CutPlan, memory: CutterMemory, room_bytes: int
 ) -> list[PartInfo]:
-    """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
+    """Build and write all blocks, as many at a time as fit the room; return the entries of the manifest."""
     request = run.request
     entries = table_entries(sum(cut.n_parts for cut in plan.layers))
     cutter = _Cutter(run.writer, memory, request.per == "edge", entries, request.threads)
@@ -358,7 +358,7 @@ class _Cutter:
             yield self.memory.of_block(nbytes, copies, threads), job
 
     def _choose_way(self, nbytes: int, n_blocks: int) -> tuple[int, float]:
-        """Return the threads, and the copies, that one of so many end blocks is built in."""
+        """Return the threads and the copies for building one of ``n_blocks`` end blocks."""
         needed = self.memory.of_block(nbytes, GATHERED_COPIES, self.threads)
         if _GATHER_COST * n_blocks**2 < self.threads and needed <= self.memory.room_bytes:
             return self.threads, GATHERED_COPIES
@@ -411,7 +411,7 @@ def _take_groups(groups: Groups, written: Iterator[tuple[_Written, ...]]) -> Ite
 
 
 def _pair_up(layer: LayerSurvey, grid: Grid, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
-    """Yield the pairs that can have wedges, those of an end block after each other.
+    """Yield the pairs that can have wedges, by end block.
 
     The work of a start block is shared among the end blocks by their entries before its last start.
     """

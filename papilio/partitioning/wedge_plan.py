@@ -30,19 +30,19 @@ from papilio.partitioning.wedge_loops import add_ends, grow_end_blocks, renumber
 from papilio.parts import PartBytes
 
 PART_OVERHEAD_BYTES = 32 << 20
-"""What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
+"""Overhead of a part besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
 of 40 million edges), in which storage gives as much."""
 
 _START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
-"""Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""
+"""Shares of the room of a part tried for start blocks, besides the shares that follow from the graph."""
 
 _ROUNDING = 1e-9
-"""Share of a room within which sums of what blocks take may differ."""
+"""Relative error of sums of bytes of blocks."""
 
 
 @dataclass(frozen=True)
 class BlockBytes:
-    """What blocks take as they are stored and moved, in bytes."""
+    """Bytes of blocks, as stored and moved."""
 
     start: int  # for a start and for each of its middles
     start_entry: int
@@ -51,11 +51,11 @@ class BlockBytes:
     end_entry: int
 
     def of_starts(self, starts: Ints, entries: Ints) -> Ints:
-        """Return the bytes of start blocks with so many starts and entries."""
+        """Return the bytes of start blocks with these numbers of starts and entries."""
         return self.start * starts + self.start_entry * entries + 8
 
     def of_ends(self, ends: Ints, middles: Ints, entries: Ints) -> Ints:
-        """Return the bytes of end blocks with so many ends, middles and entries."""
+        """Return the bytes of end blocks with these numbers of ends, middles and entries."""
         return self.end * ends + self.middle * middles + self.end_entry * entries + 8
 
 
@@ -67,7 +67,7 @@ def raw_bytes(per: str) -> BlockBytes:
 
 @dataclass(frozen=True)
 class BlockBudget:
-    """What the blocks of a part may take."""
+    """Limits of the blocks of a part."""
 
     part_bytes: PartBytes  # what a part takes on a worker
     limit_bytes: int  # and may take
@@ -78,7 +78,7 @@ class BlockBudget:
     most_bytes: int | None = None  # grouping is given up as soon as the groups cost more than this
 
     def tight_part(self) -> PartBytes:
-        """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
+        """Return prices by which a part within ``limit_bytes`` is also within ``block_bytes`` as stored.
 
         Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
         """
@@ -128,7 +128,7 @@ class Grid:
         return int((self.last_start.size - self.first_partner).sum())
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield (start block, end block), those of one end block after each other."""
+        """Yield (start block, end block), by end block."""
         for j, first in enumerate(self.first_partner.tolist()):
             for i in range(first, self.last_start.size):
                 yield i, j
@@ -186,7 +186,7 @@ def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: E
 
 @dataclass(frozen=True, eq=False)
 class _LayerCosts:
-    """What every start and end takes of a part, in bytes: ``starts`` by place in ``survey.starts``, ends by rank."""
+    """Bytes of a part for every start and end: ``starts`` by place in ``survey.starts``, ends by rank."""
 
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]

@@ -45,7 +45,7 @@ _PACKAGES = (
 )  # fmt: skip
 
 RunEnded = Callable[[int, int, CountResult | PapilioError | None], None]
-"""Called with workers, repetition, and what came of it: None when it was finished before."""
+"""Called with workers, repetition and outcome: None when it was finished before."""
 
 
 def run_experiment(
@@ -57,7 +57,7 @@ def run_experiment(
     listener: Listener = ignore_events,
     on_run: RunEnded | None = None,
 ) -> None:
-    """Run what is not finished: first repetition of all points, then the second, and so on.
+    """Run the unfinished repetitions: the first of all points, then the second, and so on.
 
     A run that fails is noted, the others go on, and the end is an error; the same call runs it again. ``workers`` are
     the points to run, by default all; ``cluster`` is by default what the experiment says. The point with the most
@@ -179,7 +179,7 @@ def _discard(job: Path) -> None:
 
 
 def _require_workers(result: CountResult, workers: int) -> None:
-    """Refuse a run whose workers were not those of its point from beginning to end."""
+    """Refuse a run whose workers changed, or differ in number from its point."""
     if len(result.workers) != workers:
         raise ExecutionError(
             f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point has "
@@ -207,7 +207,7 @@ class _FirstWorkers:
         return tuple(sorted(known, key=lambda worker: not worker.can_gpu))[: self._n_workers]
 
     def live_workers(self) -> dict[str, str]:
-        """Return the status of those of the first workers that there are: no other one joins a run."""
+        """Return the status of the first workers that still run: no other one joins a run."""
         live: dict[str, str] = self._executor.live_workers()  # type: ignore[attr-defined]
         return {worker.name: live[worker.name] for worker in self.workers if worker.name in live}
 
