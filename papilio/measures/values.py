@@ -59,8 +59,18 @@ def summarise(values: Values) -> Summary:
     )
 
 
-def _rounded(seconds: dict[str, float]) -> dict[str, float]:
-    return {phase: round(value, 6) for phase, value in seconds.items()}
+def _as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
+    """Return the JSON object of a result: its own values, then the values that all measures share."""
+    counted: CountResult | None = getattr(result, "counted", None)
+    shared = {
+        "graph": result.graph if counted is None else counted.graph,
+        "seconds": {phase: round(value, 6) for phase, value in result.seconds.items()},
+    }
+    if hasattr(result, "output"):
+        shared["output"] = result.output
+    if counted is not None:
+        shared["count"] = counted.to_json()
+    return {"measure": measure, **own, **shared}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +96,9 @@ class RobinsAlexander:
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
         fraction = self.fraction
-        return {
-            "measure": "robins-alexander",
-            "butterflies": self.butterflies,
-            "three_paths": self.three_paths,
-            "fraction": None if fraction is None else [fraction.numerator, fraction.denominator],
-            "value": self.value,
-            "graph": self.counted.graph,
-            "seconds": _rounded(self.seconds),
-            "count": self.counted.to_json(),
-        }
+        exact = None if fraction is None else [fraction.numerator, fraction.denominator]
+        own = {"butterflies": self.butterflies, "three_paths": self.three_paths, "fraction": exact}
+        return _as_json("robins-alexander", self, **own, value=self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +121,8 @@ class LatapyClustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object."""
-        return {
-            "measure": "latapy",
-            "layers": {layer: asdict(summary) for layer, summary in self.summaries().items()},
-            "graph": self.graph,
-            "seconds": _rounded(self.seconds),
-            "output": self.output,
-        }
+        layers = {layer: asdict(summary) for layer, summary in self.summaries().items()}
+        return _as_json("latapy", self, layers=layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,15 +148,8 @@ class LocalClustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object; integers in full."""
-        return {
-            "measure": "local",
-            "per": self.per,
-            "places": {place: asdict(summary) for place, summary in self.summaries().items()},
-            "graph": self.counted.graph,
-            "seconds": _rounded(self.seconds),
-            "output": self.output,
-            "count": self.counted.to_json(),
-        }
+        places = {place: asdict(summary) for place, summary in self.summaries().items()}
+        return _as_json("local", self, per=self.per, places=places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +166,7 @@ class CohesionProfile:
 
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
-        return {
-            "measure": "cohesion",
-            "levels": [level.to_json() for level in self.levels],
-            "graph": self.counted.graph,
-            "seconds": _rounded(self.seconds),
-            "count": self.counted.to_json(),
-        }
+        return _as_json("cohesion", self, levels=[level.to_json() for level in self.levels])
 
 
 @dataclass(frozen=True)
@@ -212,14 +197,8 @@ class LargestBicliques:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
-        return {
-            "measure": "maximal-biclique-top",
-            "motif": motif_to_json(self.motif),
-            "by": self.by,
-            "bicliques": [each.to_json() for each in self.bicliques],
-            "graph": self.graph,
-            "seconds": _rounded(self.seconds),
-        }
+        motif, bicliques = motif_to_json(self.motif), [each.to_json() for each in self.bicliques]
+        return _as_json("maximal-biclique-top", self, motif=motif, by=self.by, bicliques=bicliques)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,16 +222,14 @@ class MaximumClique:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the sizes of the vertices as one JSON object."""
-        return {
-            "measure": "maximum-clique",
-            "size": self.size,
-            "members": list(self.members),
-            "labels": json_labels(self.labels),
-            "sizes": self.histogram() if "n" in self.sizes else None,
-            "graph": self.graph,
-            "seconds": _rounded(self.seconds),
-            "output": self.output,
-        }
+        return _as_json(
+            "maximum-clique",
+            self,
+            size=self.size,
+            members=list(self.members),
+            labels=json_labels(self.labels),
+            sizes=self.histogram() if "n" in self.sizes else None,
+        )
 
 
 class Edges:

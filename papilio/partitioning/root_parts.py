@@ -302,16 +302,20 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
     return sorted(ways, key=lambda way: -way[1] / max(way[0].entry, 1))
 
 
-def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrinks: bool) -> tuple[Ids, str]:
-    """Return the group of each left rank, and why they are grouped; groups are parts in their order.
+def group_roots(
+    rows: AnchoredRows, request: CutRequest, least_right: int, *, shrinks: bool
+) -> tuple[Ids, str, int]:
+    """Return the group of each left rank, why they are grouped, and how many parts may be cut at a time.
 
+    Groups are parts in their order.
     ``least_right`` is the fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the roots of
     earlier parts out of its lists. ClosureTooLargeError when a root with its closure passes the limit alone; names it,
     and the least budget that would do. CapacityError when the host memory does not do.
     """
-    request = host.request
-    if request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
-        return np.zeros(rows.left.n_rows, np.int32), "one part: all that can be in a biclique fits one part"
+    host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
+    if host.request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
+        why = "one part: all that can be in a biclique fits one part"
+        return np.zeros(rows.left.n_rows, np.int32), why, host.threads
     degrees = np.diff(rows.left.indptr)[::-1]
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
 
@@ -326,7 +330,7 @@ def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrin
         )  # fmt: skip
 
     failures: list[tuple[int, int, CapacityError]] = []
-    for prices, limit in price_closures(request, rows, least_right):
+    for prices, limit in price_closures(host.request, rows, least_right):
         try:
             groups = group(prices, limit)[::-1].copy()  # from the last rank to the first
         except CapacityError as error:
@@ -335,9 +339,10 @@ def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrin
                 raise
             failures.append((cost - limit, root, error))
         else:
-            return groups, "the core does not fit one part, and roots that share columns do not repeat them"
+            why = "the core does not fit one part, and roots that share columns do not repeat them"
+            return groups, why, host.threads
     excess, worst, cause = min(failures, key=itemgetter(0))
-    raise _root_too_large(rows, request, worst, excess) from cause
+    raise _root_too_large(rows, request, host.request.limit_bytes, worst, excess) from cause
 
 
 def _find_worst(rows: AnchoredRows, prices: Prices, shrinks: bool) -> tuple[int, int]:
@@ -354,14 +359,21 @@ def _find_worst(rows: AnchoredRows, prices: Prices, shrinks: bool) -> tuple[int,
     return int(worst[0]), int(worst[1])
 
 
-def _root_too_large(rows: AnchoredRows, request: CutRequest, rank: int, excess: int) -> ClosureTooLargeError:
+def _root_too_large(
+    rows: AnchoredRows, request: CutRequest, limit_bytes: int, rank: int, excess: int
+) -> ClosureTooLargeError:
     layer, vertex = rows.left.layer.upper(), int(rows.left.order[rank])
     degree = int(rows.left.indptr[rank + 1] - rows.left.indptr[rank])
-    needed = request.limit_bytes + excess
+    needed, more_host = limit_bytes + excess, ""
+    if limit_bytes < request.limit_bytes:
+        more_host = (
+            "; it may take no more because larger parts are cut in more host memory than the "
+            f"{request.host_bytes:,} bytes given, so give more of that"
+        )
     return ClosureTooLargeError(
         f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of its "
-        f"neighbours, and a part may take {request.limit_bytes:,}; give a part at least {needed:,} bytes, or anchor "
-        "the other layer"
+        f"neighbours, and a part may take {limit_bytes:,}; give a part at least {needed:,} bytes, or anchor the other "
+        f"layer{more_host}"
     )
 
 
@@ -406,7 +418,7 @@ def cut_roots(
         core_choice = f"core of p >= {p} and q >= {q}", share
         run.lap("rows")
         try:
-            groups, reason, threads = _group(rows, request, least, shrinks)
+            groups, reason, threads = group_roots(rows, request, _fewest(rows, least)[1], shrinks=shrinks)
         except ClosureTooLargeError as error:
             if anchor != "auto":
                 raise
@@ -416,7 +428,7 @@ def cut_roots(
                 f"a vertex of layer {refused} fits no part with the lists of its neighbours",
             )
             try:
-                groups, reason, threads = _group(rows, request, least, shrinks)
+                groups, reason, threads = group_roots(rows, request, _fewest(rows, least)[1], shrinks=shrinks)
             except ClosureTooLargeError:
                 raise error from None
         fewest = _fewest(rows, least)
@@ -472,19 +484,3 @@ def _choose_anchor(
 
 def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:
     return least if rows.left.layer == "u" else least[::-1]
-
-
-def _group(
-    rows: AnchoredRows, request: CutRequest, least: tuple[int, int], shrinks: bool
-) -> tuple[Ids, str, int]:
-    """Group the roots; return the groups, why, and how many parts may be cut at a time."""
-    host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
-    try:
-        return *group_roots(rows, host, _fewest(rows, least)[1], shrinks=shrinks), host.threads
-    except ClosureTooLargeError as error:
-        if host.request.limit_bytes == request.limit_bytes:
-            raise
-        raise ClosureTooLargeError(
-            f"{error}; it may take no more because larger parts are cut in more host memory than the "
-            f"{request.host_bytes:,} bytes given, so give more of that"
-        ) from error

@@ -190,9 +190,6 @@ class Partition:
         manifest = self.manifest
         return f"Partition({self.path!r}, {manifest.strategy}, {len(manifest.parts)} parts)"
 
-    def __reduce__(self) -> tuple[type[Partition], tuple[str, PartitionManifest]]:
-        return Partition, (self.path, self.manifest)
-
     @cached_property
     def _infos(self) -> dict[str, BlockInfo]:
         return {info.name: info for info in self.manifest.blocks}
