@@ -72,7 +72,6 @@ def draw_table(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None
 
 
 def _draw_grid(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None:
-    """Draw the logarithms of counts by two sizes, with their scale, and the counts where they are few."""
     sides = [range(min(sizes), max(sizes) + 1) for sizes in zip(*table, strict=True)]
     grid = np.full((len(sides[0]), len(sides[1])), np.nan)
     for (p, q), count in table.items():
@@ -96,7 +95,6 @@ def _draw_grid(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None
 
 
 def _power(digits: float, place: int | None = None) -> str:
-    """Return a power of ten as matplotlib writes it."""
     return f"$10^{{{digits:g}}}$"
 
 

@@ -65,7 +65,6 @@ def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bo
 
 
 def _warm() -> Check:
-    """Compile all kernels, with a line on standard error for each question."""
     from papilio.kernels.device.discovery import missing_for_gpu
     from papilio.tasks.warming import warm_everything
 
@@ -78,7 +77,6 @@ def _warm() -> Check:
 
 
 def _lines(checks: list[Check]) -> list[str]:
-    """Return the report; advice stands on a line of its own."""
     marks = {"ok": "ok", "warn": "warn", "fail": "FAIL", "skip": "-"}
     width = max(len(check.name) for check in checks)
     lines = []

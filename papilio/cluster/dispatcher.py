@@ -120,8 +120,6 @@ STALL_S = 120.0
 
 @dataclass
 class _Held(Generic[AnyTask]):
-    """A task that a worker holds."""
-
     future: Future
     task: AnyTask
     is_cut: bool = False

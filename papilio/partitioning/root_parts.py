@@ -127,7 +127,6 @@ class Scratch:
 
     @classmethod
     def of(cls, rows: AnchoredRows) -> Scratch:
-        """Return arrays for one thread and these rows."""
         return cls(np.zeros(rows.right.n_rows, np.uint8), np.full(rows.left.n_rows, -1, np.int32))
 
 

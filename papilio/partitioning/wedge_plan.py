@@ -221,7 +221,6 @@ class _LayerCosts:
 
 
 def _require_room(survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) -> None:
-    """Refuse a budget that the largest start and the largest end pass."""
     own = survey.rows.own
     start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
     n_start, n_end = int(survey.useful[start]), int(own.end_entries(end, end + 1)[0])

@@ -44,7 +44,6 @@ class Figure:
 
 
 def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[Any], None]) -> Figure:
-    """Return the figure that ``paint`` draws on axes of ``size`` inches."""
     require_matplotlib()
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -74,7 +73,6 @@ def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[A
 
 
 def _label_workers(axes: Any, points: Sequence[Point]) -> None:
-    """Name the points on a logarithmic axis of workers."""
     axes.set_xscale("log", base=2)
     axes.set_xticks([point.workers for point in points], [str(point.workers) for point in points])
     axes.minorticks_off()

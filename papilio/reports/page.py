@@ -58,7 +58,6 @@ _NOT_XML = re.compile("[^\\t\\n\\r\\u0020-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0
 
 
 def _machines(workers: Iterable[WorkerInfo]) -> list[tuple[Any, ...]]:
-    """Return a row for each kind of workers on each host: host, how many, threads, memory, GPU, version."""
     found = Counter(
         (
             worker.host,
