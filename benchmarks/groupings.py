@@ -15,7 +15,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import PAIR_BYTES, Rows, find_pairs
 from papilio.kernels.jit import Place, allocating
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth import PricedRows, grow_groups, require_roots_fit
 from papilio.partitioning.growth_loops import NO_GROUP, Costs, sum_closures
 

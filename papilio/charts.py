@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
 
 
 def axes_or_new(axes: Any) -> Any:
-    """Return the axes given, else those of a new figure of pyplot."""
+    """Return the given axes, or new ones of pyplot."""
     if axes is not None:
         return axes
     require_matplotlib()
@@ -72,7 +72,6 @@ def draw_table(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None
 
 
 def _draw_grid(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None:
-    """Draw the logarithms of counts by two sizes, with their scale, and the counts where they are few."""
     sides = [range(min(sizes), max(sizes) + 1) for sizes in zip(*table, strict=True)]
     grid = np.full((len(sides[0]), len(sides[1])), np.nan)
     for (p, q), count in table.items():
@@ -96,12 +95,11 @@ def _draw_grid(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None
 
 
 def _power(digits: float, place: int | None = None) -> str:
-    """Return a power of ten as matplotlib writes it."""
     return f"$10^{{{digits:g}}}$"
 
 
 def _digits(count: int) -> float:
-    """Return the logarithm to base 10 of an integer of any size, as small as that of 1 gets a bar."""
+    """Return the logarithm to base 10 of an integer of any size; 1 gets a small bar, too."""
     return math.log10(count) if count > 1 else 0.05
 
 

@@ -233,7 +233,7 @@ def _keep_quiet(listener: _Listener) -> None:
 
 
 def _kill_children() -> None:
-    """Kill all processes below this one but the tracker that removes what they shared.
+    """Kill all child processes but the tracker that removes their shared files.
 
     Nothing is imported, as the main thread may hang in an import: code that starts processes has imported psutil.
     """

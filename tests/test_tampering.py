@@ -33,7 +33,7 @@ from papilio.cli.app import EXIT_CODES
 from papilio.errors import PapilioError, StoreError
 from papilio.partitioning.store import open_partition
 from papilio.reports.experiment import ExperimentDirectory
-from papilio.reports.scaling import read_run
+from papilio.reports.run import read_run
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import check_listing, check_listing_shards, read_listing
 from tests.conftest import ROOT

@@ -65,7 +65,6 @@ def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bo
 
 
 def _warm() -> Check:
-    """Compile all kernels, with a line on standard error for each question."""
     from papilio.kernels.device.discovery import missing_for_gpu
     from papilio.tasks.warming import warm_everything
 
@@ -78,7 +77,6 @@ def _warm() -> Check:
 
 
 def _lines(checks: list[Check]) -> list[str]:
-    """Return the report; advice stands on a line of its own."""
     marks = {"ok": "ok", "warn": "warn", "fail": "FAIL", "skip": "-"}
     width = max(len(check.name) for check in checks)
     lines = []
@@ -110,11 +108,11 @@ ALLOCATION = (
     "time", "memory_bytes", "nodes", "workers_per_node", "gpus_per_node", "cpus_per_worker", "partition",
     "account", "name", "interface", "setup", "grace_s",
 )  # fmt: skip
-"""What the flags of :func:`allocation_options` are called."""
+"""Names of the flags of :func:`allocation_options`."""
 
 
 def allocation_options(*, required: bool) -> Decorator:
-    """Return what adds the flags of an allocation, whose time and memory Slurm has to know."""
+    """Return a decorator that adds the flags of an allocation; Slurm requires its time and memory."""
     return with_options(
         click.option("--time", required=required, help="Time limit: minutes, HH:MM:SS or D-HH:MM:SS."),
         click.option(

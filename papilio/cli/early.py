@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from threading import Thread
 
 _COUNTING = ("count", "enumerate", "decompose", "census", "measure")
-"""Commands that run in this process unless they are told otherwise."""
+"""Commands that run in this process by default."""
 
 _ELSEWHERE = ("--cluster", "--engine=cpu", "--help")
 """Beginnings of words that tell them so, or that there is nothing to run."""

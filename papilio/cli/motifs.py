@@ -26,7 +26,7 @@ from papilio.motifs import MOTIFS, Motif
 
 
 def attribute_help(kind: type) -> dict[str, str]:
-    """Return what the docstrings of a class and of its bases say of each attribute."""
+    """Return the description of each attribute in the docstrings of a class and its bases."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         text = inspect.cleandoc(base.__doc__ or "").replace("``", "")

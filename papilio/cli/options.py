@@ -1,4 +1,4 @@
-"""What flags mean: sizes, integers, and the flags that several commands share."""
+"""Flags: sizes, integers, and the flags that several commands share."""
 
 from __future__ import annotations
 
@@ -174,11 +174,11 @@ COUNT_OPTIONS = with_options(
         "they are cut there and kept.",
     ),
 )  # fmt: skip
-"""What ``plan``, ``count`` and ``submit count`` share, beside how they run."""
+"""Flags that ``plan``, ``count`` and ``submit count`` share, beside how they run."""
 
 
 def with_output(holds: str) -> Decorator:
-    """Return what adds the flags of a file of values: ``--output`` and ``--overwrite``."""
+    """Return a decorator that adds the flags of a file of values: ``--output`` and ``--overwrite``."""
     return with_options(
         click.option(
             "--output", type=click.Path(), metavar="FILE",

@@ -35,8 +35,7 @@ from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
 from papilio.reports.experiment import ExperimentDirectory, begin_scaling
 from papilio.reports.page import write_report
-from papilio.reports.run import run_experiment, submit_points
-from papilio.reports.scaling import SHORT_S, counting_s
+from papilio.reports.run import SHORT_S, counting_s, run_experiment, submit_points
 from papilio.tasks.result import CountResult
 
 _WARM_UP_FLAG = click.option(
@@ -195,7 +194,7 @@ def _run(
     warm_up: bool,
     figures: bool,
 ) -> None:
-    """Run what is missing; where that ends with an error the report of what there is is written first."""
+    """Run the missing repetitions; after an error, write the report of the finished ones first."""
 
     def tell(number: int, repeat: int, outcome: CountResult | PapilioError | None) -> None:
         name = f"{plural(number, 'worker')}, run {repeat} of {directory.experiment.repeat}"

@@ -54,7 +54,7 @@ def _make_pair() -> tuple[str, str]:
 
 
 def make_security() -> Security:
-    """Return credentials that are in the memory of this process alone, and of those that it starts with them."""
+    """Return credentials kept in the memory of this process and of the processes that it starts with them."""
     from distributed import Security
 
     certificate, key = _make_pair()

@@ -120,8 +120,6 @@ STALL_S = 120.0
 
 @dataclass
 class _Held(Generic[AnyTask]):
-    """A task that a worker holds."""
-
     future: Future
     task: AnyTask
     is_cut: bool = False
@@ -305,7 +303,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         return error
 
     def _retire(self, address: str, task: AnyTask, error: PapilioError) -> None:
-        """Give no more tasks to a worker that cannot go on, and put back what it holds.
+        """Give no more tasks to a failed worker, and put its tasks back.
 
         A process that lost its GPU ends, and the one that its nanny starts instead is another worker. What it ran
         may have been the cause, as of any lost worker; what else a worker lacks is no task's fault. The error is raised
@@ -338,7 +336,7 @@ class Dispatcher(Generic[AnyTask, Result]):
                 self._cut(address)
 
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
-        """Return how long a worker still needs for what it holds; 0 when that cannot be cut."""
+        """Return the seconds that a worker still needs for its tasks; 0 when these cannot be cut."""
         predicted = [self._source.predict_s(each.task, address) for each in place.held.values()]
         known = [seconds for seconds in predicted if seconds is not None]
         if not known:
@@ -353,7 +351,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._send_cuts([address], CUT_ANSWER_S)
 
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
-        """Ask workers to cut what they hold; one that does not answer is noticed by the watch, or is only slow."""
+        """Ask workers to end their leases early; one that does not answer is noticed by the watch, or is only slow."""
         keys = [key for address in addresses for key in self._places[address].held]
         self._messenger.submit(
             self._pool.ask_all, request_cuts, keys, addresses=addresses, patience_s=patience_s

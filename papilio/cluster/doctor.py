@@ -325,7 +325,7 @@ def describe_as_json() -> dict[str, Any]:
 
 
 def check_worker_versions(own: WorkerFacts, workers: Mapping[str, WorkerFacts]) -> Check:
-    """Compare the versions of the workers with those of this process."""
+    """Compare the versions of the workers with the versions here."""
     differing = [
         f"{address} on {facts.host} has {name} {facts.versions.get(name, 'missing')}, this process {version}"
         for address, facts in workers.items()
@@ -360,7 +360,7 @@ def check_worker_gpus(workers: Mapping[str, WorkerFacts]) -> Check:
 
 
 def check_worker_stores(path: str, problems: Mapping[str, str | None]) -> Check:
-    """Say which workers do not find the store; ``problems`` holds None for those that do."""
+    """Check that all workers read the store; ``problems`` holds None for a worker that does."""
     failing = {address: problem for address, problem in problems.items() if problem is not None}
     if not failing:
         return Check("worker store reach", "ok", f"all {len(problems)} workers read {path}")

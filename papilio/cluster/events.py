@@ -1,4 +1,4 @@
-"""What happens during a run, as it happens: for progress bars, histories and tests."""
+"""Events of a run, as they happen: for progress bars, histories and tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PhaseStarted:
 
 @dataclass(frozen=True)
 class PhaseAdvanced:
-    """A phase that has no leases goes on; ``share`` is what is done of it, from 0 to 1."""
+    """Progress of a phase without leases; ``share`` is from 0 to 1."""
 
     share: float
 
@@ -38,7 +38,7 @@ class PlanMade:
 
 @dataclass(frozen=True)
 class LeaseFinished:
-    """One lease was counted and folded; ``work`` is what was predicted for it, in work units."""
+    """One lease was counted and folded; ``work`` is its predicted work, in work units."""
 
     result: LeaseResult
     work: int

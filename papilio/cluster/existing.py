@@ -49,7 +49,7 @@ FORGET_S = 3.0
 
 @dataclass(frozen=True)
 class _SchedulerFile:
-    """What is needed of a scheduler file, which Dask writes."""
+    """The address in a scheduler file, which Dask writes."""
 
     may_grow: ClassVar[bool] = True
 
@@ -135,7 +135,7 @@ def use_graphs(client_id: str, user: str, graph_hashes: Iterable[str], dask_sche
 
 
 def leave_graphs(user: str, graph_hashes: Iterable[str], dask_scheduler: Scheduler) -> list[str]:
-    """Note, on the scheduler, that ``user`` needs these graphs no more; return those that nobody connected uses."""
+    """Note, on the scheduler, that ``user`` no longer needs these graphs; return the graphs without connected users."""
     users: dict[str, dict[str, str]] = dask_scheduler.task_metadata.setdefault(_USERS, {})
     unused = []
     for graph_hash in graph_hashes:

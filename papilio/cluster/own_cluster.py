@@ -57,7 +57,7 @@ class OwnCluster(DaskPool):
 
     @abstractmethod
     def _make_cluster(self, **common: Any) -> Any:
-        """Return a started cluster with ``common`` and what else it takes."""
+        """Return a started cluster, made with ``common`` and the arguments of its own kind."""
 
     def _connect(self, stack: ExitStack) -> Any:
         self._configure(stack, Path(gettempdir()))

@@ -1,4 +1,4 @@
-"""What the Dask executors share: a client, the descriptions of its workers, and the dispatch of tasks."""
+"""Base of the Dask executors: a client, the descriptions of its workers, and the dispatch of tasks."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _POLL_S = 0.05
 """Between two looks at who has joined."""
 
 ANSWER_S = 5.0
-"""How long a worker has to answer what takes it milliseconds."""
+"""Time limit of a worker for an answer that takes it milliseconds."""
 
 
 class DaskPool(Executor):
@@ -119,7 +119,7 @@ class DaskPool(Executor):
 
     @abstractmethod
     def _connect(self, stack: ExitStack) -> Any:
-        """Return a connected client; what ends with the executor goes on ``stack``."""
+        """Return a connected client; ``stack`` closes it and its cluster with the executor."""
 
     @property
     def client(self) -> Any:
@@ -144,12 +144,12 @@ class DaskPool(Executor):
         return self
 
     def close(self) -> None:
-        """Stop what was started; safe to call twice."""
+        """Stop the cluster, or hang up; safe to call twice."""
         self._client = None
         self._stack.close()
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        """Wait until so many workers run; a ClusterError when no other one joins for long.
+        """Wait until ``n_workers`` run; a ClusterError when no other one joins for long.
 
         Dask's own way to wait makes a cluster in this process forget a lost worker before it is told of it; it then
         fails when it is told, and when it is closed.
@@ -205,7 +205,7 @@ class DaskPool(Executor):
         return answers
 
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
-        """Return descriptions of the workers; those that do not answer are left out."""
+        """Return descriptions of the workers that answer."""
         answers = (
             self.ask_all(describe_dask_worker, addresses=[address], patience_s=ANSWER_S)
             for address in addresses  # one by one: all wait for a worker that is stopped
@@ -213,7 +213,7 @@ class DaskPool(Executor):
         return tuple(read_worker(found) for answer in answers for found in answer.values())
 
     def _describe_all(self, n_workers: int) -> tuple[WorkerInfo, ...]:
-        """Describe all workers; in place of those that went away meanwhile, others are waited for up to so many."""
+        """Describe all workers; replacements of lost workers are waited for, up to ``n_workers``."""
         deadline = monotonic() + JOIN_S
         while True:
             answers = self._client.run(describe_dask_worker, on_error="return")
@@ -267,7 +267,7 @@ class DaskPool(Executor):
 
 @contextmanager
 def start_errors_named(cluster: str, remedy: str) -> Iterator[None]:
-    """Name what keeps a cluster from starting, in one line that has the first cause of all, and what to do.
+    """Name the problem that keeps a cluster from starting, in one line with its first cause and a remedy.
 
     It is a ClusterError for all that Dask and the system raise, and for a directory that cannot be made. Other errors
     of Papilio say already what is wrong.
@@ -294,7 +294,7 @@ def _first_cause(error: BaseException) -> str:
 
 
 def find_workers(client: Any) -> dict[str, dict[str, Any]]:
-    """Return what the scheduler knows of all its workers, by address; safe for several threads.
+    """Return the scheduler's descriptions of its workers, by address; safe for several threads.
 
     ``client.scheduler_info`` is not: the client asks for no workers every two seconds, and that answer may be
     the one that it returns.

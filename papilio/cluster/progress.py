@@ -56,7 +56,7 @@ def _make_bar() -> Progress:
     from rich.text import Text
 
     class AmountColumn(ProgressColumn):
-        """How much is done, of how much, in how long, and what remains: as far as it is known."""
+        """The share and amount done, the time so far and the time left, as far as known."""
 
         def render(self, task: Task) -> Text:
             unit, known = task.fields["unit"], []
@@ -84,7 +84,7 @@ def _make_bar() -> Progress:
 
 
 class ProgressBar:
-    """A listener that says on standard error what is going on; a context manager.
+    """A listener that shows the progress of a run on standard error; a context manager.
 
     On a terminal it draws a bar, unless it is ``quiet``; ``verbose``, it writes a line for every phase and decision.
     """
@@ -145,14 +145,14 @@ class ProgressBar:
             self._bar.update(self._task, **changes)
 
     def _begin(self, text: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
-        """Begin something, of which ``done`` of ``total`` units are done; what remains follows from what comes."""
+        """Begin a task with ``done`` of ``total`` units done; the time left follows from the units that come."""
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._task = self._bar.add_task(text, total=total, completed=done, unit=unit)
 
     def restart(self, done: int, total: int, unit: str = "") -> None:
-        """Show ``done`` of ``total`` units of what goes on, whose remaining time follows from what comes now."""
+        """Show ``done`` of ``total`` units of the phase; the time left follows from the units that come now."""
         self._begin(self._phase, done, max(total, 1), unit)
 
     def advance(self, done: int, total: int, unit: str = "") -> None:
@@ -169,7 +169,7 @@ class ProgressBar:
         self.advance(done, total, unit)
 
     def describe(self, text: str) -> None:
-        """Name what is going on; how much of it there is comes later."""
+        """Name the phase; its total comes later."""
         if text == self._phase:
             return
         if self._verbose:

@@ -32,7 +32,7 @@ _WORKER_SHARE = 0.9
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _GPUS = re.compile(r"(?:[A-Za-z0-9_.-]+:)?(?P<count>[1-9]\d*)")
 _LOST_IN_DIRECTIVES = '"\\'
-"""What sbatch takes out of the lines that it reads."""
+"""Characters that sbatch removes from the lines that it reads."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SbatchSpec:
         return int(match["count"])
 
     def validate(self) -> None:
-        """Refuse, with an InputError, what Slurm or the script could not do."""
+        """Refuse, with an InputError, values that Slurm or the script cannot use."""
         check_fields(self)
         total, limit_s = self.nodes * self.tasks_per_node, parse_time(self.time)
         has_gpus, has_job, has_counts = (
@@ -131,7 +131,7 @@ class SbatchSpec:
 def call_slurm(
     command: list[str], refusal: str, advice: str, *, script: str | None = None, folder: Path | None = None
 ) -> str:
-    """Return what a command of Slurm prints, called in ``folder`` with ``script`` on its standard input.
+    """Return the output of a Slurm command, called in ``folder`` with ``script`` on its standard input.
 
     A ClusterError holds ``refusal``, the first line of Slurm's answer and ``advice``, or says that it does not answer.
     """
@@ -149,9 +149,9 @@ def call_slurm(
 
 
 def require_plain(what: str, text: str, others: str = "") -> None:
-    """Refuse, with an InputError, what a script or a command line would not keep.
+    """Refuse, with an InputError, characters that a script or a command line would not keep.
 
-    That are control characters, what is no Unicode, and ``others``; ``what`` names the text.
+    These are control characters, lone surrogates, and ``others``; ``what`` names the text.
     """
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs") or character in others:

@@ -38,7 +38,7 @@ _HOPELESS = {
 """Reasons for which Slurm keeps a job pending that waiting does not cure."""
 
 _LOST_IN_SCRIPTS = " \"'\\#$`&|;<>()*?[]{}~!"
-"""What the scripts of dask-jobqueue, which quotes nothing, would not keep or would run."""
+"""Characters that the scripts of dask-jobqueue, which quotes nothing, would lose or run."""
 
 NO_LOCKS = {"distributed.worker.use-file-locking": False}
 """The directory for temporary files is one that nodes share, where locks may be slow, and ends with the run."""
@@ -142,7 +142,7 @@ class SlurmExecutor(OwnCluster):
         )
 
     def _share_config(self, stack: ExitStack) -> dict[str, Any]:
-        """Set what the scheduler and its workers are to be configured with until ``stack`` ends, and return it.
+        """Set and return the configuration of the scheduler and its workers until ``stack`` ends.
 
         The workers read their credentials, as files, where ``jobqueue.slurm.shared-temp-directory`` says or in the
         current directory.
@@ -196,7 +196,7 @@ def _exports(config: dict[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def _keep_interrupt_handler() -> Iterator[None]:
-    """Undo that importing dask-jobqueue changes what an interrupt does; a no-op once it is imported."""
+    """Restore the handler of SIGINT, which importing dask-jobqueue replaces; a no-op once it is imported."""
     if "dask_jobqueue" in sys.modules:
         yield
         return

@@ -16,11 +16,10 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,8 +136,9 @@ class _Coordinator:
             n_sessions=0,
             written_at=time.time(),
         )
-        self._watch = _Watch(worker, client, self._control, submission, self._log)
-        self._progress_at = time.monotonic()
+        self._worker = worker
+        self._hosts: dict[str, str] = {}  # of the workers that the scheduler knows, by address
+        self._progress_at, self._looked_at = time.monotonic(), 0.0
         self._work_done = self._work = 0
 
     def run(self, count: Count) -> str:
@@ -147,13 +147,12 @@ class _Coordinator:
         reason: str | None
         try:
             self._begin()
-            with self._watch:
-                result = self._count_when_free(count)
+            result = self._count_when_free(count)
         except JobCancelledError:
             state, reason = "cancelled", None
         except PapilioError as error:
             if isinstance(error, _DisplacedError) or (
-                isinstance(error, ClusterError) and self._watch.own_worker_ends(GRACE_S)
+                isinstance(error, ClusterError) and self._own_worker_ends(GRACE_S)
             ):
                 self._log.write(f"this coordinator makes way: {error}")
                 return "displaced"
@@ -188,7 +187,7 @@ class _Coordinator:
         self._note("waiting", "its coordinator has just begun")
 
     def _count_when_free(self, count: Count) -> CountResult:
-        """Count once the workers asked for are there and no other process has the ledger."""
+        """Count once enough workers run and no other process has the ledger."""
         submission, directory = self._submission, JobDirectory(self._root)
         source = directory.source
         if source is None:
@@ -198,12 +197,12 @@ class _Coordinator:
             self._wait_while(lambda: self._missing_workers(wanted))
         while True:
             self._wait_while(self._other_holder)
-            self._watch.check()
+            self._check()
             try:
                 with ExistingExecutor(
                     self._client, priority=submission.priority, inside_worker=True
                 ) as executor:
-                    executor.interrupt = self._watch.check
+                    executor.interrupt = self._check
                     return count(
                         source, directory.job.motif, cluster=executor, engine=submission.engine,
                         output=submission.output, progress=self._listen, **directory.arguments,
@@ -212,26 +211,54 @@ class _Coordinator:
                 self._log.write(str(error))
 
     def _wait_while(self, problem: Callable[[], str | None]) -> None:
-        """Wait until nothing is in the way; note what it is."""
+        """Wait while there is a problem, and note it."""
         said = None
         while (what := problem()) is not None:
             if what != said:
                 said = what
                 self._note("waiting", what)
                 self._log.write(f"waits: {what}")
-            self._watch.check()
+            self._check()
             time.sleep(WATCH_S)
 
     def _missing_workers(self, wanted: int) -> str | None:
-        found = len(self._watch.live())
+        found = len(find_workers(self._client))
         return None if found >= wanted else f"{found} of {wanted} workers are there"
 
     def _other_holder(self) -> str | None:
         holder = find_holder(self._root / "ledger.jsonl")
         return None if holder is None else f"process {holder.pid} on {holder.host} has the job"
 
+    def _check(self) -> None:
+        """Raise the reason to end the run: JobCancelledError, or another coordinator takes over."""
+        if self._worker.status not in _RUNNING:
+            raise _DisplacedError(f"its worker {self._worker.address} ends")
+        if self._control.is_cancelled(submission=self._submission.id):
+            raise JobCancelledError("the job was cancelled")
+        submission = self._control.submission
+        if submission is None or submission.id != self._submission.id:
+            raise _DisplacedError("the job was submitted again")
+        if time.monotonic() - self._looked_at >= WATCH_S and self._client.status == "running":
+            self._looked_at = time.monotonic()
+            with suppress(OSError, TimeoutError, ValueError):
+                self._log_workers(find_workers(self._client))
+
+    def _log_workers(self, known: dict[str, dict[str, Any]]) -> None:
+        before, self._hosts = self._hosts, {name: str(info.get("host")) for name, info in known.items()}
+        for address in self._hosts.keys() - before.keys():
+            self._log.write(f"worker {address} on {self._hosts[address]} came")
+        for address in before.keys() - self._hosts.keys():
+            self._log.write(f"worker {address} on {before[address]} went; its leases are handed out again")
+
+    def _own_worker_ends(self, within_s: float) -> bool:
+        """Whether the worker that this runs in ends, which the scheduler answers with another coordinator."""
+        deadline = time.monotonic() + within_s
+        while self._worker.status in _RUNNING and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return self._worker.status not in _RUNNING
+
     def _listen(self, event: Event) -> None:
-        self._watch.check()
+        self._check()
         match event:
             case PhaseStarted(name):
                 self._log.write(f"phase {name}")
@@ -286,74 +313,6 @@ def forgive_losses(key: str, dask_scheduler: Scheduler) -> None:
     task = dask_scheduler.tasks.get(key)
     if task is not None:
         task.suspicious = 0
-
-
-class _Watch(threading.Thread):
-    """Looks once a second for reasons to end a run, and logs workers that come and go; a context manager."""
-
-    def __init__(
-        self, worker: Worker, client: Client, control: JobControl, submission: Submission, log: JobLog
-    ) -> None:
-        super().__init__(daemon=True, name="papilio-watch")
-        self._worker, self._client, self._control = worker, client, control
-        self._submission, self._log = submission, log
-        self._over = threading.Event()
-        self._reason: PapilioError | None = None
-        self._known: dict[str, str] = {}
-
-    def __enter__(self) -> _Watch:
-        self.start()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._over.set()
-        self.join(GRACE_S)
-
-    def check(self) -> None:
-        """Raise the reason to end the run: JobCancelledError, or that another coordinator takes over."""
-        self._look()
-        if self._reason is not None:
-            raise self._reason
-
-    def own_worker_ends(self, within_s: float) -> bool:
-        """Whether the worker that this runs in ends, which the scheduler answers with another coordinator."""
-        deadline = time.monotonic() + within_s
-        while self._worker.status in _RUNNING and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return self._worker.status not in _RUNNING
-
-    def live(self) -> dict[str, str]:
-        """Return the workers that the scheduler knows, and their hosts, by address."""
-        return {address: str(info.get("host")) for address, info in find_workers(self._client).items()}
-
-    def run(self) -> None:
-        while not self._over.wait(WATCH_S):
-            self._look()
-            try:
-                live = self.live()
-            except (OSError, TimeoutError, ValueError):
-                continue
-            for address in live.keys() - self._known.keys():
-                self._log.write(f"worker {address} on {live[address]} came")
-            for address in self._known.keys() - live.keys():
-                host = self._known[address]
-                self._log.write(f"worker {address} on {host} went; its leases are handed out again")
-            self._known = live
-
-    def _look(self) -> None:
-        if self._worker.status not in _RUNNING:
-            self._reason = _DisplacedError(f"its worker {self._worker.address} ends")
-            return
-        try:
-            cancelled = self._control.is_cancelled(submission=self._submission.id)
-            submission = self._control.submission
-        except PapilioError as error:
-            self._reason = error
-            return
-        if cancelled:
-            self._reason = JobCancelledError("the job was cancelled")
-        elif submission is None or submission.id != self._submission.id:
-            self._reason = _DisplacedError("the job was submitted again")
 
 
 CANCEL_S = 15.0
@@ -423,7 +382,7 @@ def _await_cancelled(root: Path) -> None:
 
 @contextmanager
 def _removed_on_failure(root: Path) -> Iterator[None]:
-    """Remove what was made of a job directory that did not exist before, should the block fail."""
+    """Remove a job directory that is new, or its new files, if the block fails."""
     existed = root.exists()
     is_job = (root / "job.json").exists()
     try:

@@ -35,7 +35,7 @@ from papilio.tasks.result import CountResult, find_top
 Per = Literal["vertex", "edge"]
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 40, 96, 8
-"""What comparing pairs takes: the graph and its wedge index, the values, and the counters of each thread."""
+"""Host memory for comparing pairs: the graph and its wedge index, the values, and the counters of each thread."""
 
 _POWERS = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 
@@ -96,8 +96,7 @@ def latapy_clustering(
         When the graph does not fit the memory; known before it is read.
     """
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
-    edges = Edges(graph, "Latapy's clustering", progress)
-    edges.source.require_storable(target)
+    edges = Edges(graph, "Latapy's clustering", progress, target=target)
     chosen = choose_threads(threads)
     with edges.phase("read"):
         held = _read(edges, chosen)
@@ -105,14 +104,14 @@ def latapy_clustering(
     with edges.phase("pairs"):
         found = cluster_pairs(held, layers, chosen, edges.report)
     columns = {name: {"partners": each.partners, **each.means} for name, each in found.items()}
-    edges.write(target, columns, "latapy", overwrite)
+    edges.write(columns, {"measure": "latapy"}, overwrite)
     named = edges.source.labelled
     return LatapyClustering(
         Vectors({name: each.means for name, each in found.items()}, named),
         Vectors({name: each.partners for name, each in found.items()}, named),
         edges.describe(),
         edges.seconds,
-        None if target is None else str(target),
+        edges.output,
     )
 
 
@@ -137,8 +136,7 @@ def local_clustering(
     One that is there is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
-    edges = Edges(graph, "local clustering", options.get("progress"))
-    edges.source.require_storable(target)
+    edges = Edges(graph, "local clustering", options.get("progress"), target=target)
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
     counted = count(edges.source.given, Butterfly(), per=per, **options)
@@ -148,10 +146,10 @@ def local_clustering(
         place: {"butterflies": butterflies.by_id(place), "three_paths": paths[place], **values[place]}
         for place in paths
     }
-    edges.write(target, columns, f"local per {per}", overwrite)
-    named, output = edges.source.labelled, None if target is None else str(target)
+    edges.write(columns, {"measure": f"local per {per}"}, overwrite)
+    named = edges.source.labelled
     return LocalClustering(
-        per, Vectors(values, named), butterflies, Vectors(paths, named), counted, edges.seconds, output
+        per, Vectors(values, named), butterflies, Vectors(paths, named), counted, edges.seconds, edges.output
     )
 
 
@@ -190,7 +188,7 @@ def top_butterflies(
 
 
 def _read(edges: Edges, threads: int) -> BipartiteGraph:
-    """Read the graph; CapacityError before that where what is made of it will not fit the memory."""
+    """Read the graph; CapacityError before that if its index will not fit the memory."""
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
     needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * (edges.n_u + edges.n_v)
     edges.require_memory(needed, "whose pairs need", threads)

@@ -24,7 +24,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
-from papilio.measures.values import Edges, write_values
+from papilio.measures.values import Edges
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
 from papilio.storage.answers import file_metadata, write_pairs
 from papilio.storage.labelled import Vectors, plain_labels
@@ -40,7 +40,7 @@ PAIR_ORDERS: dict[PairOrder, str] = {
     "incoherent": "incoherent",
     "conflicting": "mixed",
 }
-"""What pairs can be ordered by, and the group of classes whose butterflies are meant."""
+"""Orders of pairs, and the group of classes whose butterflies each one compares."""
 
 
 @dataclass(frozen=True)
@@ -216,10 +216,8 @@ def census_vertices(
     counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
     _require_census(counted, [exact_sum(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
-    if walk.target is not None:
-        columns = {pair_side: {**classes, **sum_groups(classes)}}
-        metadata = {"motif": walk.question(per="vertex")}
-        write_values(walk.target, walk.source, columns, metadata, overwrite=overwrite)
+    columns = {pair_side: {**classes, **sum_groups(classes)}}
+    walk.write(columns, {"motif": walk.question(per="vertex")}, overwrite)
     vectors = Vectors(classes, walk.source.labelled, pair_side)
     return CensusVertices(counted, pair_side, vectors, walk.output)
 
@@ -237,11 +235,9 @@ class _Walk(Edges):
         options: RunOptions,
     ) -> None:
         self.pair_side, motif = pair_side, Census(pair_side)
-        self.target = check_output(output[0], motif, "total", overwrite=output[1])
-        self.output = None if self.target is None else str(self.target)
+        target = check_output(output[0], motif, "total", overwrite=output[1])
         self.threads = choose_threads(threads)
-        super().__init__(graph, f"motif {motif.name!r}", options.get("progress"))
-        self.source.require_storable(self.target)
+        super().__init__(graph, f"motif {motif.name!r}", options.get("progress"), target=target)
         sizes = self.source.graph
         require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
         n_side = self.n_u if pair_side == "u" else self.n_v
@@ -274,7 +270,7 @@ def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
 
 
 def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
-    """Refuse what was walked if its classes are not so many times those of the census."""
+    """Refuse a walk whose classes are not ``times`` the classes of the census."""
     for (each, number, _), walked in zip(counted.rows, totals, strict=True):
         if walked != times * number:
             raise ExecutionError(

@@ -27,7 +27,7 @@ from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.parts import Layer
 
 MODES = ("dot", "min", "max")
-"""What the common neighbours of a pair are divided by: those of either, the lesser degree, the larger degree."""
+"""Divisors of the common neighbours of a pair: the neighbours of either, the lesser degree, the larger degree."""
 
 Means = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ def cluster_pairs(
 
 
 def _report_part(report: Report, before: int, walked: int, total: int) -> Report:
-    """Return what is told the share of one layer's wedges, where the others were or will be walked, too."""
+    """Return a report of one layer's share that counts the other layers' wedges, too."""
     return lambda share: report((before + share * walked) / total)
 
 

@@ -38,7 +38,7 @@ from papilio.motifs import Clique, Listing, MaximalBiclique
 from papilio.storage.labelled import Vectors, plain_labels
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
-"""What ordering and orienting a graph takes; see papilio.kernels.memory."""
+"""Host memory for ordering and orienting a graph; see papilio.kernels.memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,7 @@ def maximum_clique(
     """
     # The answer per vertex is no table, and a whole graph has no values for a file: as of counts.
     target = check_output(output, Clique(1), per, overwrite=overwrite)
-    edges = Edges(graph, "the maximum clique", progress, "unipartite")
-    edges.source.require_storable(target)
+    edges = Edges(graph, "the maximum clique", progress, "unipartite", target)
     with edges.phase("read"):
         roots = _read(edges, choose_threads(threads))
     sizes: dict[str, NDArray[np.int32]] = {}
@@ -105,7 +104,7 @@ def maximum_clique(
             size = _largest(roots, edges.report)
         members = _first_of_size(roots, size)
     if sizes:
-        edges.write(target, {"n": {"size": sizes["n"]}}, "maximum-clique", overwrite)
+        edges.write({"n": {"size": sizes["n"]}}, {"measure": "maximum-clique"}, overwrite)
     labels = edges.source.given.labels("u")
     return MaximumClique(
         size,
@@ -114,7 +113,7 @@ def maximum_clique(
         Vectors(sizes, edges.source.labelled),
         edges.describe(),
         edges.seconds,
-        None if target is None else str(target),
+        edges.output,
     )
 
 
@@ -134,7 +133,7 @@ def _read(edges: Edges, threads: int) -> _Roots:
 
 
 def _largest(roots: _Roots, report: Report) -> int:
-    """Return the size of a largest clique; threads tell each other what they have found."""
+    """Return the size of a largest clique; threads share the best size so far."""
     shared = np.zeros(1, np.int64)
 
     def work(search: MaximumSearch, begin: int, end: int) -> None:
@@ -195,7 +194,7 @@ def _every_vertex(roots: _Roots, report: Report) -> NDArray[np.int32]:
 
 
 MOST = 1_000_000
-"""Bicliques that may be asked for: they are all in memory."""
+"""Largest number of bicliques in one answer: all of them are in memory."""
 
 
 @checked

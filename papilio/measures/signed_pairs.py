@@ -37,10 +37,10 @@ _HEAP_COLUMNS = 6
 """Butterflies asked for, lesser id, larger id; common neighbours ``++``, ``--``, ``+-``."""
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 104
-"""What the graph and its index take, while they are made."""
+"""Host memory of the graph and its index, while they are made."""
 
 _SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 16
-"""What a vertex of the pair side takes beside: its classes and costs, and what each thread counts in."""
+"""Host memory of a vertex of the pair side beside that: its classes and costs, and counters of each thread."""
 
 _Met = tuple[Ids, Ids]
 """Counters of the vertices met, zero between starts, and which those are."""

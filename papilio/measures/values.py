@@ -58,25 +58,18 @@ def summarise(values: Values) -> Summary:
     )
 
 
-def write_values(
-    target: Path,
-    source: GraphInput,
-    columns: Mapping[Any, Columns],
-    metadata: Mapping[str, Any],
-    *,
-    overwrite: bool,
-) -> None:
-    """Write columns of each vertex by layer (or ``n``), or of each ``edge``, to a file with the hash of the graph."""
-    with ExitStack() as stack:
-        store = source.stored(stack, target.parent)
-        named = file_metadata(store.hash, **metadata)
-        names_layer = "n" not in columns
-        places = columns if names_layer else {"u": columns["n"]}
-        write_columns(target, store, places, named, overwrite=overwrite, names_layer=names_layer)
-
-
-def _rounded(seconds: dict[str, float]) -> dict[str, float]:
-    return {phase: round(value, 6) for phase, value in seconds.items()}
+def _as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
+    """Return the JSON object of a result: its own values, then the values that all measures share."""
+    counted: CountResult | None = getattr(result, "counted", None)
+    shared = {
+        "graph": result.graph if counted is None else counted.graph,
+        "seconds": {phase: round(value, 6) for phase, value in result.seconds.items()},
+    }
+    if hasattr(result, "output"):
+        shared["output"] = result.output
+    if counted is not None:
+        shared["count"] = counted.to_json()
+    return {"measure": measure, **own, **shared}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +95,9 @@ class RobinsAlexander:
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
         fraction = self.fraction
-        return {
-            "measure": "robins-alexander",
-            "butterflies": self.butterflies,
-            "three_paths": self.three_paths,
-            "fraction": None if fraction is None else [fraction.numerator, fraction.denominator],
-            "value": self.value,
-            "graph": self.counted.graph,
-            "seconds": _rounded(self.seconds),
-            "count": self.counted.to_json(),
-        }
+        exact = None if fraction is None else [fraction.numerator, fraction.denominator]
+        own = {"butterflies": self.butterflies, "three_paths": self.three_paths, "fraction": exact}
+        return _as_json("robins-alexander", self, **own, value=self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +120,8 @@ class LatapyClustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object."""
-        return {
-            "measure": "latapy",
-            "layers": {layer: asdict(summary) for layer, summary in self.summaries().items()},
-            "graph": self.graph,
-            "seconds": _rounded(self.seconds),
-            "output": self.output,
-        }
+        layers = {layer: asdict(summary) for layer, summary in self.summaries().items()}
+        return _as_json("latapy", self, layers=layers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,15 +147,8 @@ class LocalClustering:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object; integers in full."""
-        return {
-            "measure": "local",
-            "per": self.per,
-            "places": {place: asdict(summary) for place, summary in self.summaries().items()},
-            "graph": self.counted.graph,
-            "seconds": _rounded(self.seconds),
-            "output": self.output,
-            "count": self.counted.to_json(),
-        }
+        places = {place: asdict(summary) for place, summary in self.summaries().items()}
+        return _as_json("local", self, per=self.per, places=places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +165,7 @@ class CohesionProfile:
 
     def to_json(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
-        return {
-            "measure": "cohesion",
-            "levels": [level.to_json() for level in self.levels],
-            "graph": self.counted.graph,
-            "seconds": _rounded(self.seconds),
-            "count": self.counted.to_json(),
-        }
+        return _as_json("cohesion", self, levels=[level.to_json() for level in self.levels])
 
 
 @dataclass(frozen=True)
@@ -228,14 +196,8 @@ class LargestBicliques:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
-        return {
-            "measure": "maximal-biclique-top",
-            "motif": motif_to_json(self.motif),
-            "by": self.by,
-            "bicliques": [each.to_json() for each in self.bicliques],
-            "graph": self.graph,
-            "seconds": _rounded(self.seconds),
-        }
+        motif, bicliques = motif_to_json(self.motif), [each.to_json() for each in self.bicliques]
+        return _as_json("maximal-biclique-top", self, motif=motif, by=self.by, bicliques=bicliques)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,28 +221,33 @@ class MaximumClique:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the sizes of the vertices as one JSON object."""
-        return {
-            "measure": "maximum-clique",
-            "size": self.size,
-            "members": list(self.members),
-            "labels": json_labels(self.labels),
-            "sizes": self.histogram() if "n" in self.sizes else None,
-            "graph": self.graph,
-            "seconds": _rounded(self.seconds),
-            "output": self.output,
-        }
+        return _as_json(
+            "maximum-clique",
+            self,
+            size=self.size,
+            members=list(self.members),
+            labels=json_labels(self.labels),
+            sizes=self.histogram() if "n" in self.sizes else None,
+        )
 
 
 class Edges:
     """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
 
     def __init__(
-        self, graph: Any, measure: str, progress: Listener | None, kind: GraphKind = "bipartite"
+        self,
+        graph: Any,
+        measure: str,
+        progress: Listener | None,
+        kind: GraphKind = "bipartite",
+        target: Path | None = None,
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         self.source = GraphInput(graph, kind)
         require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
+        self.source.require_storable(target)
+        self.target, self.output = target, None if target is None else str(target)
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
         self._listener = progress or ignore_events
@@ -292,7 +259,7 @@ class Edges:
 
     @contextmanager
     def phase(self, name: str, passes: int = 1) -> Iterator[None]:
-        """Time a block, which passes over the edges so many times."""
+        """Time a block, which passes over the edges ``passes`` times."""
         began = perf_counter()
         self._passes, self._seen = passes, 0
         self._listener(PhaseStarted(name))
@@ -323,16 +290,19 @@ class Edges:
             stop = start + SLICE_ENTRIES
             yield graph.u[start:stop], graph.v[start:stop]
 
-    def write(
-        self, target: Path | None, columns: Mapping[Any, Columns], measure: str, overwrite: bool
-    ) -> None:
-        """Write columns of each vertex by layer, or of each ``edge``, where a file is asked for."""
-        if target is not None:
-            with self.phase("write"):
-                write_values(target, self.source, columns, {"measure": measure}, overwrite=overwrite)
+    def write(self, columns: Mapping[Any, Columns], metadata: Mapping[str, Any], overwrite: bool) -> None:
+        """Write columns of each vertex by layer (or ``n``), or of each ``edge``, if there is an output."""
+        if self.target is None:
+            return
+        with self.phase("write"), ExitStack() as stack:
+            store = self.source.stored(stack, self.target.parent)
+            named = file_metadata(store.hash, **metadata)
+            names_layer = "n" not in columns
+            places = columns if names_layer else {"u": columns["n"]}
+            write_columns(self.target, store, places, named, overwrite=overwrite, names_layer=names_layer)
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
-        """Refuse what will not fit the memory: CapacityError."""
+        """Raise CapacityError where ``needed_bytes`` exceed the free memory."""
         require_room(
             f"{self.source.name} has {self.n_edges} edges, {what}, with {threads} threads,",
             needed_bytes,

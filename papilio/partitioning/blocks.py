@@ -119,7 +119,7 @@ class BlockFile:
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """What a manifest says of a block; ``name`` is that of its directory in ``blocks``."""
+    """A block in the manifest; ``name`` is the name of its directory in ``blocks``."""
 
     name: str
     kind: BlockKind
@@ -133,7 +133,7 @@ def _dtype(column: str) -> type[np.signedinteger[Any]]:
 
 
 def write_block(directory: Path, name: str, block: Block) -> BlockInfo:
-    """Write the files of a block into ``directory``, which exists, and return what the manifest says of it."""
+    """Write the files of a block into ``directory``, which exists; return its entry for the manifest."""
     kind = _KINDS[type(block)]
     has_edges = not isinstance(block, RootPart) and bool(block.edges.size)
     files = []
@@ -152,10 +152,7 @@ def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]])
         [pa.field(key, pa.from_numpy_dtype(v.dtype), nullable=False) for key, v in columns.items()]
     )
     path = directory / f"{name}.parquet"
-    sizes = {int(values.size) for values in columns.values()}
-    if len(sizes) != 1:
-        raise ValueError(f"the columns of {path} have different lengths: {sorted(sizes)}")
-    n_rows = sizes.pop()
+    n_rows = int(next(iter(columns.values())).size)
     with SealedWriter(
         path,
         schema,

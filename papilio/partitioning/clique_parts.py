@@ -33,7 +33,7 @@ from papilio.kernels.clique.question import (
     require_part_order,
 )
 from papilio.motifs import Motif
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.growth import grow_chunks
@@ -189,7 +189,6 @@ def _refuse_worst(
     request: CutRequest,
     cause: CapacityError,
 ) -> None:
-    """Refuse the root that needs most, if it needs more than a part may take alone."""
     costs = root_bytes.copy()
     for first, last in span_rows(indptr, 0, root_bytes.size, needs.rows.run_entries):
         price_rows(needs.read(first, last), column_bytes, costs[first:last])

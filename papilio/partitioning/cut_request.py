@@ -1,4 +1,4 @@
-"""What is asked of a cutter of parts."""
+"""Requests to cut a graph into parts."""
 
 from __future__ import annotations
 

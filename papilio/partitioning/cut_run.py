@@ -1,4 +1,4 @@
-"""What the cutters of all motif families share: time, memory and progress of a cut, its parts and its manifest."""
+"""The skeleton of all cutters: time, memory and progress of a cut, its core, its parts and its manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from papilio.families import family_of
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, CostTable
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Motif
-from papilio.partitioning.arrays import Ids
+from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
 from papilio.partitioning.rows import core_masks
@@ -114,17 +114,17 @@ class PeakMemory:
 
     @property
     def now_bytes(self) -> int:
-        """How far the resident memory is above what it was at the beginning."""
+        """Growth of the resident memory since the beginning."""
         return self._sample() - self._first
 
     @property
     def grown_bytes(self) -> int:
-        """How far the resident memory rose above what it was at the beginning, until now or the end."""
+        """Largest growth of the resident memory since the beginning, until now or the end."""
         return max(self._most, self._sample() if self._thread.is_alive() else 0) - self._first
 
 
 Scratch = TypeVar("Scratch")
-"""What one thread needs to cut parts."""
+"""Arrays that one thread needs to cut parts."""
 
 ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
 """Shares of a cut, for progress: rows on disk, and how they are grouped; the rest is for the parts."""
@@ -143,7 +143,7 @@ MANIFEST_ENTRIES = 1 << 20
 
 
 def table_entries(n_parts: int) -> int:
-    """Return how many entries the cost table of each of so many parts has at most."""
+    """Return the largest number of entries of the cost table of each of ``n_parts`` parts."""
     return max(LEAST_TABLE_ENTRIES, min(TABLE_ENTRIES, MANIFEST_ENTRIES // max(n_parts, 1)))
 
 
@@ -255,7 +255,7 @@ class CutRun:
         table: CostTable,
         nbytes: int,
     ) -> PartInfo:
-        """Return what the manifest says of a part, which must keep to the limit."""
+        """Return the entry of a part for the manifest; the part must keep to the limit."""
         if not self.request.fits(sizes):
             raise AssertionError(
                 f"{' with '.join(blocks)} of {sizes} passes {self.request.limit_bytes} bytes"
@@ -323,7 +323,7 @@ def _tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) ->
 
 
 def _report_rows(report: CutProgress) -> Callable[[str, int, int], None]:
-    """Return what takes the phases of making rows on disk and reports them as the first share of a cut."""
+    """Return a listener that reports the phases of making rows on disk as the first share of a cut."""
     begun: list[str] = []
     lock = threading.Lock()
     last = 0.0

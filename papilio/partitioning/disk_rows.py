@@ -32,7 +32,7 @@ from papilio.errors import CapacityError, StoreError
 from papilio.interrupts import removed_at_end
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.row_loops import (
     Words,
     make_ranges,
@@ -137,7 +137,7 @@ def _cut_rows(indptr: Ints, n_entries: int) -> Ints:
 
 @dataclass(frozen=True)
 class SortPlan:
-    """How much memory is used for what, in all that follows the degrees."""
+    """Shares of the memory for spilling and sorting."""
 
     scan_threads: int
     sort_threads: int
@@ -159,7 +159,7 @@ def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edge
 
 
 class _SortState:
-    """What one thread needs to sort buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
+    """Buffers of one thread for buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
 
     def __init__(self, size: int, read_size: int, with_edges: bool) -> None:
         self.words = empty_pages(read_size, np.uint64)
@@ -350,7 +350,7 @@ def write_disk_rows(
     layers: tuple[Layer, ...] = ("v", "u"),
     progress: PassProgress | None = None,
 ) -> DiskRows:
-    """Make the rows of both layers, or of those asked for, by rank, within a memory that need not hold the edges.
+    """Make the rows of ``layers``, by rank, within a memory that need not hold the edges.
 
     O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. Scratch files are made
     in a directory of their own within ``directory``, which exists. ``host_bytes`` may be used beside what the process

@@ -35,7 +35,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Rows, transpose_rows
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth_loops import (
     NO_GROUP,
     Costs,
@@ -52,7 +52,7 @@ from papilio.partitioning.rows import span_rows
 
 @dataclass(frozen=True, eq=False)
 class PricedRows:
-    """Rows of roots, and what their roots and columns cost in bytes."""
+    """Rows of roots, with the costs of roots and columns in bytes."""
 
     indptr: Ints  # (n_roots + 1,)
     columns: Ids  # (n_entries,)
@@ -146,13 +146,13 @@ CHUNKS_AT_ONCE = 4
 threads must find the same groups."""
 
 ONE_CHUNK_ENTRIES = 1 << 28
-"""Where everything fits the memory, so many entries are one chunk: a minute of one thread, more or less."""
+"""Largest number of entries in one chunk where everything fits: a minute of one thread, more or less."""
 
 _MOST_READ_ENTRIES = 1 << 22
 """Entries that each thread reads at a time, at most: 16 MiB. A sixteenth of the memory, all threads together."""
 
 _ROOT_BYTES, _COLUMN_BYTES = 104, 32
-"""Host memory by root and by column of what is held beside chunks: arguments, values, orders, costs and groups."""
+"""Host memory by root and by column beside the chunks: arguments, values, orders, costs and groups."""
 
 _ORDER_BYTES = 96
 """Host memory by column while the roots are put in order: values, and sums for each thread."""
@@ -280,7 +280,7 @@ def _share_memory(indptr: Ints, n_columns: int, host_bytes: int) -> tuple[int, i
 
 
 def order_roots(rows: _Rows, pool: Executor, threads: int) -> tuple[Ints, Ints]:
-    """Return the roots in an order in which those that share columns stand together, and the cost of each alone.
+    """Return the roots ordered so that roots with shared columns stand together, and the cost of each alone.
 
     Counts the roots of each column on the way, and adds ``entry_bytes`` for each to ``rows.columns``.
     """

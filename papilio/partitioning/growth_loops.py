@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Place, allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 
 NO_GROUP = -1
 """Group of a root that has none yet."""
@@ -45,7 +45,7 @@ _UNTOUCHED, _TAKEN = -2, -1
 
 
 class Costs(NamedTuple):
-    """What groups are grown by, in one unit such as bytes.
+    """Costs of roots and columns, and the limit of a group, in one unit such as bytes.
 
     ``column`` is overwritten where ``entry`` is not 0. ``closure`` is the cost of the columns of each root, or more.
     """
@@ -99,7 +99,7 @@ def count_holders(columns: Ids, n_columns: Place) -> Ints:
 
 @allocating
 def sum_closures(indptr: Ints, columns: Ids, column_cost: Ints) -> Ints:
-    """Return what the columns of each root cost together, int64, shape (n_roots,)."""
+    """Return the cost of the columns of each root, int64, shape (n_roots,)."""
     closure = np.zeros(indptr.size - 1, np.int64)
     for root in range(closure.size):
         for i in range(indptr[root], indptr[root + 1]):
@@ -206,7 +206,7 @@ def _join(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, r
 
 @compiled
 def _close(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group) -> None:
-    """Forget what is shared; let the columns of the members cost less; empty the group and number the next."""
+    """Clear the shares; lower the costs of the members' columns; empty the group and number the next."""
     for i in range(group.state[3]):
         roots[group.touched[i], _SHARED] = 0
         roots[group.touched[i], _PLACE] = _UNTOUCHED

@@ -16,11 +16,11 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.jit import Bools, allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints, Roles
+from papilio.partitioning import Ids, Ints, Roles
 
 
 class Prices(NamedTuple):
-    """What the closure of roots costs, in bytes: never less than the part made of it needs."""
+    """Prices of the closure of roots, in bytes: never less than its part needs."""
 
     root: int  # of a root
     # added for each edge of a root, which is priced as an entry of a list too; may be negative
@@ -81,7 +81,7 @@ def mark_ids(rows: Ids, indptr: Ints, entries: Ids, roles: Roles, role: int) -> 
 def keep_lists(
     columns: Ids, indptr: Ints, entries: Ids, groups: Ids, group: int, sizes: Ints, kept: Ids, to: int
 ) -> int:
-    """Write what a part keeps of the lists of some columns to ``kept``, from ``to`` on; return the place after it.
+    """Write the entries that a part keeps of some columns to ``kept``, from ``to`` on; return the place after.
 
     ``columns`` ascend; ``indptr`` is that of the lists of all columns, ``entries`` are the lists from that of the first
     of ``columns`` to that of the last. ``groups`` are those of the left vertices, and ``group`` that of the part.
@@ -171,7 +171,7 @@ _INNER = CANDIDATE | ROOT
 
 @allocating
 def join_rows(earlier: Rows, later: Rows, wanted: Bools) -> Rows:
-    """Return the rows of both, the earlier ones first; what is not wanted has an empty row."""
+    """Return the rows of both, the earlier ones first; rows that are not wanted are empty."""
     n = wanted.size
     indptr = np.zeros(n + 1, np.int64)
     for row in range(n):

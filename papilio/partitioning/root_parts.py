@@ -45,7 +45,7 @@ from papilio.kernels.biclique.question import (
     settle_anchor,
 )
 from papilio.motifs import Biclique, MaximalBiclique, Motif
-from papilio.partitioning.arrays import Ids, Ints, Roles
+from papilio.partitioning import Ids, Ints, Roles
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.disk_rows import DiskRows
@@ -102,7 +102,7 @@ class AnchoredRows:
 
     @classmethod
     def of(cls, disk: DiskRows, request: CutRequest) -> AnchoredRows:
-        """Return the rows of a graph with U as left, read in runs that leave room for what is made of them."""
+        """Return the rows of a graph with U as left, read in runs that leave room for the parts."""
         id_bytes, entry_bytes = (4, ENTRY_BYTES) if disk.u.edge_ids is None else (12, EDGE_ENTRY_BYTES)
         share = request.host_bytes // (RUN_SHARE * id_bytes * request.threads)
         return cls(disk.u, disk.v, min(RUN_ENTRIES, share), entry_bytes)
@@ -125,14 +125,13 @@ class AnchoredRows:
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """What one thread needs to cut parts."""
+    """Arrays of one thread that cuts parts."""
 
     roles: Roles  # (n_right,): 0 between parts
     places: Ids  # (n_left,): -1 between parts
 
     @classmethod
     def of(cls, rows: AnchoredRows) -> Scratch:
-        """Return what a thread needs to cut parts of these rows."""
         return cls(np.zeros(rows.right.n_rows, np.uint8), np.full(rows.left.n_rows, -1, np.int32))
 
 
@@ -210,7 +209,7 @@ def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> 
 
 
 def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, int]) -> Core:
-    """Remove columns without a root, and what is in no biclique then, again as long as that takes much away."""
+    """Remove columns without a root and reduce to the core again, as long as that removes much."""
     while core.left_ids.size:
         n_right = core.right_ids.size
         has_root, entries = count_entries_by_root(core.rows, is_root[core.left_ids], n_right)
@@ -307,16 +306,20 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
     return sorted(ways, key=lambda way: -way[1] / max(way[0].entry, 1))
 
 
-def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrinks: bool) -> tuple[Ids, str]:
-    """Return the group of each left rank, and why they are grouped; groups are parts in their order.
+def group_roots(
+    rows: AnchoredRows, request: CutRequest, least_right: int, *, shrinks: bool
+) -> tuple[Ids, str, int]:
+    """Return the group of each left rank, why they are grouped, and how many parts may be cut at a time.
 
+    Groups are parts in their order.
     ``least_right`` is the fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the roots of
     earlier parts out of its lists. ClosureTooLargeError when a root with its closure passes the limit alone; names it,
     and the least budget that would do. CapacityError when the host memory does not do.
     """
-    request = host.request
-    if request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
-        return np.zeros(rows.left.n_rows, np.int32), "one part: all that can be in a biclique fits one part"
+    host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
+    if host.request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
+        why = "one part: all that can be in a biclique fits one part"
+        return np.zeros(rows.left.n_rows, np.int32), why, host.threads
     degrees = np.diff(rows.left.indptr)[::-1]
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
 
@@ -331,7 +334,7 @@ def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrin
         )  # fmt: skip
 
     failures: list[tuple[int, int, CapacityError]] = []
-    for prices, limit in price_closures(request, rows, least_right):
+    for prices, limit in price_closures(host.request, rows, least_right):
         try:
             groups = group(prices, limit)[::-1].copy()  # from the last rank to the first
         except CapacityError as error:
@@ -340,9 +343,10 @@ def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrin
                 raise
             failures.append((cost - limit, root, error))
         else:
-            return groups, "the core does not fit one part, and roots that share columns do not repeat them"
+            why = "the core does not fit one part, and roots that share columns do not repeat them"
+            return groups, why, host.threads
     excess, worst, cause = min(failures, key=itemgetter(0))
-    raise _root_too_large(rows, request, worst, excess) from cause
+    raise _root_too_large(rows, request, host.request.limit_bytes, worst, excess) from cause
 
 
 def _find_worst(rows: AnchoredRows, prices: Prices, shrinks: bool) -> tuple[int, int]:
@@ -359,14 +363,21 @@ def _find_worst(rows: AnchoredRows, prices: Prices, shrinks: bool) -> tuple[int,
     return int(worst[0]), int(worst[1])
 
 
-def _root_too_large(rows: AnchoredRows, request: CutRequest, rank: int, excess: int) -> ClosureTooLargeError:
+def _root_too_large(
+    rows: AnchoredRows, request: CutRequest, limit_bytes: int, rank: int, excess: int
+) -> ClosureTooLargeError:
     layer, vertex = rows.left.layer.upper(), int(rows.left.order[rank])
     degree = int(rows.left.indptr[rank + 1] - rows.left.indptr[rank])
-    needed = request.limit_bytes + excess
+    needed, more_host = limit_bytes + excess, ""
+    if limit_bytes < request.limit_bytes:
+        more_host = (
+            "; it may take no more because larger parts are cut in more host memory than the "
+            f"{request.host_bytes:,} bytes given, so give more of that"
+        )
     return ClosureTooLargeError(
         f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of its "
-        f"neighbours, and a part may take {request.limit_bytes:,}; give a part at least {needed:,} bytes, or anchor "
-        "the other layer"
+        f"neighbours, and a part may take {limit_bytes:,}; give a part at least {needed:,} bytes, or anchor the other "
+        f"layer{more_host}"
     )
 
 
@@ -411,7 +422,7 @@ def cut_roots(
         core_choice = f"core of p >= {p} and q >= {q}", share
         run.lap("rows")
         try:
-            groups, reason, threads = _group(rows, request, least, shrinks)
+            groups, reason, threads = group_roots(rows, request, _fewest(rows, least)[1], shrinks=shrinks)
         except ClosureTooLargeError as error:
             if anchor != "auto":
                 raise
@@ -421,7 +432,7 @@ def cut_roots(
                 f"a vertex of layer {refused} fits no part with the lists of its neighbours",
             )
             try:
-                groups, reason, threads = _group(rows, request, least, shrinks)
+                groups, reason, threads = group_roots(rows, request, _fewest(rows, least)[1], shrinks=shrinks)
             except ClosureTooLargeError:
                 raise error from None
         fewest = _fewest(rows, least)
@@ -454,7 +465,7 @@ def _choose_maximal_anchor(
 def _choose_anchor(
     layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
-    """Return the anchor asked for, whether V is anchored, and why, from the degrees alone."""
+    """Return the settled option, whether V is anchored, and why, from the degrees alone."""
     anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)
@@ -467,19 +478,3 @@ def _choose_anchor(
 
 def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:
     return least if rows.left.layer == "u" else least[::-1]
-
-
-def _group(
-    rows: AnchoredRows, request: CutRequest, least: tuple[int, int], shrinks: bool
-) -> tuple[Ids, str, int]:
-    """Group the roots; return the groups, why, and how many parts may be cut at a time."""
-    host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
-    try:
-        return *group_roots(rows, host, _fewest(rows, least)[1], shrinks=shrinks), host.threads
-    except ClosureTooLargeError as error:
-        if host.request.limit_bytes == request.limit_bytes:
-            raise
-        raise ClosureTooLargeError(
-            f"{error}; it may take no more because larger parts are cut in more host memory than the "
-            f"{request.host_bytes:,} bytes given, so give more of that"
-        ) from error

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import Bools, Place, Sums, allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 
 _TABLE = 1 << 16
 """Entries of a table of :class:`Ranges`: 256 KiB, within the second-level cache."""

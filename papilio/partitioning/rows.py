@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import StoreError
 from papilio.kernels.threads import ChunkRunner, available_threads
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.row_loops import Words, add_words, count_batch, make_ranges
 from papilio.parts import Layer
 from papilio.storage.edge_files import STORE_ADVICE, RowGroup, edge_problem
@@ -55,13 +55,12 @@ class LayerRows:
         return self.ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
     def read_edges(self, first: int, stop: int) -> Ints:
-        """Return the edge ids in the store of what :meth:`read` returns; only if they were asked for."""
-        if self.edge_ids is None:
-            raise ValueError("the rows were made without edge ids; make them with_edges")
+        """Return the edge ids in the store of the entries of :meth:`read`; only of rows made with edges."""
+        assert self.edge_ids is not None
         return self.edge_ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
     def end_entries(self, first: int, stop: int) -> Ints:
-        """Return the number of middles of which each vertex of ranks [first, stop) is an end."""
+        """Return how many middles have each vertex of ranks [first, stop) as an end."""
         return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
 
     def remove(self) -> None:
@@ -73,14 +72,14 @@ class LayerRows:
 
 @dataclass(frozen=True, eq=False)
 class RowPair:
-    """The rows of a graph seen from one of its layers, and those of the other."""
+    """The rows of both layers of a graph, seen from one of them."""
 
     own: LayerRows
     other: LayerRows
 
 
 def span_rows(indptr: Ints, first: int, stop: int, max_entries: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows that tile [first, stop), each of at most so many entries, or of one row.
+    """Yield ranges of rows that tile [first, stop), each of at most ``max_entries`` entries, or of one row.
 
     Row i has the entries ``[indptr[i], indptr[i + 1])``.
     """

@@ -1,4 +1,4 @@
-"""Add the counts of one part to those of the whole graph, modulo 2^64: sums at ids, of which each may come twice."""
+"""Add the counts of one part to the counts of the whole graph, modulo 2^64: sums at ids, which may repeat."""
 
 from __future__ import annotations
 

@@ -38,19 +38,19 @@ PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
 
 FORMAT = "papilio-partition"
-"""Value of the key ``format``, by which a manifest is told from another program's ``partition.json``."""
+"""Value of the key ``format``, which tells a manifest from another program's ``partition.json``."""
 
 FORMAT_VERSION = 2
 """Version of the layout that this code writes and reads; partitions of version 1 hold no digests."""
 
 Family = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
-"""What the parts are cut for: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
+"""Purpose of the parts: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
 
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.parquet)?")
 """Names of blocks and of their files."""
 
 Decisions = tuple[tuple[str, str], ...]
-"""What was decided on the way, each with its reason."""
+"""Decisions of the cutter, each with its reason."""
 
 _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
 """Keys that are not part of the hash: they tell how and why the parts were cut, and not what they are."""
@@ -66,7 +66,7 @@ _BLOCKS: dict[str, tuple[BlockKind, ...]] = {
 
 @dataclass(frozen=True)
 class PartInfo:
-    """What is known of a part without reading it."""
+    """A part in the manifest."""
 
     index: int
     blocks: tuple[str, ...]  # names of its blocks: starts and ends, or the one of its roots
@@ -81,7 +81,7 @@ class PartInfo:
 
 @dataclass(frozen=True)
 class PartitionManifest:
-    """What is known of a partition without reading its blocks."""
+    """Description of a partition: everything but its blocks."""
 
     graph_hash: str  # content hash of the graph, 32 hexadecimal digits
     n_u: int
@@ -106,7 +106,7 @@ class PartitionManifest:
     format_version: int = FORMAT_VERSION
 
     def to_json(self) -> str:
-        """Return the text of ``partition.json``, with the hash of what it says; the inverse of :meth:`from_json`."""
+        """Return the text of ``partition.json``, with the hash of its content; the inverse of :meth:`from_json`."""
         data = {"format": FORMAT, **write_record(self)}
         return seal_json(data | {"hash": _hash_of(data)}, sort_keys=True)
 
@@ -187,9 +187,6 @@ class Partition:
     def __repr__(self) -> str:
         manifest = self.manifest
         return f"Partition({self.path!r}, {manifest.strategy}, {len(manifest.parts)} parts)"
-
-    def __reduce__(self) -> tuple[type[Partition], tuple[str, PartitionManifest]]:
-        return Partition, (self.path, self.manifest)
 
     @cached_property
     def _infos(self) -> dict[str, BlockInfo]:
@@ -310,8 +307,6 @@ class PartitionWriter:
 
     def write_block(self, name: str, block: Block) -> None:
         """Write a block, or a part of roots; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
-        if not PLAIN_NAME.fullmatch(name) or "." in name:
-            raise ValueError(f"a block cannot be named {name!r}: use small letters, digits, - and _")
         directory = self._directory / "blocks" / name
         directory.mkdir()
         info = blocks.write_block(directory, name, block)

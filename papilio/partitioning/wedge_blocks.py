@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.rows import LayerRows, RowPair, span_rows
 from papilio.partitioning.wedge_loops import (
     NO_END,
@@ -40,7 +40,7 @@ def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = Fals
 
 @dataclass(frozen=True, eq=False)
 class LayerSurvey:
-    """The rows of a graph seen from a layer whose starts are cut, and what one pass over them tells."""
+    """The rows of a graph seen from the layer of the starts, with the results of one pass over them."""
 
     rows: RowPair
     first_end: Ids  # (n_other,): first end of each middle; ``NO_END`` where it has none

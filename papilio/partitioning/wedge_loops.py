@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import allocating, compiled
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 
 
 class Slab(NamedTuple):
@@ -55,7 +55,7 @@ def find_first_ends(slab: Slab, first_end: Ids, useful: Ids) -> None:
 
 @compiled
 def add_ends(slab: Slab, n_ends: Ids) -> None:
-    """Add the entries of a slab that are those of ends to the number of ends of each middle."""
+    """Add the ends in a slab to the number of ends of each middle."""
     for i in range(slab.split.size):
         for at in range(slab.offsets[i] + slab.split[i], slab.offsets[i + 1]):
             n_ends[slab.columns[at]] += 1
@@ -133,7 +133,7 @@ def mark_middles(slab: Slab, places: Ids) -> None:
 
 @allocating
 def number_marked(places: Ids) -> Ids:
-    """Number what is not -1 in ``places``, in place, and return where the numbers stand, ascending."""
+    """Number the entries of ``places`` other than -1, in place, and return their indices, ascending."""
     count = 0
     for i in range(places.size):
         if places[i] >= 0:

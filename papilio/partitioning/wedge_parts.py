@@ -23,7 +23,7 @@ from papilio.errors import CapacityError
 from papilio.kernels.engine import CostTable
 from papilio.kernels.wedge.graph import order_falling
 from papilio.motifs import Butterfly
-from papilio.partitioning.arrays import Ids
+from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run, run_within, table_entries
 from papilio.partitioning.growth import CHUNKS_AT_ONCE
@@ -40,7 +40,6 @@ from papilio.partitioning.wedge_blocks import (
 from papilio.partitioning.wedge_plan import (
     BlockBudget,
     Grid,
-    GroupBudget,
     Groups,
     choose_grid,
     group_starts,
@@ -95,13 +94,13 @@ class CutterMemory:
         return int(max(room / (copies + _WRITTEN_COPIES), (room - _WRITTEN_BYTES) / copies))
 
     def of_block(self, nbytes: int, copies: float = 0, threads: int = 1) -> int:
-        """Return the bytes that building a block of ``nbytes`` in so many threads and writing it takes."""
+        """Return the bytes for building a block of ``nbytes`` in ``threads`` and writing it."""
         written = min(_WRITTEN_COPIES * nbytes, _WRITTEN_BYTES)
         return self.vertex_bytes + threads * self.slab_bytes + int(copies * nbytes) + written
 
 
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
-    """Share the host memory of a cut, where the rows of so many vertices keep ``held_bytes`` of arrays in memory.
+    """Share the host memory of a cut whose rows of ``n_u + n_v`` vertices keep ``held_bytes`` of arrays in memory.
 
     CapacityError when the arrays by vertex leave no room.
     """
@@ -122,7 +121,7 @@ def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> Cu
 
 @dataclass(frozen=True, eq=False)
 class CutPlan:
-    """What is to be cut."""
+    """The strategy of a cut, and the blocks or groups of each layer."""
 
     strategy: str
     reason: str
@@ -132,7 +131,7 @@ class CutPlan:
 
 @dataclass(frozen=True, eq=False)
 class Planner:
-    """Chooses the strategy that moves fewer bytes, or plans the one that is asked for."""
+    """Chooses the strategy that moves fewer bytes, or plans the requested one."""
 
     layers: tuple[LayerSurvey, ...]
     request: CutRequest
@@ -185,19 +184,24 @@ class Planner:
             f"of moving a run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
         )
 
-    def _budget(self, copies: float) -> BlockBudget:
+    def _budget(self, copies: float, most_bytes: int | None = None) -> BlockBudget:
         request, memory = self.request, self.memory
-        sizes, most = raw_bytes(request.per), memory.block_bytes(copies)
-        return BlockBudget(request.part_bytes, request.limit_bytes, sizes, most, memory.slab_entries)
+        return BlockBudget(
+            request.part_bytes,
+            request.limit_bytes,
+            sizes=raw_bytes(request.per),
+            block_bytes=memory.block_bytes(copies),
+            slab_entries=memory.slab_entries,
+            host_bytes=memory.room_bytes // 2,
+            most_bytes=most_bytes,
+        )
 
     def _lay_out(self, layer: LayerSurvey) -> Grid:
         shapes = self.memory.room_bytes // 2 // (4 * layer.rows.other.n_rows + 1)
         return choose_grid(layer, self._budget(TURNED_COPIES), max(1, min(_MAX_SHAPES, shapes)), self.pool)
 
     def _group(self, layer: LayerSurvey, most_bytes: int | None = None) -> Groups:
-        limits = vars(self._budget(GATHERED_COPIES))
-        budget = GroupBudget(**limits, host_bytes=self.memory.room_bytes // 2, most_bytes=most_bytes)
-        return group_starts(layer, budget, self.pool)
+        return group_starts(layer, self._budget(GATHERED_COPIES, most_bytes), self.pool)
 
     def _compare(self, grids: tuple[Grid, ...], decisions: Decisions) -> CutPlan:
         """Group the starts as long as that costs less than the pair blocks."""
@@ -250,7 +254,7 @@ turn rows round takes one thread for each block and some 20 ns for each entry of
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """What is kept of a block that was written."""
+    """Sizes and costs of a block that was written."""
 
     name: str
     n_vertices: int
@@ -305,7 +309,7 @@ def cut_wedges(
 def _write_parts(
     run: CutRun, layers: tuple[LayerSurvey, ...], plan: CutPlan, memory: CutterMemory, room_bytes: int
 ) -> list[PartInfo]:
-    """Build and write all blocks, at a time those that go into the room; return what is known of each part."""
+    """Build and write all blocks, as many at a time as fit the room; return the entries of the manifest."""
     request = run.request
     entries = table_entries(sum(cut.n_parts for cut in plan.layers))
     cutter = _Cutter(run.writer, memory, request.per == "edge", entries, request.threads)
@@ -354,7 +358,7 @@ class _Cutter:
             yield self.memory.of_block(nbytes, copies, threads), job
 
     def _choose_way(self, nbytes: int, n_blocks: int) -> tuple[int, float]:
-        """Return the threads, and the copies, that one of so many end blocks is built in."""
+        """Return the threads and the copies for building one of ``n_blocks`` end blocks."""
         needed = self.memory.of_block(nbytes, GATHERED_COPIES, self.threads)
         if _GATHER_COST * n_blocks**2 < self.threads and needed <= self.memory.room_bytes:
             return self.threads, GATHERED_COPIES
@@ -407,7 +411,7 @@ def _take_groups(groups: Groups, written: Iterator[tuple[_Written, ...]]) -> Ite
 
 
 def _pair_up(layer: LayerSurvey, grid: Grid, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
-    """Yield the pairs that can have wedges, those of an end block after each other.
+    """Yield the pairs that can have wedges, by end block.
 
     The work of a start block is shared among the end blocks by their entries before its last start.
     """

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.partitioning.arrays import Ids, Ints
+from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth import CHUNKS_AT_ONCE, PricedRows, closure_cost, grow_groups, growth_bytes
 from papilio.partitioning.rows import LayerRows, span_rows
 from papilio.partitioning.wedge_blocks import LayerSurvey, build_starts, distinct_ranks, read_slab
@@ -30,19 +30,19 @@ from papilio.partitioning.wedge_loops import add_ends, grow_end_blocks, renumber
 from papilio.parts import PartBytes
 
 PART_OVERHEAD_BYTES = 32 << 20
-"""What a part costs besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
+"""Overhead of a part besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
 of 40 million edges), in which storage gives as much."""
 
 _START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
-"""Shares of the room of a part that start blocks are tried with, besides those that follow from the graph."""
+"""Shares of the room of a part tried for start blocks, besides the shares that follow from the graph."""
 
 _ROUNDING = 1e-9
-"""Share of a room within which sums of what blocks take may differ."""
+"""Relative error of sums of bytes of blocks."""
 
 
 @dataclass(frozen=True)
 class BlockBytes:
-    """What blocks take as they are stored and moved, in bytes."""
+    """Bytes of blocks, as stored and moved."""
 
     start: int  # for a start and for each of its middles
     start_entry: int
@@ -51,11 +51,11 @@ class BlockBytes:
     end_entry: int
 
     def of_starts(self, starts: Ints, entries: Ints) -> Ints:
-        """Return the bytes of start blocks with so many starts and entries."""
+        """Return the bytes of start blocks with these numbers of starts and entries."""
         return self.start * starts + self.start_entry * entries + 8
 
     def of_ends(self, ends: Ints, middles: Ints, entries: Ints) -> Ints:
-        """Return the bytes of end blocks with so many ends, middles and entries."""
+        """Return the bytes of end blocks with these numbers of ends, middles and entries."""
         return self.end * ends + self.middle * middles + self.end_entry * entries + 8
 
 
@@ -67,16 +67,18 @@ def raw_bytes(per: str) -> BlockBytes:
 
 @dataclass(frozen=True)
 class BlockBudget:
-    """What the blocks of a part may take."""
+    """Limits of the blocks of a part."""
 
     part_bytes: PartBytes  # what a part takes on a worker
     limit_bytes: int  # and may take
     sizes: BlockBytes  # what is stored and moved
     block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
     slab_entries: int  # entries that are read at a time, where no row has more
+    host_bytes: int  # for all chunks at work, while starts are grouped
+    most_bytes: int | None = None  # grouping is given up as soon as the groups cost more than this
 
     def tight_part(self) -> PartBytes:
-        """Return what a part takes so that one within ``limit_bytes`` is also within ``block_bytes`` as stored.
+        """Return prices by which a part within ``limit_bytes`` is also within ``block_bytes`` as stored.
 
         Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
         """
@@ -126,7 +128,7 @@ class Grid:
         return int((self.last_start.size - self.first_partner).sum())
 
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield (start block, end block), those of one end block after each other."""
+        """Yield (start block, end block), by end block."""
         for j, first in enumerate(self.first_partner.tolist()):
             for i in range(first, self.last_start.size):
                 yield i, j
@@ -184,7 +186,7 @@ def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: E
 
 @dataclass(frozen=True, eq=False)
 class _LayerCosts:
-    """What every start and end takes of a part, in bytes: ``starts`` by place in ``survey.starts``, ends by rank."""
+    """Bytes of a part for every start and end: ``starts`` by place in ``survey.starts``, ends by rank."""
 
     starts: NDArray[np.float64]
     ends: NDArray[np.float64]
@@ -219,7 +221,6 @@ class _LayerCosts:
 
 
 def _require_room(survey: LayerSurvey, costs: _LayerCosts, budget: BlockBudget) -> None:
-    """Refuse a budget that the largest start and the largest end pass."""
     own = survey.rows.own
     start, end = int(survey.starts[np.argmax(costs.starts)]), int(np.argmax(costs.ends))
     n_start, n_end = int(survey.useful[start]), int(own.end_entries(end, end + 1)[0])
@@ -315,19 +316,7 @@ class _Chunk(NamedTuple):
     distinct_ends: int
 
 
-@dataclass(frozen=True)
-class GroupBudget(BlockBudget):
-    """What groups may take, on a worker and while they are made."""
-
-    host_bytes: int  # for all chunks at work
-    most_bytes: int | None = None  # give up as soon as the groups cost more than this
-
-    def entries_of_groups(self, n_groups: int) -> int:
-        """Return how many entries of starts so many groups have at most."""
-        return int(n_groups * self.limit_bytes / (self.part_bytes.root_entry + self.part_bytes.entry + 1))
-
-
-def group_starts(survey: LayerSurvey, budget: GroupBudget, pool: Executor) -> Groups:
+def group_starts(survey: LayerSurvey, budget: BlockBudget, pool: Executor) -> Groups:
     """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
 
     CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
@@ -357,7 +346,7 @@ def group_starts(survey: LayerSurvey, budget: GroupBudget, pool: Executor) -> Gr
     return Groups(np.concatenate(starts), cuts, np.concatenate(nbytes), complete)
 
 
-def _read_chunks(survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
+def _read_chunks(survey: LayerSurvey, budget: BlockBudget) -> Iterator[_Chunk]:
     """Yield chunks of starts in rising order of rank, each within its share of the memory."""
     rows = survey.rows
     n_ends = np.zeros(rows.other.n_rows, np.int32)
@@ -375,7 +364,7 @@ def _read_chunks(survey: LayerSurvey, budget: GroupBudget) -> Iterator[_Chunk]:
         yield _Chunk(starts, block.indptr, block.middles, n_ends[middles].astype(np.int64), distinct)
 
 
-def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[int, int]]:
+def _chunk_bounds(survey: LayerSurvey, budget: BlockBudget) -> Iterator[tuple[int, int]]:
     """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
     per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
     columns = growth_bytes(0, survey.n_middles, 0)
@@ -383,8 +372,11 @@ def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[in
     whole = columns + per_start * lengths.size + per_entry * int(lengths.sum())
     share = whole if whole <= budget.host_bytes else budget.host_bytes // CHUNKS_AT_ONCE
     if budget.most_bytes is not None:
+        entry_bytes = budget.part_bytes.root_entry + budget.part_bytes.entry + 1
         entries = max(
-            _TRIAL_ENTRIES, int(lengths.sum()) // _TRIAL_CHUNKS, budget.entries_of_groups(_TRIAL_GROUPS)
+            _TRIAL_ENTRIES,
+            int(lengths.sum()) // _TRIAL_CHUNKS,
+            int(_TRIAL_GROUPS * budget.limit_bytes / entry_bytes),
         )
         share = min(share, columns + (per_start + per_entry) * entries)
     if columns <= share // 2 or share == whole:
@@ -406,7 +398,7 @@ def _chunk_bounds(survey: LayerSurvey, budget: GroupBudget) -> Iterator[tuple[in
         low = high
 
 
-def _group_chunk(own: LayerRows, chunk: _Chunk, budget: GroupBudget) -> tuple[Ids, Ints]:
+def _group_chunk(own: LayerRows, chunk: _Chunk, budget: BlockBudget) -> tuple[Ids, Ints]:
     """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
     sizes = budget.sizes
     part, room = budget.tight_part(), budget.room_bytes

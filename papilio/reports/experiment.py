@@ -60,7 +60,7 @@ class PointGraph:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a scaling experiment measures."""
+    """The question of a scaling experiment, its graphs and its points."""
 
     motif: Motif
     per: Granularity
@@ -101,7 +101,7 @@ class Experiment:
         )
 
     def extended_by(self, wanted: Experiment) -> Experiment:
-        """Return the union with one that may have more points or repetitions; a ValueError names what else differs."""
+        """Return the union with one of more points or repetitions; a ValueError names any other difference."""
         for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model", "options"):
             held, other = getattr(self, name), getattr(wanted, name)
             if held != other:
@@ -125,7 +125,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What the ledger of a point says of one repetition."""
+    """One repetition in the ledger of a point."""
 
     workers: int
     repeat: int
@@ -147,7 +147,7 @@ class _RunEnd:
 
 @dataclass(frozen=True)
 class _Description:
-    """What ``scale.json`` says, beside its format."""
+    """The content of ``scale.json``, beside its format."""
 
     may_grow: ClassVar[bool] = True
 
@@ -276,7 +276,7 @@ _MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLa
 _GROWN: dict[type[Model], tuple[str, ...]] = {
     PowerLaw: ("n_u", "n_v"), Planted: ("n_u", "n_v", "count", "noise"), Complete: ("n_u",)
 }  # fmt: skip
-"""What is multiplied where a graph grows."""
+"""Fields that are multiplied where a graph grows."""
 
 
 def parse_model(text: str) -> Model:

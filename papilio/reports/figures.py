@@ -13,7 +13,7 @@ from typing import Any
 from papilio.charts import BLUE, GREY, ORANGE, draw_classes, require_matplotlib
 from papilio.motifs import CensusClass
 from papilio.reports.experiment import Mode
-from papilio.reports.scaling import Point
+from papilio.reports.run import Point
 from papilio.tasks.reports import LeaseResult
 
 BARS = ("#1f5fa8", "#7fb0e0")
@@ -44,7 +44,6 @@ class Figure:
 
 
 def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[Any], None]) -> Figure:
-    """Return the figure that ``paint`` draws on axes of ``size`` inches."""
     require_matplotlib()
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -74,7 +73,6 @@ def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[A
 
 
 def _label_workers(axes: Any, points: Sequence[Point]) -> None:
-    """Name the points on a logarithmic axis of workers."""
     axes.set_xscale("log", base=2)
     axes.set_xticks([point.workers for point in points], [str(point.workers) for point in points])
     axes.minorticks_off()

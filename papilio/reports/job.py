@@ -27,7 +27,7 @@ LEASE_COLUMNS: dict[str, ColumnType] = {
 
 @dataclass(frozen=True)
 class WorkerLoad:
-    """What one worker did."""
+    """The leases of one worker, summed up."""
 
     worker: str
     leases: int
@@ -41,7 +41,7 @@ class WorkerLoad:
 
 @dataclass(frozen=True)
 class TimelineMeasures:
-    """What the timeline of one run says."""
+    """Overhead, tail and balance of one run."""
 
     loads: tuple[WorkerLoad, ...]  # of the workers that finished a lease, by name
     n_workers: int  # all workers, also those that finished none
@@ -112,7 +112,7 @@ class SessionTimeline:
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What is known of a job."""
+    """State, plan, result and timelines of a job."""
 
     status: JobStatus
     plan: CountPlan | None  # None until the job was planned

@@ -32,7 +32,7 @@ from papilio.motifs import Listing, motif_from_json
 from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, Mode, RunRecord, absolute
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
 from papilio.reports.job import LEASE_COLUMNS, JobFacts, lease_rows, read_job
-from papilio.reports.scaling import (
+from papilio.reports.run import (
     SHORT_S,
     Point,
     counting_s,
@@ -58,7 +58,6 @@ _NOT_XML = re.compile("[^\\t\\n\\r\\u0020-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0
 
 
 def _machines(workers: Iterable[WorkerInfo]) -> list[tuple[Any, ...]]:
-    """Return a row for each kind of workers on each host: host, how many, threads, memory, GPU, version."""
     found = Counter(
         (
             worker.host,

@@ -145,12 +145,6 @@ def test_an_existing_partition_is_replaced_only_on_request(tmp_path: Path) -> No
         write_wedges(tmp_path / "other", 1, overwrite=True)
 
 
-@pytest.mark.parametrize("name", ["", "../s", "a/b", ".s", "S"])
-def test_names_of_blocks(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="cannot be named"), write_partition(tmp_path / "p") as writer:
-        writer.write_block(name, start_block(1))
-
-
 def test_manifest_must_agree_with_the_blocks(tmp_path: Path) -> None:
     starts, ends = start_block(5), end_block(5)
     good = part_info(0, ("s", "e"), WedgePart(starts, ends))

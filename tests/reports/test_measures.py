@@ -11,7 +11,7 @@ import pytest
 from papilio.errors import ExecutionError, InputError
 from papilio.reports.experiment import grow_model, parse_model
 from papilio.reports.job import lease_rows, measure_timeline, timeline_of
-from papilio.reports.scaling import Run, gather_points, rows_of
+from papilio.reports.run import Run, gather_points, rows_of
 from papilio.storage.answers import write_rows
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
 from papilio.tasks.reports import LeaseResult
