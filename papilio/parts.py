@@ -21,7 +21,7 @@ The work items of a part are its starts by falling work, ties by rank, or its ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -32,13 +32,21 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 Layer = Literal["u", "v"]
 
 
+class _Arrays:
+    """Arrays in fields, or in the fields of fields."""
+
+    @property
+    def nbytes(self) -> int:
+        return _nbytes(self)
+
+
 def _nbytes(block: Any) -> int:
-    values = (getattr(block, item.name) for item in fields(block))
-    return sum(int(value.nbytes) for value in values if hasattr(value, "nbytes"))
+    values = [getattr(block, item.name) for item in fields(block)]
+    return sum(_nbytes(each) if is_dataclass(each) else int(getattr(each, "nbytes", 0)) for each in values)
 
 
 @dataclass(frozen=True, eq=False)
-class StartBlock:
+class StartBlock(_Arrays):
     """Starts of wedges with all their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""
 
     layer: Layer
@@ -51,13 +59,9 @@ class StartBlock:
     # Edge ids in the whole graph; shape (0,) where counts per edge are not asked for.
     edges: NDArray[np.int64]
 
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self)
-
 
 @dataclass(frozen=True, eq=False)
-class EndBlock:
+class EndBlock(_Arrays):
     """Ends of wedges by their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""
 
     layer: Layer
@@ -72,10 +76,6 @@ class EndBlock:
     ends: NDArray[np.int32]
     # Edge ids in the whole graph; shape (0,) where counts per edge are not asked for.
     edges: NDArray[np.int64]
-
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class PartBytes:
 
 
 @dataclass(frozen=True, eq=False)
-class WedgePart:
+class WedgePart(_Arrays):
     """Starts and ends of one layer: a part of the wedge engine. Made of two blocks, which other parts may share.
 
     Work items are the starts by falling ``starts.work``, ties by rank.
@@ -140,10 +140,6 @@ class WedgePart:
             int(ends.ends.size),
         )
 
-    @property
-    def nbytes(self) -> int:
-        return self.starts.nbytes + self.ends.nbytes
-
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry.
 
@@ -160,7 +156,7 @@ class WedgePart:
 
 
 @dataclass(frozen=True, eq=False)
-class RootPart:
+class RootPart(_Arrays):
     """Roots of the anchored layer with the subgraph of their bicliques: a part of the biclique engine.
 
     Once it is staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
@@ -183,10 +179,6 @@ class RootPart:
         root_entries = int(np.count_nonzero(is_root[left]))
         return PartSizes(n_roots, root_entries, graph.n_u + graph.n_v - n_roots, graph.n_edges - root_entries)
 
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
-
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry."""
         if per == "vertex":
@@ -202,7 +194,7 @@ class MaximalPart(RootPart):
 
 
 @dataclass(frozen=True, eq=False)
-class CliquePart:
+class CliquePart(_Arrays):
     """Roots of a unipartite graph with what is around them: a part of the engines of cliques.
 
     The ids in ``graph`` are in the order of all vertices: a clique belongs to the root that is its least id, and the
@@ -229,10 +221,6 @@ class CliquePart:
         graph, n_roots = self.graph, int(self.roots.size)
         root_entries = int(np.diff(graph.indptr)[self.roots].sum())
         return PartSizes(n_roots, root_entries, graph.n - n_roots, graph.n_edges - root_entries)
-
-    @property
-    def nbytes(self) -> int:
-        return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
 
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the name of the vector of a partial of this part, and the id in the whole graph of each entry."""

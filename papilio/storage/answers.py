@@ -401,7 +401,6 @@ def write_decomposition(
 
 
 def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Mask what is -1, for none."""
     return np.ma.array(ids, mask=ids < 0, copy=False)
 
 
@@ -417,7 +416,6 @@ class Tabular(ABC):
     def to_arrow(self) -> pa.Table: ...
 
     def _has_edge_rows(self) -> bool:
-        """Whether a row of the table is an edge of the graph."""
         return False
 
     def to_pandas(self) -> Any:

@@ -93,51 +93,40 @@ class Duck:
                 f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
             ) from error
 
-    def order_edges(self, raw: Path, columns: tuple[str, ...], last: bool) -> Iterator[EdgeBatch]:
-        """Yield raw edges with integer labels below 2^31, sorted by (u, v), the edge to keep first.
-
-        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
-        equal edges comes first.
-        """
-        selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
-        yield from self._edges(
-            f"SELECT {selected} FROM {_scan(raw, columns)} ORDER BY {_order(columns, last)}"
-        )
-
     def distinct_labels(self, raw: Path, columns: tuple[str, ...]) -> Iterator[pa.Array]:
         """Yield the different labels of some columns of ``raw``, sorted, in parts."""
         parts = " UNION ".join(f"SELECT {column} AS label FROM {_file(raw)}" for column in columns)
         for batch in self.stream(f"SELECT DISTINCT label FROM ({parts}) ORDER BY label"):
             yield batch.column(0)
 
-    def join_edges(
+    def order_edges(
         self,
         raw: Path,
         columns: tuple[str, ...],
         last: bool,
-        label_files: tuple[Path, Path],
-        undirected: bool,
+        label_files: tuple[Path, Path] | None = None,
+        undirected: bool = False,
     ) -> Iterator[EdgeBatch]:
-        """Yield raw edges with any labels as ids, sorted by (u, v), the edge to keep first; see :meth:`order_edges`.
+        """Yield raw edges as ids below 2^31, sorted by (u, v), the edge to keep first.
 
-        ``label_files`` have columns id and label. With ``undirected`` the smaller id of an edge is u.
+        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
+        equal edges comes first. ``label_files`` have columns id and label, by which labels become ids; with
+        ``undirected`` the smaller id of an edge is then u.
         """
-        ids = (
-            "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
-            if undirected
-            else "lu.id AS u, lv.id AS v"
-        )
-        others = "".join(f", raw.{name}" for name in (*columns[2:], "file_row_number")) if columns[2:] else ""
-        joined = (
-            f"SELECT {ids}{others} FROM {_scan(raw, columns)} raw "
-            f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "
-            f"JOIN {_file(label_files[1])} lv ON raw.v = lv.label"
-        )
-        selected = "u, v" + (", sign" if "sign" in columns else "")
-        yield from self._edges(f"SELECT {selected} FROM ({joined}) ORDER BY {_order(columns, last)}")
-
-    def _edges(self, query: str) -> Iterator[EdgeBatch]:
-        for batch in self.stream(query):
+        table = _scan(raw, columns)
+        if label_files is not None:
+            ids = "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
+            ids = ids if undirected else "lu.id AS u, lv.id AS v"
+            others = "".join(f", raw.{name}" for name in (*columns[2:], "file_row_number")) * bool(
+                columns[2:]
+            )
+            table = (
+                f"(SELECT {ids}{others} FROM {table} raw "
+                f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "
+                f"JOIN {_file(label_files[1])} lv ON raw.v = lv.label)"
+            )
+        selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
+        for batch in self.stream(f"SELECT {selected} FROM {table} ORDER BY {_order(columns, last)}"):
             arrays = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(batch.num_columns)]
             yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None
 
@@ -210,8 +199,6 @@ _MAX_BASELINE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class _Job:
-    """The options of a conversion."""
-
     output: Path
     scratch: Path  # directory for intermediate files
     options: ReadOptions
@@ -227,7 +214,6 @@ class _Job:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The layers that have labels of their own."""
         return ("u", "v") if self.options.bipartite else ("u",)
 
 
@@ -317,7 +303,6 @@ class _RawEdges:
         pa.default_memory_pool().release_unused()
 
     def _without_loops(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch without self loops, the smaller endpoint first."""
         u, v = batch.column("u"), batch.column("v")
         kept = batch.filter(pc.not_equal(u, v))
         self.self_loops += batch.num_rows - kept.num_rows
@@ -384,7 +369,6 @@ def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], provenance: dict[st
 
 
 def _write_joined(raw: _RawEdges, provenance: dict[str, Any]) -> GraphStore:
-    """Collect the different labels, join their ranks to the edges, and sort."""
     job = raw.job
     provenance["ids"] = [f"ranks of {kind} labels" for kind in raw.info.labels]
     files = {layer: job.scratch / f"{layer}.labels" for layer in job.layers}
@@ -396,7 +380,7 @@ def _write_joined(raw: _RawEdges, provenance: dict[str, Any]) -> GraphStore:
                 write_labels(path, duck.distinct_labels(raw.path, columns), raw.schema.field(layer).type)
             )
         pair = (files["u"], files[job.layers[-1]])
-        joined = duck.join_edges(
+        joined = duck.order_edges(
             raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite
         )
         edges = Deduplicator(joined)

@@ -64,29 +64,25 @@ class ContentHash:
         self._n_edges = 0
 
     def update(
-        self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None = None
-    ) -> None:
-        """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far."""
-        for digest, column in self._take(u, v, sign):
-            digest.update(column)
-
-    def submit(
-        self, pool: Executor, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None
+        self,
+        u: NDArray[np.int32],
+        v: NDArray[np.int32],
+        sign: NDArray[np.int8] | None = None,
+        pool: Executor | None = None,
     ) -> list[Future[None]]:
-        """Add edges as :meth:`update` does, every column in a thread of its own; wait for them before the next call."""
-        return [pool.submit(digest.update, column) for digest, column in self._take(u, v, sign)]
+        """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far.
 
-    def _take(
-        self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None
-    ) -> list[tuple[hashlib.blake2b, memoryview]]:
+        With a pool every column is added in a thread of its own: wait for the futures before the next call.
+        """
         self._n_edges += u.size
-        columns: list[NDArray[np.int32] | NDArray[np.int8]] = [u, v] if sign is None else [u, v, sign]
-        widths = ("<i4", "<i4", "i1")
-        plain = [
-            np.ascontiguousarray(column, dtype=width).data
-            for column, width in zip(columns, widths, strict=False)
-        ]
-        return list(zip(self._columns, plain, strict=True))
+        hashed: list[Future[None]] = []
+        for digest, column, width in zip(self._columns, (u, v, sign), ("<i4", "<i4", "i1"), strict=False):
+            plain = np.ascontiguousarray(column, dtype=width).data
+            if pool is None:
+                digest.update(plain)
+            else:
+                hashed.append(pool.submit(digest.update, plain))
+        return hashed
 
     def hexdigest(self) -> str:
         """Return the hash of what was added so far, 32 hexadecimal digits."""

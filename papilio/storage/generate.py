@@ -142,8 +142,6 @@ def generate_graph(
 
 
 class _Advance:
-    """Adds up the draws of all passes and tells the caller's ``progress``."""
-
     def __init__(self, progress: DrawProgress | None) -> None:
         self._progress = progress
         self._done = 0
@@ -158,7 +156,6 @@ class _Advance:
 def _prepare(
     model: Model, seed: int, memory_bytes: int | None, workers: int | None, advance: _Advance
 ) -> tuple[EdgeSource, int]:
-    """Make the source, with as many threads as the memory allows, and make its first pass if it needs one."""
     budget = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
     make = _SOURCES.get(type(model))
     if make is None:

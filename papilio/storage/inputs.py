@@ -111,7 +111,6 @@ def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Place
 
 
 def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
-    """Return the paths that a pattern of shells matches."""
     handler = getattr(filesystem, "handler", None)
     if handler is not None:
         return list(handler.fs.glob(pattern))
@@ -121,7 +120,6 @@ def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
 
 
 def _called(given: str, path: str) -> str:
-    """Return what a file is called that a pattern has matched."""
     if is_url(given):
         return path if is_url(path) else f"{given.partition('://')[0]}://{path}"
     return path if os.path.isabs(given) else os.path.relpath(path)

@@ -299,7 +299,6 @@ def find_held(
 
 
 def _look_up(store: GraphStore, layer: Literal["u", "v"], labels: list[str | int]) -> list[int | None]:
-    """Return the id of the vertex of each label, None where there is none."""
     column = store.label_column(layer)
     if column is None:
         size = store.n_u if layer == "u" else store.n_v

@@ -155,8 +155,6 @@ class _File:
 
 @dataclass(frozen=True)
 class _Description:
-    """The content of ``_listing.json``, beside its format."""
-
     may_grow: ClassVar[bool] = True
 
     version: str
@@ -217,7 +215,6 @@ class ListingWriter:
             return self._file(None)
 
     def _file(self, number: int | None) -> RowFile:
-        """Return the file of a number, or a new one."""
         with self._lock:
             number = len(self._files) if number is None else number
             if number not in self._files:

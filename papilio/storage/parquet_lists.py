@@ -205,7 +205,6 @@ def _length(n_bytes: int) -> bytes:
 
 
 def _head(n: int) -> bytes:
-    """Return what is before n packed values."""
     return varint(-(-n // 8) << 1 | 1)
 
 

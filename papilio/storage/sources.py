@@ -244,7 +244,6 @@ class ParquetSource:
                     self._on_read(self._n_bytes * done // max(rows, 1))
 
     def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
-        """Return the edges of rows of a file, from the row ``start`` on, given their columns."""
         for title, column in zip(self._columns, columns, strict=True):
             column.validate(full=True)  # text of damaged files may be no UTF-8
             if column.null_count:
@@ -282,7 +281,6 @@ def _time_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _label_kind(kind: pa.DataType) -> LabelType | None:
-    """Return the type of labels that a column of a type gives, or None for none."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_integer(kind):
@@ -291,7 +289,6 @@ def _label_kind(kind: pa.DataType) -> LabelType | None:
 
 
 def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
-    """Return the files with their columns, those that their directories say included."""
     names = {place.path: place.name for place in places}
     root = places[0].root if len({place.root for place in places}) == 1 else ""
     with _damage_named(places[0].name):
@@ -356,12 +353,10 @@ def open_source(
 
 
 def _kind_of(file: InputFile) -> FormatName | None:
-    """Return the format of a file that is no text."""
     return next((name for magic, name in _MAGIC if file.peek(8).startswith(magic)), None)
 
 
 def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Place]:
-    """Return the places of local uncompressed files with the content of all."""
     spooled = []
     for at, place in enumerate(places):
         (scratch / str(at)).mkdir()
@@ -432,7 +427,6 @@ class JoinedText:
 
 
 def _add(info: SourceInfo, more: SourceInfo, name: str) -> None:
-    """Add what was found in another file."""
     info.lines.add(more.lines)
     info.notes += [f"{name}: {note}" for note in more.notes if note not in info.notes]
     info.declared = _both(info.declared, more.declared)

@@ -294,7 +294,6 @@ class LineParser:
         return True
 
     def _mirrored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch of matrix entries with the entries that symmetry implies."""
         if self._layout.mirror == "none":
             return batch
         off = batch.filter(pc.not_equal(batch.column("u"), batch.column("v")))
@@ -354,7 +353,6 @@ class LineParser:
             line += record.count(b"\n") + 1
 
     def _edge(self, fields: list[bytes]) -> tuple[Any, ...]:
-        """Return the values of the schema that a record holds."""
         layout = self._layout
         if layout.comments and fields[0].startswith(layout.comments):
             alone = fields[0] in layout.comments
@@ -394,7 +392,6 @@ class LineParser:
         raise _Malformed(f"the time {shown!r} is not a number")
 
     def _label(self, text: bytes, is_v: bool) -> Any:
-        """Return the label of an endpoint."""
         layout = self._layout
         if layout.labels[is_v] == "text":
             if not text:
@@ -673,7 +670,6 @@ def _skip_lines(data: bytes, count: int) -> bytes:
 
 
 def _before_data(head: Head, layout: TextLayout) -> LineCounts:
-    """Return what the lines are that come before the first line of data."""
     blank = sum(not line.strip(BLANKS) for line in head.lines[: layout.skip_lines])
     header = layout.skip_lines - blank - layout.n_comments
     return LineCounts(blank=blank, comments=layout.n_comments, header=header)

@@ -372,7 +372,6 @@ def _is_header(first: list[bytes], second: list[bytes]) -> bool:
 
 
 def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
-    """Return the layout with the types of the labels, by a usual line of data."""
     ends = (layout.columns.u, layout.columns.v)
     decimal = tuple(whole_part(first[at]) is not None for at in ends)
     if options.labels is None:
@@ -410,7 +409,6 @@ def _line_of(head: Head, layout: TextLayout, row: list[bytes]) -> int:
 
 
 def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> None:
-    """Raise InputError where words separated by blanks may be names that hold blanks, or quoted."""
     if "text" not in layout.labels or options.labels == "text":
         return
     where = f"{head.name}, line {_line_of(head, layout, first)}: {b' '.join(first).decode(errors='replace')[:80]!r}"
@@ -429,7 +427,6 @@ def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: 
 
 
 def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) -> tuple[str, ...]:
-    """Return what may surprise in the reading of the first lines."""
     notes = []
     ends = (layout.columns.u, layout.columns.v)
     unsure = options.header is None and options.like is None
@@ -519,7 +516,6 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
 
 
 def _is_regular(data: list[bytes], mark: bytes) -> bool:
-    """Tell whether every line has the mark, as often as the others."""
     counts = {line.count(mark) for line in data}
     return len(counts) == 1 and counts != {0}
 
@@ -597,7 +593,6 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
 
 
 def _konect_kind(head: Head) -> str:
-    """Return the word of KONECT's first comment that says what the graph is, or an empty string."""
     words = next((line[1:].split() for line in head.lines if line.startswith(b"%")), [])
     kind = words[0].decode(errors="replace") if words else ""
     return kind if kind in ("bip", "sym", "asym") else ""
