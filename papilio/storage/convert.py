@@ -34,7 +34,7 @@ from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
-from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
+from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions
 from papilio.storage.inputs import Compression, InputPath, Place, find_places, known_encoding
 from papilio.storage.labels import (
     BYTES_PER_LABEL,
@@ -273,7 +273,7 @@ class _RawEdges:
         self.info = source.info
         self.job = job
         self.path = job.scratch / "raw.parquet"
-        self.schema = raw_schema(source.info, job.options.sign is not None)
+        self.schema = source.info.schema
         self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.rows = 0
         self.self_loops = 0

@@ -34,7 +34,6 @@ from papilio.storage.formats import (
     SourceInfo,
     describe_columns,
     fields_of,
-    raw_schema,
     unify_line_ends,
 )
 from papilio.storage.inputs import Compression, InputFile, Place
@@ -119,15 +118,16 @@ class NpySource:
             raise InputError(f"{' and '.join(names)} have shapes {shapes}; expected the same (k,)")
         columns = sum(f.columns for f in self._files)
         self._columns = choose_columns(names[0], (), columns, options.columns)
-        timed = options.sign is not None and self._columns.time is not None
-        self.info = SourceInfo("npy", time=pa.int64() if timed else None, layout={"columns": columns})
-        describe_columns(self.info, (), columns, self._columns, options.sign is not None)
+        signed = options.sign is not None
+        time = pa.int64() if signed and self._columns.time is not None else None
+        self.info = SourceInfo("npy", signed=signed, time=time, layout={"columns": columns})
+        describe_columns(self.info, (), columns, self._columns)
         if options.labels == "text":
             self.info.labels = ("text", "text")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in order."""
-        schema = raw_schema(self.info, self._options.sign is not None)
+        schema = self.info.schema
         rows = self._files[0].shape[0]
         total = sum(file.path.stat().st_size for file in self._files)
         for start in range(0, rows, _CHUNK_ROWS):
@@ -183,8 +183,10 @@ class ParquetSource:
         if not options.bipartite and "text" in kinds:
             kinds = ["text", "text"]
         time = _time_type(schema.field(self._columns[3]).type) if len(self._columns) == 4 else None
-        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), time, layout={"columns": list(self._columns)})
-        describe_columns(self.info, names, len(names), chosen, signed)
+        self.info = SourceInfo(
+            "parquet", (kinds[0], kinds[1]), signed, time, layout={"columns": list(self._columns)}
+        )
+        describe_columns(self.info, names, len(names), chosen)
 
     def _unified(self) -> pa.Schema:
         """Return the columns of all files; InputError for a file whose columns are not those of the others."""
@@ -253,7 +255,7 @@ class ParquetSource:
                 )
         if self._options.sign is not None:
             columns[2] = self._signs(self._options.sign, columns[2])
-        schema = raw_schema(self.info, self._options.sign is not None)
+        schema = self.info.schema
         arrays = [column.cast(f.type) for column, f in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -40,18 +40,19 @@ from papilio.storage.formats import (
     HeldLine,
     LineCounts,
     ReadOptions,
+    SeenIds,
     SourceInfo,
     TextLayout,
     describe_columns,
     fields_of,
     has_leading_zero,
-    raw_schema,
+    judge,
     time_type,
     unify_line_ends,
 )
 from papilio.storage.inputs import InputFile
-from papilio.storage.quotes import BROKEN_QUOTES, Cut, count_ends, count_inner, cut_records, iter_records
-from papilio.storage.text_format import SeenIds, detect_layout, judge
+from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, cut_records, iter_records
+from papilio.storage.text_format import detect_layout
 
 ANY_DIGITS = r"-?[0-9]+"
 """Pattern of a number in a matrix, or a time: zeros before it say nothing."""
@@ -110,14 +111,6 @@ _COMMENT = "a comment after the first line of data, where comments end"
 
 _STAND_IN = b"\x1f"
 """Takes the place of a delimiter of two characters, which Arrow does not know."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Whole records of a text; those with wrong quotes are blank in it, and listed by 0-based line."""
-
-    text: bytes
-    broken: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -481,26 +474,20 @@ class TextSource:
         first = Head(file.name, head, complete, file.n_bytes)
         self.layout = detect_layout(first, options)
         layout = self.layout
-        timed = options.sign is not None and layout.columns.time is not None
+        signed = options.sign is not None
         self.info = SourceInfo(
             layout.format,
             layout.labels,
-            _TIME_TYPES[layout.time] if timed else None,
+            signed,
+            _TIME_TYPES[layout.time] if signed and layout.columns.time is not None else None,
             layout.declared,
             _describe(layout, options),
             list(layout.notes),
             lines=_before_data(first, layout),
         )
         self._end = b"\n"  # the last character of the file so far
-        describe_columns(
-            self.info,
-            layout.names,
-            layout.n_columns,
-            layout.columns,
-            options.sign is not None,
-            bool(layout.tag),
-        )
-        self._parser = LineParser(layout, options, raw_schema(self.info, options.sign is not None))
+        describe_columns(self.info, layout.names, layout.n_columns, layout.columns, bool(layout.tag))
+        self._parser = LineParser(layout, options, self.info.schema)
         self._seen = SeenIds()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -575,11 +562,11 @@ class TextSource:
             self.layout = replace(self.layout, held=None)
             self.info.lines.records += held.skipped
         if verdict.kind == "edge" and held.skipped:
-            schema = raw_schema(self.info, signed=False)
-            ends = [
-                pa.array([number]).cast(kind.type) for number, kind in zip(held.numbers, schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(ends, schema=schema)
+            schema = self.info.schema
+            ends = zip(held.numbers, schema, strict=True)
+            yield pa.record_batch(
+                [pa.array([number]).cast(kind.type) for number, kind in ends], schema=schema
+            )
         n = verdict.n_vertices
         if n is not None and n <= MAX_VERTICES and not self._options.bipartite:
             self.info.declared = Declared(n, n, None, (0, 1), binding=False)
@@ -621,10 +608,9 @@ class TextSource:
             if layout.quotes and (b'"' in rest or b'"' in data):
                 rest += data
                 while True:
-                    cut = cut_records(rest, layout.delimiter, final=False)
-                    if cut.text:
-                        yield Block(cut.text, cut.broken)
-                    rest = cut.rest
+                    block, rest = cut_records(rest, layout.delimiter, final=False)
+                    if block.text:
+                        yield block
                     if len(rest) <= _MAX_LINE_BYTES or b"\n" not in rest:
                         break
                     # A quote that nothing closes: its line is given up.
@@ -642,8 +628,7 @@ class TextSource:
                     "edge list"
                 )
         if rest:
-            cut = cut_records(rest, layout.delimiter, final=True) if layout.quotes else Cut(rest, b"")
-            yield Block(cut.text, cut.broken)
+            yield cut_records(rest, layout.delimiter, final=True)[0] if layout.quotes else Block(rest)
 
     def _chunks(self) -> Iterator[bytes]:
         """Yield the text with line feeds at all line ends, first as much as detection has seen."""
