@@ -83,6 +83,18 @@ def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
     return indptr
 
 
+def unique_edges(
+    keys: NDArray[np.int64], sign: NDArray[np.int8] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8] | None]:
+    """Sort and deduplicate edges ``u << 32 | v``, of duplicates the first is kept; return u, v and sign."""
+    if sign is None:
+        keys = np.unique(keys)
+    else:
+        keys, first = np.unique(keys, return_index=True)
+        sign = sign[first]
+    return (keys >> 32).astype(np.int32), keys.astype(np.int32), sign
+
+
 def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32]) -> None:
     if first.size < 2:
         return
@@ -171,7 +183,6 @@ class BipartiteGraph(_EdgeArrays):
         if ids_u.size != ids_v.size:
             raise GraphError(f"u has {ids_u.size} entries and v has {ids_v.size}; expected as many")
         key = (ids_u.astype(np.int64) << 32) | ids_v
-        unique, index = np.unique(key, return_index=True)
         signs = None
         if sign is not None:
             given = _as_array("sign", sign)
@@ -179,12 +190,8 @@ class BipartiteGraph(_EdgeArrays):
                 raise GraphError(f"sign has shape {given.shape}; expected {key.shape}")
             if not np.isin(given, (-1, 1)).all():
                 raise GraphError(_NO_SIGN)
-            signs = np.ascontiguousarray(given[index], dtype=np.int8)
-        graph = cls(
-            size_u, size_v, (unique >> 32).astype(np.int32), (unique & 0xFFFFFFFF).astype(np.int32), signs
-        )
-        graph.validate()
-        return graph
+            signs = given.astype(np.int8)
+        return cls(size_u, size_v, *unique_edges(key, signs))
 
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
@@ -253,10 +260,8 @@ class UnipartiteGraph(_EdgeArrays):
         a, b = _as_ids("u", first, size), _as_ids("v", second, size)
         if a.size != b.size:
             raise GraphError(f"u has {a.size} entries and v has {b.size}; expected as many")
-        key = np.unique((np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b))
-        low, high = (key >> 32).astype(np.int32), (key & 0xFFFFFFFF).astype(np.int32)
-        keep = low != high
-        return cls(size, low[keep], high[keep])
+        keys = (np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b)
+        return cls(size, *unique_edges(keys[a != b]))
 
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges)."""

@@ -70,9 +70,7 @@ def write_values(
     with ExitStack() as stack:
         store = source.stored(stack, target.parent)
         named = file_metadata(store.hash, **metadata)
-        names_layer = "n" not in columns
-        places = columns if names_layer else {"u": columns["n"]}
-        write_columns(target, store, places, named, overwrite=overwrite, names_layer=names_layer)
+        write_columns(target, store, columns, named, overwrite=overwrite, names_layer="n" not in columns)
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:

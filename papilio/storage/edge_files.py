@@ -113,9 +113,7 @@ def edge_problem(
             return f"{name} holds ids {low} to {high}; expected 0 to {size - 1}"
     key = (u.astype(np.int64) << 32) | v
     if previous is not None and int(key[0]) <= (previous[0] << 32 | previous[1]):
-        return (
-            f"edge ({u[0]}, {v[0]}) comes after {previous}; edges must be sorted by (u, v) without duplicates"
-        )
+        return f"edge ({u[0]}, {v[0]}) comes after {previous}; {_ORDER}"
     ahead = key[1:] > key[:-1]
     if not bool(ahead.all()):
         at = int(np.argmin(ahead)) + 1

@@ -101,8 +101,8 @@ def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Return texts without the blanks and tabs around them."""
-    return pc.utf8_trim(texts, BLANKS.decode())
+    """Return texts without the blanks and tabs around them; numbers as they are."""
+    return texts if texts.type != pa.string() else pc.utf8_trim(texts, BLANKS.decode())
 
 
 _TABS = bytes.maketrans(b"\t", b" ")
@@ -209,7 +209,7 @@ class LineParser:
             if numbers is None:
                 return None
             columns[name] = numbers
-        u, v = (_trimmed_text(columns[name]) for name in (self._u, self._v))
+        u, v = (trimmed(columns[name]) for name in (self._u, self._v))
         marked = self._marked(columns.get("c0"))
         if marked is None or not self._labels_fit(u, v, quoted):
             return None
@@ -220,7 +220,7 @@ class LineParser:
                 return None
             arrays.append(pa.array(signs))
         if self._time is not None:
-            time = _trimmed_text(columns[f"c{self._time}"])
+            time = trimmed(columns[f"c{self._time}"])
             if time.type == pa.float64() and not pc.all(pc.is_finite(time)).as_py():
                 return None
             arrays.append(time)
@@ -427,10 +427,6 @@ def _int64(digits: bytes) -> int | None:
 
 def _count_lines(text: bytes) -> int:
     return count_ends(text) + (text[-1:] not in (b"", b"\n"))
-
-
-def _trimmed_text(values: pa.Array) -> pa.Array:
-    return trimmed(values) if values.type == pa.string() else values
 
 
 def _decoded(text: bytes, problem: str) -> str:
