@@ -1,4 +1,4 @@
-"""What public functions take, checked by their annotations: one mechanism, and errors that say what is expected.
+"""Arguments of public functions, checked by their annotations: one mechanism, and errors with the expected value.
 
 An annotation is the whole contract of an argument. Numbers of NumPy are taken as Python's; True is no integer, a text
 is no list, a class is no instance. Limits stand in the annotation, ``Annotated[int, Between(1, 9)]``.
@@ -159,7 +159,7 @@ def read_bytes(name: str, size: Bytes | None) -> int | None:
 
 
 class _MismatchError(Exception):
-    """A value is not what an annotation takes; the text says why, where that is more than what is expected."""
+    """A value that does not fit its annotation; the text says why, where the expected kind does not."""
 
 
 @cache
@@ -383,6 +383,6 @@ def show_mebibytes(n_bytes: int) -> str:
 
 
 def show_bytes(n_bytes: int) -> str:
-    """Return a number of bytes in the largest unit of which there is one, as ``8.00 GiB``."""
+    """Return a number of bytes in the largest unit up to it, as ``8.00 GiB``."""
     power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
     return f"{n_bytes / 2 ** (10 * power):.2f} {'KMGT'[power - 1]}iB" if power else plural(n_bytes, "byte")

@@ -50,18 +50,14 @@ def _as_integers(name: str, values: ArrayLike) -> NDArray[Any]:
     array = _as_array(name, values)
     if array.ndim != 1:
         raise GraphError(f"{name} has {array.ndim} dimensions; expected one")
-    if array.size and array.dtype.kind not in "iu" and not _are_long_integers(array):
+    is_long = array.dtype.kind == "O" and all(type(value) is int for value in array)  # beyond any layer
+    if array.size and array.dtype.kind not in "iu" and not is_long:
         raise GraphError(f"{name} has dtype {array.dtype}; expected integers")
     return array
 
 
-def _are_long_integers(array: NDArray[Any]) -> bool:
-    """Whether these are integers of more than 64 bits, which pass the limit of any layer."""
-    return array.dtype.kind == "O" and all(type(value) is int for value in array)
-
-
 def _require_arrays(**arrays: Any) -> None:
-    """Refuse, in constant time, what is no array of integers, on the host or on a device."""
+    """Check, in constant time, for arrays of integers, on the host or on a device."""
     for name, array in arrays.items():
         is_array = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
         if not is_array or array.dtype.kind not in "iu":
@@ -86,7 +82,7 @@ def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
 def unique_edges(
     keys: NDArray[np.int64], sign: NDArray[np.int8] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8] | None]:
-    """Sort and deduplicate edges ``u << 32 | v``, of duplicates the first is kept; return u, v and sign."""
+    """Sort edges ``u << 32 | v`` and return u, v and sign without duplicates, the first of each."""
     if sign is None:
         keys = np.unique(keys)
     else:

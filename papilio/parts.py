@@ -188,14 +188,14 @@ class RootPart(_Arrays):
 
 @dataclass(frozen=True, eq=False)
 class MaximalPart(RootPart):
-    """Roots with whatever is next to their neighbours: a part of the engine of maximal bicliques."""
+    """Roots with all neighbours of their neighbours: a part of the engine of maximal bicliques."""
 
     excluded: NDArray[np.int32]  # ids in ``graph`` of the roots of earlier parts, ascending
 
 
 @dataclass(frozen=True, eq=False)
 class CliquePart(_Arrays):
-    """Roots of a unipartite graph with what is around them: a part of the engines of cliques.
+    """Roots of a unipartite graph with their neighbourhoods: a part of the engines of cliques.
 
     The ids in ``graph`` are in the order of all vertices: a clique belongs to the root that is its least id, and the
     graph holds whatever is needed of its later neighbours, for maximal cliques of its earlier ones too. Once it is

@@ -330,7 +330,7 @@ class SignRule:
         return self.from_numbers(numbers)
 
     def from_numbers(self, numbers: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int8] | None:
-        """Return the signs of numbers, shape (k,), or None when some are not finite or words are asked for."""
+        """Return the signs of numbers, shape (k,), or None when some are not finite or the rule is one of words."""
         if self.positive or not bool(np.isfinite(numbers).all()):
             return None
         above = numbers > 0 if self.threshold is None else numbers >= self.threshold

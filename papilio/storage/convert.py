@@ -1,4 +1,4 @@
-"""Converting an edge list of any known format into a graph store, in passes none of which holds the edges in memory.
+"""Conversion of edge lists of all known formats into a graph store, in passes that stream the edges.
 
 The input is parsed into a scratch Parquet file of raw edges, while the labels that occur are noted; the labels get
 dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated and written.
@@ -209,7 +209,7 @@ class _Job:
 
     @property
     def threads(self) -> int:
-        """How many threads the memory is enough for, up to 8."""
+        """Threads that the memory allows, up to 8."""
         return max(1, min(os.cpu_count() or 1, 8, self.memory_bytes // MIN_MEMORY_BYTES))
 
     @property
@@ -265,7 +265,7 @@ def _provenance(
 
 
 class _RawEdges:
-    """The edges as read, in a scratch Parquet file, and what was noted on the way."""
+    """The edges as read, in a scratch Parquet file, with counters and the labels that occur."""
 
     def __init__(self, name: str, source: EdgeSource, job: _Job) -> None:
         self._name = name
@@ -345,7 +345,7 @@ class _RawEdges:
 
 
 def _open_duck(job: _Job, held_bytes: int) -> Duck:
-    """Open DuckDB with what the bound leaves: without the process, the tables of labels and the batches."""
+    """Open DuckDB with the memory that the process, the tables of labels and the batches leave."""
     baseline = min(psutil.Process().memory_info().rss - held_bytes, _MAX_BASELINE_BYTES)
     free = job.memory_bytes - baseline - held_bytes - _OUTSIDE_DUCK_BYTES
     return Duck(job.scratch, int(free * 0.85), job.threads)
@@ -471,7 +471,7 @@ def convert(
     overwrite: bool = False,
     progress: ConvertProgress | None = None,
 ) -> GraphStore:
-    """Convert edge lists into one graph store, whose manifest says what was detected and what was left out.
+    """Convert edge lists into one graph store, whose manifest records the detected layout and the dropped lines.
 
     Parameters
     ----------

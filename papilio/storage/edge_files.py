@@ -85,7 +85,7 @@ class ContentHash:
         return hashed
 
     def hexdigest(self) -> str:
-        """Return the hash of what was added so far, 32 hexadecimal digits."""
+        """Return the hash of all edges added so far, 32 hexadecimal digits."""
         header = {**self._header, "n_edges": self._n_edges, "columns": [c.hexdigest() for c in self._columns]}
         text = json.dumps(header, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()
@@ -101,7 +101,7 @@ def edge_problem(
     n_v: int,
     previous: tuple[int, int] | None = None,
 ) -> str | None:
-    """Return what is wrong with a batch of a stored edge list, arrays of shape (k,), or None; O(batch).
+    """Return the first defect of a batch of a stored edge list, arrays of shape (k,), or None; O(batch).
 
     The first edge must come after ``previous``, the last one of the batch before.
     """
@@ -183,7 +183,7 @@ class EdgeFilesWriter:
     def _flush(self) -> None:
         if self._writer is None:
             self._writer = SealedWriter(
-                self._directory / self._next_name(),
+                self._directory / f"edges/part-{len(self.files):05d}.parquet",
                 self._schema,
                 compression={"u": "none", "v": "none", "sign": "snappy"},
                 use_dictionary=["sign"],
@@ -196,19 +196,16 @@ class EdgeFilesWriter:
         if self._writer.rows >= FILE_EDGES:
             self._end_file()
 
-    def _next_name(self) -> str:
-        return f"edges/part-{len(self.files):05d}.parquet"
-
     def _end_file(self) -> None:
         if self._writer is None:
             return
         writer, self._writer = self._writer, None
         writer.close()
-        name = self._next_name()
+        name = f"edges/{writer.path.name}"
         self.files.append(EdgeFile(name, writer.rows, writer.path.stat().st_size, writer.digest))
 
     def close(self) -> None:
-        """Write what is buffered and end the last file."""
+        """Write the buffered edges and end the last file."""
         if self._filled or not self.files:
             self._flush()
         self._end_file()

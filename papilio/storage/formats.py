@@ -182,7 +182,7 @@ class SeenIds:
         self.high_v = max(self.high_v, v["max"].as_py())
 
     def fits(self, size: int) -> bool:
-        """Tell whether all ids, from 0 or from 1 on, are of so many vertices."""
+        """Tell whether ``size`` vertices have all ids, from 0 or from 1 on."""
         return self.low >= 0 and size >= max(self.high_u, self.high_v) + (self.low == 0)
 
 
@@ -196,7 +196,7 @@ class Verdict:
 
 
 def judge(held: HeldLine, seen: SeenIds, n_lines: int) -> Verdict:
-    """Decide what a line is, from the ids seen in all lines of data (without the line itself if that was skipped).
+    """Decide between header and edge by the ids in all lines of data (without the line itself if it was skipped).
 
     ``n_lines`` counts the lines of data after it, malformed ones included.
     """
@@ -288,7 +288,7 @@ def check_declared(name: str, declared: Declared) -> Declared:
 
 
 def with_columns(name: str, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
-    """Complete a layout with what the first line of data shows and the options ask for.
+    """Complete a layout by the first line of data and the options.
 
     InputError when there are fewer columns than needed.
     """
@@ -417,7 +417,7 @@ def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
 
 
 def usual_row(rows: Sequence[list[bytes]]) -> list[bytes]:
-    """Return the first row that has as many fields as most, or ``[]``: a malformed line decides nothing."""
+    """Return the first row with the usual number of fields, or ``[]``: a malformed line decides nothing."""
     counts = Counter(map(len, rows))
     usual = max(counts, key=lambda count: (count > 1, counts[count]), default=0)
     return next((row for row in rows if len(row) == usual), [])
@@ -504,7 +504,7 @@ class EdgeSource(Protocol):
 def describe_columns(
     info: SourceInfo, names: Sequence[str], count: int, columns: Columns, tagged: bool = False
 ) -> None:
-    """Note which of ``count`` columns is read as what, for the provenance, and which are not used.
+    """Record the role of each of ``count`` columns for the provenance, and the unused ones.
 
     The layout and the notes of ``info`` are added to. ``names`` is empty where columns have none; ``tagged`` says
     whether the first column says only what kind of line it is.

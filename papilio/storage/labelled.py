@@ -141,7 +141,7 @@ class LabelledGraph:
         return [(int(self.graph.u[edge]), int(self.graph.v[edge])) for edge in edges]
 
     def align(self, place: str, values: NDArray[Any]) -> Any:
-        """Return values by id of ``u``, ``v`` or ``edge`` in the form of what it was read from; see :mod:`.origins`."""
+        """Return values by id of ``u``, ``v`` or ``edge`` in the form of the :class:`Origin`."""
         if self.origin is None:
             return values
         if place == "edge":

@@ -29,7 +29,7 @@ BROKEN_QUOTES = (
 
 @cache
 def _patterns(delimiter: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return the patterns of a field with what ends it, of a record, and of a record whose last quote is still open."""
+    """Return the patterns of a field with its end, of a record, and of a record whose last quote is still open."""
     mark = re.escape(delimiter)
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = rb"(?:" + quoted + rb'|[^"\n' + mark + rb"]*+)"
@@ -147,12 +147,12 @@ def _last_end(text: bytes, quotes: NDArray[np.int64], limit: int) -> int:
 
 
 def count_ends(text: bytes) -> int:
-    """Return how many line ends a text has; ten times as fast as ``bytes.count`` where lines are short."""
+    """Return the number of line ends of a text; ten times as fast as ``bytes.count`` where lines are short."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_END))
 
 
 def count_inner(text: bytes) -> tuple[int, int, tuple[int, int]]:
-    """Return how many line ends lie within fields, how many lines outside them are empty, and the longest record.
+    """Return the numbers of line ends within fields and of empty lines outside, and the longest record.
 
     ``text`` are whole, well-formed records; the longest is given by its 0-based line and its number of lines.
     """

@@ -151,7 +151,7 @@ _WITH_NAMES = ("csv", "tsv", "edges", "snap")
 
 
 def first_line(manifest: Manifest) -> str:
-    """Return how the first line was read, where it might have held names and was read as an edge."""
+    """Return a note on a first line that might be names and was read as an edge, or nothing."""
     provenance = manifest.provenance
     may_hold = provenance.get("format") in _WITH_NAMES
     return "" if not may_hold or provenance["layout"].get("names") else "no line of names"
@@ -381,7 +381,7 @@ def _entries(cache: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Conversion:
-    """A file of edges that was converted, and is kept in the cache."""
+    """The conversion of a file of edges in the cache."""
 
     source: str  # absolute path of the file; empty where the entry is damaged
     kind: str

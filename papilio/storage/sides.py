@@ -124,7 +124,7 @@ class Sides:
 
 
 def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
-    """Return labels as int64, which are thinned later, or as objects, of which one in 2^halvings is taken."""
+    """Return labels as int64, to be thinned later, or one in 2^halvings of them as objects."""
     if isinstance(labels, pa.Array):
         if labels.type == pa.int64():
             return numbers_of(labels)
@@ -158,7 +158,7 @@ def _distinct(labels: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _count_common(labels: NDArray[np.int64], ordered: NDArray[np.int64]) -> int:
-    """Return how many of ``labels``, shape (k,), are among sorted ones."""
+    """Return the number of ``labels``, shape (k,), among sorted ones."""
     at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
     return int(np.count_nonzero(ordered[at] == labels))
 

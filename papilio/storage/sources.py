@@ -315,7 +315,7 @@ def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, 
 
 @contextmanager
 def _damage_named(name: str, what: str = "is not a readable Parquet file") -> Iterator[None]:
-    """Turn what pyarrow raises about a damaged file into an InputError."""
+    """Turn the errors of pyarrow about a damaged file into an InputError."""
     try:
         yield
     except DECODING_ERRORS as error:

@@ -124,7 +124,7 @@ class Problem:
 
 @dataclass
 class ParsedBlock:
-    """The edges of a block and what its lines are; no batch where a malformed line ends all."""
+    """The edges of a block and the kinds of its lines; no batch where a malformed line ends the conversion."""
 
     lines: LineCounts
     batch: pa.RecordBatch | None = None
@@ -238,7 +238,7 @@ class LineParser:
         return sum(pc.sum(pc.is_in(each, pa.array(NOT_A_NUMBER))).as_py() or 0 for each in texts)
 
     def _marked(self, lead: pa.Array | None) -> int | None:
-        """Return how many first fields begin as comments do; None when one is a comment, or lacks the tag."""
+        """Return the number of first fields that begin as comments do; None when one is a comment, or lacks the tag."""
         layout = self._layout
         if lead is None or lead.type != pa.string():
             return 0
@@ -269,7 +269,7 @@ class LineParser:
         return text.strip(b" ")
 
     def _labels_fit(self, u: pa.Array, v: pa.Array, quoted: bool) -> bool:
-        """Tell whether what Arrow took for labels may be: not empty, in one line, within a matrix."""
+        """Tell whether the labels of Arrow are valid: not empty, in one line, within a matrix."""
         if u.null_count or v.null_count:
             return False
         if self._range is not None and len(u):
@@ -543,7 +543,7 @@ class TextSource:
         )
 
     def _settle(self, held: HeldLine, n_lines: int) -> Iterator[pa.RecordBatch]:
-        """Say what the first line of numbers is, and yield it if it is an edge that was left out."""
+        """Decide on the first line of numbers, and yield it if it is an edge that was left out."""
         verdict = judge(held, self._seen, n_lines - (not held.skipped))
         if verdict.note is not None:
             self.info.notes.append(verdict.note)

@@ -47,7 +47,7 @@ _BITS = {b"0", b"1"}
 
 
 def refuse_documents(name: str, first: bytes) -> None:
-    """Raise InputError for files of formats that are no lines of edges, told by their first line."""
+    """Raise InputError for documents that are no edge lists, by their first line."""
     line = first.strip()
     if _is_json(line):
         raise InputError(
