@@ -117,9 +117,8 @@ class Duck:
         if label_files is not None:
             ids = "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
             ids = ids if undirected else "lu.id AS u, lv.id AS v"
-            others = "".join(f", raw.{name}" for name in (*columns[2:], "file_row_number")) * bool(
-                columns[2:]
-            )
+            others = "".join(f", raw.{name}" for name in columns[2:])
+            others += ", raw.file_row_number" if others else ""
             table = (
                 f"(SELECT {ids}{others} FROM {table} raw "
                 f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "

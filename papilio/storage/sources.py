@@ -99,10 +99,6 @@ class NpySource:
 
     def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
         names = [place.name for place in places]
-        if len(places) > 2:
-            raise InputError(
-                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
-            )
         self._files = [_NpyFile(Path(place.path), place.name) for place in places]
         self._name = names[0]
         self._options = options
@@ -350,6 +346,10 @@ def open_source(
             places = _spool(first, places, scratch)
         return ParquetSource(places, options, on_read), first.compression
     if chosen == "npy":
+        if len(places) > 2:
+            raise InputError(
+                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
+            )
         return NpySource(_spool(first, places, scratch), options, on_read), first.compression
     return JoinedText(first, places[1:], options, threads, on_read), first.compression
 
