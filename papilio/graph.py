@@ -79,12 +79,26 @@ def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
     return indptr
 
 
+def deduplicate(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort ``keys`` in place and return them without repetition.
+
+    ``np.unique`` of NumPy 2.3 and later takes 20 times as long for millions of different keys: it hashes them.
+    """
+    keys.sort()
+    if keys.size < 2:
+        return keys
+    first = np.empty(keys.size, dtype=bool)
+    first[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return keys if bool(first.all()) else keys[first]
+
+
 def unique_edges(
     keys: NDArray[np.int64], sign: NDArray[np.int8] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8] | None]:
     """Sort edges ``u << 32 | v`` and return u, v and sign without duplicates, the first of each."""
     if sign is None:
-        keys = np.unique(keys)
+        keys = deduplicate(keys.copy())
     else:
         keys, first = np.unique(keys, return_index=True)
         sign = sign[first]

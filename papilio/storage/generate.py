@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, show_bytes
 from papilio.errors import CapacityError, InputError
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph, deduplicate
 from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat, count_pairs
 from papilio.storage.random_edges import (
@@ -30,7 +30,6 @@ from papilio.storage.random_edges import (
     EdgeBlock,
     EdgeSource,
     Permutation,
-    deduplicate,
     draw_below,
     draw_binomial,
     edge_signs,

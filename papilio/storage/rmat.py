@@ -20,13 +20,13 @@ import numpy as np
 from numpy.random import PCG64
 from numpy.typing import NDArray
 
+from papilio.graph import deduplicate
 from papilio.storage.models import Rmat
 from papilio.storage.random_edges import (
     BLOCK_EDGES,
     DRAW_BYTES,
     EdgeBlock,
     EdgeSource,
-    deduplicate,
     draw_binomial,
     draw_words32,
     stream,
