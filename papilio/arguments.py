@@ -1,4 +1,4 @@
-"""What public functions take, checked by their annotations: one mechanism, and errors that say what is expected.
+"""Arguments of public functions, checked by their annotations: one mechanism, and errors with the expected value.
 
 An annotation is the whole contract of an argument. Numbers of NumPy are taken as Python's; True is no integer, a text
 is no list, a class is no instance. Limits stand in the annotation, ``Annotated[int, Between(1, 9)]``.
@@ -13,10 +13,10 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from reprlib import Repr
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
@@ -118,10 +118,11 @@ def check_fields(instance: Any, of: str = "") -> None:
 
 def read_argument(name: str, value: Any, hint: Any) -> Any:
     """Return a value as its annotation has it. InputError when it is no such value."""
+    convert, words = _reader(hint)
     try:
-        return _convert(name, value, hint)
+        return convert(name, value)
     except _MismatchError as mismatch:
-        text = str(mismatch) or f"expected {_describe(hint)}"
+        text = str(mismatch) or f"expected {words}"
         raise InputError(f"{name} is {_SHOWN.repr(value)}; {text}") from None
 
 
@@ -158,7 +159,7 @@ def read_bytes(name: str, size: Bytes | None) -> int | None:
 
 
 class _MismatchError(Exception):
-    """A value is not what an annotation takes; the text says why, where that is more than what is expected."""
+    """A value that does not fit its annotation; the text says why, where the expected kind does not."""
 
 
 @cache
@@ -200,72 +201,83 @@ def _read_options(
     return {name: read_argument(name, value, hints[name]) for name, value in given.items()}
 
 
-def _convert(name: str, value: Any, hint: Any) -> Any:
-    """Return the value as ``hint`` has it; raises _MismatchError."""
-    origin = typing.get_origin(hint)
-    if origin is Annotated:
-        inner, *limits = typing.get_args(hint)
-        converted = _convert(name, value, inner)
-        for limit in limits:
-            if isinstance(limit, Between) and converted is not None:
-                limit.check(name, converted)
-        return converted
-    if origin in (typing.Union, types.UnionType):
-        return _convert_any_of(name, value, typing.get_args(hint))
-    if origin is Literal:
-        if isinstance(value, str) and value in typing.get_args(hint):
-            return str(value)
-        raise _MismatchError
+_Convert = Callable[[str, Any], Any]
+
+
+@cache
+def _reader(hint: Any) -> tuple[_Convert, str]:
+    """Return the conversion of an annotation, of a name and a value, and its words in messages."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in _SIMPLE:
-        return _SIMPLE[hint](value)
+        return _SIMPLE[hint]
+    if origin is Annotated:
+        convert, words = _reader(inner[0])
+        limits = [each for each in inner[1:] if isinstance(each, Between)]
+        words = next((each for each in inner[1:] if isinstance(each, str)), words)
+        return partial(_convert_within, convert, limits), words
+    if origin in (typing.Union, types.UnionType):
+        is_path = any(typing.get_origin(kind) is os.PathLike for kind in inner)
+        readers = [_reader(kind) for kind in inner if not (is_path and kind is str)]
+        converts = [convert for convert, _ in readers]
+        return partial(_convert_any_of, converts), _either(words for _, words in readers)
+    if origin is Literal:
+        return partial(_convert_choice, inner), _either(map(str, inner))
     if origin is os.PathLike:
-        return _convert_path(value)
+        return _convert_path, "a path"
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _convert_mapping(name, value, typing.get_args(hint))
-    if origin is Callable or origin is typing.get_origin(Callable[[], None]):
-        if not callable(value) or isinstance(value, type):
-            raise _MismatchError
-        return value
+        (key, keys), (item, items) = map(_reader, inner)
+        return partial(_convert_mapping, key, item), f"a dictionary from {keys} to {items}"
+    if origin is collections.abc.Callable:
+        return _convert_function, "a function"
     if origin in _LISTS:
-        return _convert_items(name, value, typing.get_args(hint)[0])
-    if isinstance(hint, type):
-        return _convert_instance(value, hint)
+        item, words = _reader(inner[0])
+        return partial(_convert_items, item), f"a list, each {words}"
+    words = f"a {getattr(hint, '__name__', hint)}"
+    return (partial(_convert_instance, hint) if isinstance(hint, type) else _take), words
+
+
+def _either(words: Iterable[str]) -> str:
+    *names, last = dict.fromkeys(words)
+    return f"{', '.join(names)} or {last}" if names else last
+
+
+def _take(name: str, value: Any) -> Any:
     return value
 
 
-def _convert_any_of(name: str, value: Any, hints: tuple[Any, ...]) -> Any:
-    if Any in hints:
+def _convert_within(convert: _Convert, limits: list[Between], name: str, value: Any) -> Any:
+    converted = convert(name, value)
+    for limit in limits:
+        if converted is not None:
+            limit.check(name, converted)
+    return converted
+
+
+def _convert_any_of(converts: list[_Convert], name: str, value: Any) -> Any:
+    if _take in converts:
         return value
     reason = ""
-    is_path = any(typing.get_origin(hint) is os.PathLike for hint in hints)
-    for hint in hints:
-        if is_path and hint is str:
-            continue
+    for convert in converts:
         try:
-            return _convert(name, value, hint)
+            return convert(name, value)
         except _MismatchError as mismatch:
             reason = reason or str(mismatch)
     raise _MismatchError(reason)
 
 
-def _convert_path(value: Any) -> Any:
+def _convert_choice(choices: tuple[Any, ...], name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise _MismatchError
+    return str(value)
+
+
+def _convert_path(name: str, value: Any) -> Any:
     try:
         text = os.fspath(value)
     except TypeError:
         raise _MismatchError from None
     if not isinstance(text, str):
         raise _MismatchError
-    _check_path(text)
-    return value
-
-
-def _convert_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _MismatchError
-    return str(value)
-
-
-def _check_path(text: str) -> None:
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
@@ -276,15 +288,22 @@ def _check_path(text: str) -> None:
         raise _MismatchError(
             f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it {_MAX_NAME_BYTES}"
         )
+    return value
 
 
-def _convert_integer(value: Any) -> int:
+def _convert_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise _MismatchError
+    return str(value)
+
+
+def _convert_integer(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise _MismatchError
     return int(value)
 
 
-def _convert_float(value: Any) -> float:
+def _convert_float(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise _MismatchError
     try:
@@ -296,89 +315,56 @@ def _convert_float(value: Any) -> float:
     return number
 
 
-def _convert_bool(value: Any) -> bool:
+def _convert_bool(name: str, value: Any) -> bool:
     kind = type(value)
     if kind is not bool and (kind.__module__, kind.__name__) not in (("numpy", "bool"), ("numpy", "bool_")):
         raise _MismatchError
     return bool(value)
 
 
-def _convert_none(value: Any) -> None:
+def _convert_none(name: str, value: Any) -> None:
     if value is not None:
         raise _MismatchError
 
 
-_LISTS = (collections.abc.Iterable, collections.abc.Collection, collections.abc.Sequence)
-
-_SIMPLE: dict[Any, Callable[[Any], Any]] = {
-    Any: lambda value: value,
-    type(None): _convert_none,
-    bool: _convert_bool,
-    int: _convert_integer,
-    float: _convert_float,
-    str: _convert_text,
+_SIMPLE: dict[Any, tuple[_Convert, str]] = {
+    Any: (_take, "anything"),
+    type(None): (_convert_none, "None"),
+    bool: (_convert_bool, "True or False"),
+    int: (_convert_integer, "an integer"),
+    float: (_convert_float, "a number"),
+    str: (_convert_text, "a text"),
 }
 
+_LISTS = (collections.abc.Iterable, collections.abc.Collection, collections.abc.Sequence)
 
-def _convert_mapping(name: str, value: Any, hints: tuple[Any, ...]) -> Any:
+
+def _convert_mapping(key: _Convert, item: _Convert, name: str, value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise _MismatchError
-    key, item = hints
-    return {_convert(name, each, key): _convert(name, of, item) for each, of in value.items()}
+    return {key(name, each): item(name, of) for each, of in value.items()}
 
 
-def _convert_items(name: str, value: Any, hint: Any) -> tuple[Any, ...]:
+def _convert_items(item: _Convert, name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
         raise _MismatchError(f"it is one text; give a list: [{_SHOWN.repr(value)}]")
     if isinstance(value, bytes | Mapping) or not isinstance(value, collections.abc.Iterable):
         raise _MismatchError
-    return tuple(_convert(name, each, hint) for each in value)
+    return tuple(item(name, each) for each in value)
 
 
-def _convert_instance(value: Any, kind: type[Any]) -> Any:
+def _convert_function(name: str, value: Any) -> Any:
+    if not callable(value) or isinstance(value, type):
+        raise _MismatchError
+    return value
+
+
+def _convert_instance(kind: type[Any], name: str, value: Any) -> Any:
     if isinstance(value, type) and issubclass(value, kind):
         raise _MismatchError(f"that is the class; give one of it, such as {value.__name__}(...)")
     if not isinstance(value, kind):
         raise _MismatchError
     return value
-
-
-_WORDS = {
-    Any: "anything",
-    type(None): "None",
-    bool: "True or False",
-    int: "an integer",
-    float: "a number",
-    str: "a text",
-}
-
-
-def _either(names: list[str]) -> str:
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _describe(hint: Any) -> str:
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return next((each for each in inner[1:] if isinstance(each, str)), "") or _describe(inner[0])
-    if origin in (typing.Union, types.UnionType):
-        kinds = list(inner)
-        if str in kinds and any(typing.get_origin(kind) is os.PathLike for kind in kinds):
-            kinds.remove(str)
-        return _either([*dict.fromkeys(map(_describe, kinds))])
-    if origin is Literal:
-        return _either([*map(str, inner)])
-    if hint in _WORDS:
-        return _WORDS[hint]
-    if origin is os.PathLike:
-        return "a path"
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return f"a dictionary from {_describe(inner[0])} to {_describe(inner[1])}"
-    if origin is typing.get_origin(Callable[[], None]):
-        return "a function"
-    if origin in _LISTS:
-        return f"a list, each {_describe(inner[0])}"
-    return f"a {getattr(hint, '__name__', hint)}"
 
 
 def plural(number: int, noun: str) -> str:
@@ -397,6 +383,6 @@ def show_mebibytes(n_bytes: int) -> str:
 
 
 def show_bytes(n_bytes: int) -> str:
-    """Return a number of bytes in the largest unit of which there is one, as ``8.00 GiB``."""
+    """Return a number of bytes in the largest unit up to it, as ``8.00 GiB``."""
     power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
     return f"{n_bytes / 2 ** (10 * power):.2f} {'KMGT'[power - 1]}iB" if power else plural(n_bytes, "byte")

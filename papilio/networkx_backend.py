@@ -22,7 +22,7 @@ Node = Hashable
 
 
 def get_info() -> dict[str, Any]:
-    """Return what NetworkX shows about the backend."""
+    """Return the description of the backend for NetworkX."""
     names = [name for name in vars(Backend) if not name.startswith(("_", "can_", "should_", "convert_"))]
     return {
         "backend_name": "papilio",

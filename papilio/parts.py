@@ -32,8 +32,17 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
 Layer = Literal["u", "v"]
 
 
+class _Arrays:
+    """A block or part, and the bytes of its arrays."""
+
+    @property
+    def nbytes(self) -> int:
+        graph = getattr(self, "graph", None)
+        return array_bytes(self) + (0 if graph is None else int(graph.u.nbytes) + int(graph.v.nbytes))
+
+
 @dataclass(frozen=True, eq=False)
-class StartBlock:
+class StartBlock(_Arrays):
     """Starts of wedges with all their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""
 
     layer: Layer
@@ -46,13 +55,9 @@ class StartBlock:
     # Edge ids in the whole graph; shape (0,) where counts per edge are not asked for.
     edges: NDArray[np.int64]
 
-    @property
-    def nbytes(self) -> int:
-        return array_bytes(self)
-
 
 @dataclass(frozen=True, eq=False)
-class EndBlock:
+class EndBlock(_Arrays):
     """Ends of wedges by their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""
 
     layer: Layer
@@ -67,10 +72,6 @@ class EndBlock:
     ends: NDArray[np.int32]
     # Edge ids in the whole graph; shape (0,) where counts per edge are not asked for.
     edges: NDArray[np.int64]
-
-    @property
-    def nbytes(self) -> int:
-        return array_bytes(self)
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class PartBytes:
 
 
 @dataclass(frozen=True, eq=False)
-class WedgePart:
+class WedgePart(_Arrays):
     """Starts and ends of one layer: a part of the wedge engine. Made of two blocks, which other parts may share.
 
     Work items are the starts by falling ``starts.work``, ties by rank.
@@ -135,10 +136,6 @@ class WedgePart:
             int(ends.ends.size),
         )
 
-    @property
-    def nbytes(self) -> int:
-        return self.starts.nbytes + self.ends.nbytes
-
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry.
 
@@ -155,7 +152,7 @@ class WedgePart:
 
 
 @dataclass(frozen=True, eq=False)
-class RootPart:
+class RootPart(_Arrays):
     """Roots of the anchored layer with the subgraph of their bicliques: a part of the biclique engine.
 
     Once it is staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
@@ -178,10 +175,6 @@ class RootPart:
         root_entries = int(np.count_nonzero(is_root[left]))
         return PartSizes(n_roots, root_entries, graph.n_u + graph.n_v - n_roots, graph.n_edges - root_entries)
 
-    @property
-    def nbytes(self) -> int:
-        return array_bytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
-
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry."""
         if per == "vertex":
@@ -191,14 +184,14 @@ class RootPart:
 
 @dataclass(frozen=True, eq=False)
 class MaximalPart(RootPart):
-    """Roots with whatever is next to their neighbours: a part of the engine of maximal bicliques."""
+    """Roots with all neighbours of their neighbours: a part of the engine of maximal bicliques."""
 
     excluded: NDArray[np.int32]  # ids in ``graph`` of the roots of earlier parts, ascending
 
 
 @dataclass(frozen=True, eq=False)
-class CliquePart:
-    """Roots of a unipartite graph with what is around them: a part of the engines of cliques.
+class CliquePart(_Arrays):
+    """Roots of a unipartite graph with their neighbourhoods: a part of the engines of cliques.
 
     The ids in ``graph`` are in the order of all vertices: a clique belongs to the root that is its least id, and the
     graph holds whatever is needed of its later neighbours, for maximal cliques of its earlier ones too. Once it is
@@ -224,10 +217,6 @@ class CliquePart:
         graph, n_roots = self.graph, int(self.roots.size)
         root_entries = int(np.diff(graph.indptr)[self.roots].sum())
         return PartSizes(n_roots, root_entries, graph.n - n_roots, graph.n_edges - root_entries)
-
-    @property
-    def nbytes(self) -> int:
-        return array_bytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
 
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the name of the vector of a partial of this part, and the id in the whole graph of each entry."""

@@ -28,8 +28,7 @@ from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_repor
 from papilio.storage.answers import (
     Tabular,
     check_decomposition_path,
-    edge_table,
-    vertex_table,
+    columns_table,
     write_decomposition,
 )
 from papilio.storage.labelled import LabelledGraph, Vectors
@@ -88,9 +87,7 @@ class DecompositionResult(Tabular):
                 "the graph was in memory when it was decomposed, and is not kept with the answer"
             )
         columns = {name: self.vectors.by_id(name) for name in self.vectors}
-        return (
-            edge_table(source, columns) if self.layer is None else vertex_table(source, {self.layer: columns})
-        )
+        return columns_table(source, {self.layer or "edge": columns})
 
     def _has_edge_rows(self) -> bool:
         return self.layer is None

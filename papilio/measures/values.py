@@ -297,9 +297,9 @@ class Edges:
         with self.phase("write"), ExitStack() as stack:
             store = self.source.stored(stack, self.target.parent)
             named = file_metadata(store.hash, **metadata)
-            names_layer = "n" not in columns
-            places = columns if names_layer else {"u": columns["n"]}
-            write_columns(self.target, store, places, named, overwrite=overwrite, names_layer=names_layer)
+            write_columns(
+                self.target, store, columns, named, overwrite=overwrite, names_layer="n" not in columns
+            )
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
         """Raise CapacityError where ``needed_bytes`` exceed the free memory."""

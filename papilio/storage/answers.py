@@ -171,24 +171,29 @@ def write_columns(
     u_label and v_label (where the store has labels), then those given; the edges are read again, one row group at a
     time. ``overwrite`` and errors as :func:`write_tables`; StoreError when the store cannot be read.
     """
-    layers: tuple[Literal["u", "v"], ...] = ("u", "v")
-    labels: dict[str, pa.ChunkedArray | None] = {
-        layer: store.label_column(layer) for layer in layers if layer in columns or "edge" in columns
-    }
+    schema, rows = _rows_of(store, columns, names_layer)
+    write_tables(path, schema.with_metadata(dict(metadata)), rows, overwrite=overwrite)
+
+
+Source = GraphStore | LabelledGraph
+
+Labels = Mapping[str, pa.ChunkedArray | None]
+
+
+def _rows_of(
+    source: Source, columns: Mapping[str, Columns], names_layer: bool
+) -> tuple[pa.Schema, Iterator[list[Any]]]:
+    labels = {layer: _label_column(source, layer) for layer in (("u", "v") if "edge" in columns else columns)}
     if "edge" in columns:
         types = {"u": pa.int32(), "v": pa.int32()}
         types |= {f"{layer}_label": each.type for layer, each in labels.items() if each is not None}
-        rows = _edge_rows(store, columns["edge"], labels)
+        rows = _edge_rows(source, columns["edge"], labels)
     else:
         types = ({"layer": pa.string()} if names_layer else {}) | {"id": pa.int32()}
         label_type = _label_type(labels)
         types |= {} if label_type is None else {"label": label_type}
         rows = _vertex_rows(columns, labels, label_type, names_layer)
-    fields = [*schema_of(types), *_fields_of(next(iter(columns.values())))]
-    write_tables(path, pa.schema(fields, metadata=dict(metadata)), rows, overwrite=overwrite)
-
-
-Labels = Mapping[str, pa.ChunkedArray | None]
+    return pa.schema([*schema_of(types), *_fields_of(next(iter(columns.values())))]), rows
 
 
 def _label_type(labels: Labels) -> pa.DataType | None:
@@ -199,7 +204,7 @@ def _label_type(labels: Labels) -> pa.DataType | None:
 
 def _vertex_rows(
     layers: Mapping[str, Columns], labels: Labels, label_type: pa.DataType | None, names_layer: bool
-) -> Iterator[list[pa.Array]]:
+) -> Iterator[list[Any]]:
     for layer, columns in layers.items():
         for rows in _row_groups(next(iter(columns.values())).size):
             ids = pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))
@@ -210,9 +215,11 @@ def _vertex_rows(
             yield arrays + _arrays_of(columns, rows)
 
 
-def _edge_rows(store: GraphStore, columns: Columns, labels: Labels) -> Iterator[list[pa.Array]]:
+def _edge_rows(source: Source, columns: Columns, labels: Labels) -> Iterator[list[Any]]:
     at = 0
-    for u, v, _ in store.batches():
+    for u, v, _ in (
+        source.batches() if isinstance(source, GraphStore) else [(source.graph.u, source.graph.v, None)]
+    ):
         ends = [pa.array(u), pa.array(v)]
         named = zip(ends, labels.values(), strict=True)
         ends += [given.take(ids) for ids, given in named if given is not None]
@@ -401,11 +408,7 @@ def write_decomposition(
 
 
 def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Mask what is -1, for none."""
     return np.ma.array(ids, mask=ids < 0, copy=False)
-
-
-Source = GraphStore | LabelledGraph
 
 
 class Tabular(ABC):
@@ -417,7 +420,6 @@ class Tabular(ABC):
     def to_arrow(self) -> pa.Table: ...
 
     def _has_edge_rows(self) -> bool:
-        """Whether a row of the table is an edge of the graph."""
         return False
 
     def to_pandas(self) -> Any:
@@ -435,48 +437,25 @@ class Tabular(ABC):
         return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
 
 
-def vertex_table(source: Source, layers: Mapping[str, Mapping[str, NDArray[Any]]]) -> pa.Table:
-    """Return a row for each vertex of some layers: columns layer, id, label (where there are labels), then values.
+def columns_table(source: Source, columns: Mapping[str, Columns]) -> pa.Table:
+    """Return a row for each vertex of some layers, or for each ``edge``; columns as :func:`write_columns`.
 
-    Parameters
-    ----------
-    source : GraphStore or LabelledGraph
-        Where the labels come from.
-    layers : mapping of str to mapping of str to ndarray
-        By ``u`` and ``v``, or ``n`` of a unipartite graph: values by id, of the shape of the layer, by name of column.
+    Layers are ``u`` and ``v``, or ``n`` of a unipartite graph. The rows of edges are those of the table or array that
+    the graph was read from, in its order, so that they can be put beside it; a self loop that was left out has nulls.
+    Other graphs have their edges sorted by (u, v).
     """
-    tables = []
-    labels = {layer: _label_column(source, "v" if layer == "v" else "u") for layer in layers}
-    label_type = _label_type(labels)
-    for layer, columns in layers.items():
-        size = next(iter(columns.values())).size
-        ids = pa.array(np.arange(size, dtype=np.int32))
-        given: dict[str, Any] = {"layer": pa.array([layer] * size), "id": ids}
-        if label_type is not None:
-            names = labels[layer]
-            given["label"] = (ids if names is None else names).cast(label_type)
-        tables.append(pa.table(given | {name: pa.array(values) for name, values in columns.items()}))
-    return pa.concat_tables(tables)
-
-
-def edge_table(source: Source, columns: Mapping[str, NDArray[Any]]) -> pa.Table:
-    """Return a row for each edge: columns u, v, u_label, v_label (where there are labels), then values.
-
-    The rows are those of the table or array that the graph was read from, in its order, so that they can be put beside
-    it; a self loop that was left out has nulls. Other graphs have their edges sorted by (u, v).
-    """
-    graph = source.read() if isinstance(source, GraphStore) else source.graph
-    ends: dict[str, Any] = {"u": pa.array(graph.u), "v": pa.array(graph.v)}
-    layers: tuple[Literal["u", "v"], ...] = ("u", "v")
-    for layer in layers:
-        labels = _label_column(source, layer)
-        if labels is not None:
-            ends[f"{layer}_label"] = labels.take(ends[layer])
-    table = pa.table(ends | {name: pa.array(values) for name, values in columns.items()})
-    if isinstance(source, GraphStore) or source.origin is None or source.row_keys is None:
+    schema, rows = _rows_of(source, columns, names_layer=True)
+    schema = pa.schema([field.with_nullable(True) for field in schema])
+    table = pa.concat_tables([schema.empty_table(), *(pa.table(each, schema=schema) for each in rows)])
+    if (
+        "edge" not in columns
+        or isinstance(source, GraphStore)
+        or source.origin is None
+        or source.row_keys is None
+    ):
         return table
-    rows = source.edge_of_row
-    return table.take(pa.array(rows, mask=rows < 0))
+    edges = source.edge_of_row
+    return table.take(pa.array(edges, mask=edges < 0))
 
 
 def cell_table(key: Sequence[str], table: Mapping[Cell, int]) -> pa.Table:
@@ -519,10 +498,10 @@ def _open_listing(directory: str) -> Any:
     return pa_dataset.dataset(directory, format="parquet")
 
 
-def _label_column(source: Source, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
+def _label_column(source: Source, layer: str) -> pa.ChunkedArray | None:
     """Labels of a layer in id order; of a graph in memory those that are neither text nor integers as text."""
     if isinstance(source, GraphStore):
-        return source.label_column(layer)
+        return source.label_column("v" if layer == "v" else "u")
     labels = source.labels(layer)
     if labels is None:
         return None

@@ -1,4 +1,4 @@
-"""Converting an edge list of any known format into a graph store, in passes none of which holds the edges in memory.
+"""Conversion of edge lists of all known formats into a graph store, in passes that stream the edges.
 
 The input is parsed into a scratch Parquet file of raw edges, while the labels that occur are noted; the labels get
 dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated and written.
@@ -34,7 +34,7 @@ from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
-from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
+from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions
 from papilio.storage.inputs import Compression, InputPath, Place, find_places, known_encoding
 from papilio.storage.labels import (
     BYTES_PER_LABEL,
@@ -93,51 +93,39 @@ class Duck:
                 f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
             ) from error
 
-    def order_edges(self, raw: Path, columns: tuple[str, ...], last: bool) -> Iterator[EdgeBatch]:
-        """Yield raw edges with integer labels below 2^31, sorted by (u, v), the edge to keep first.
-
-        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
-        equal edges comes first.
-        """
-        selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
-        yield from self._edges(
-            f"SELECT {selected} FROM {_scan(raw, columns)} ORDER BY {_order(columns, last)}"
-        )
-
     def distinct_labels(self, raw: Path, columns: tuple[str, ...]) -> Iterator[pa.Array]:
         """Yield the different labels of some columns of ``raw``, sorted, in parts."""
         parts = " UNION ".join(f"SELECT {column} AS label FROM {_file(raw)}" for column in columns)
         for batch in self.stream(f"SELECT DISTINCT label FROM ({parts}) ORDER BY label"):
             yield batch.column(0)
 
-    def join_edges(
+    def order_edges(
         self,
         raw: Path,
         columns: tuple[str, ...],
         last: bool,
-        label_files: tuple[Path, Path],
-        undirected: bool,
+        label_files: tuple[Path, Path] | None = None,
+        undirected: bool = False,
     ) -> Iterator[EdgeBatch]:
-        """Yield raw edges with any labels as ids, sorted by (u, v), the edge to keep first; see :meth:`order_edges`.
+        """Yield raw edges as ids below 2^31, sorted by (u, v), the edge to keep first.
 
-        ``label_files`` have columns id and label. With ``undirected`` the smaller id of an edge is u.
+        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
+        equal edges comes first. ``label_files`` have columns id and label, by which labels become ids; with
+        ``undirected`` the smaller id of an edge is then u.
         """
-        ids = (
-            "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
-            if undirected
-            else "lu.id AS u, lv.id AS v"
-        )
-        others = "".join(f", raw.{name}" for name in (*columns[2:], "file_row_number")) if columns[2:] else ""
-        joined = (
-            f"SELECT {ids}{others} FROM {_scan(raw, columns)} raw "
-            f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "
-            f"JOIN {_file(label_files[1])} lv ON raw.v = lv.label"
-        )
-        selected = "u, v" + (", sign" if "sign" in columns else "")
-        yield from self._edges(f"SELECT {selected} FROM ({joined}) ORDER BY {_order(columns, last)}")
-
-    def _edges(self, query: str) -> Iterator[EdgeBatch]:
-        for batch in self.stream(query):
+        table = _scan(raw, columns)
+        if label_files is not None:
+            ids = "least(lu.id, lv.id) AS u, greatest(lu.id, lv.id) AS v"
+            ids = ids if undirected else "lu.id AS u, lv.id AS v"
+            others = "".join(f", raw.{name}" for name in columns[2:])
+            others += ", raw.file_row_number" if others else ""
+            table = (
+                f"(SELECT {ids}{others} FROM {table} raw "
+                f"JOIN {_file(label_files[0])} lu ON raw.u = lu.label "
+                f"JOIN {_file(label_files[1])} lv ON raw.v = lv.label)"
+            )
+        selected = "u::INTEGER AS u, v::INTEGER AS v" + (", sign" if "sign" in columns else "")
+        for batch in self.stream(f"SELECT {selected} FROM {table} ORDER BY {_order(columns, last)}"):
             arrays = [batch.column(i).to_numpy(zero_copy_only=False) for i in range(batch.num_columns)]
             yield arrays[0], arrays[1], arrays[2] if len(arrays) == 3 else None
 
@@ -210,8 +198,6 @@ _MAX_BASELINE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class _Job:
-    """The options of a conversion."""
-
     output: Path
     scratch: Path  # directory for intermediate files
     options: ReadOptions
@@ -222,12 +208,11 @@ class _Job:
 
     @property
     def threads(self) -> int:
-        """How many threads the memory is enough for, up to 8."""
+        """Threads that the memory allows, up to 8."""
         return max(1, min(os.cpu_count() or 1, 8, self.memory_bytes // MIN_MEMORY_BYTES))
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The layers that have labels of their own."""
         return ("u", "v") if self.options.bipartite else ("u",)
 
 
@@ -279,7 +264,7 @@ def _provenance(
 
 
 class _RawEdges:
-    """The edges as read, in a scratch Parquet file, and what was noted on the way."""
+    """The edges as read, in a scratch Parquet file, with counters and the labels that occur."""
 
     def __init__(self, name: str, source: EdgeSource, job: _Job) -> None:
         self._name = name
@@ -287,7 +272,7 @@ class _RawEdges:
         self.info = source.info
         self.job = job
         self.path = job.scratch / "raw.parquet"
-        self.schema = raw_schema(source.info, job.options.sign is not None)
+        self.schema = source.info.schema
         self.columns: tuple[str, ...] = tuple(self.schema.names)
         self.rows = 0
         self.self_loops = 0
@@ -317,7 +302,6 @@ class _RawEdges:
         pa.default_memory_pool().release_unused()
 
     def _without_loops(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch without self loops, the smaller endpoint first."""
         u, v = batch.column("u"), batch.column("v")
         kept = batch.filter(pc.not_equal(u, v))
         self.self_loops += batch.num_rows - kept.num_rows
@@ -360,7 +344,7 @@ class _RawEdges:
 
 
 def _open_duck(job: _Job, held_bytes: int) -> Duck:
-    """Open DuckDB with what the bound leaves: without the process, the tables of labels and the batches."""
+    """Open DuckDB with the memory that the process, the tables of labels and the batches leave."""
     baseline = min(psutil.Process().memory_info().rss - held_bytes, _MAX_BASELINE_BYTES)
     free = job.memory_bytes - baseline - held_bytes - _OUTSIDE_DUCK_BYTES
     return Duck(job.scratch, int(free * 0.85), job.threads)
@@ -384,7 +368,6 @@ def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], provenance: dict[st
 
 
 def _write_joined(raw: _RawEdges, provenance: dict[str, Any]) -> GraphStore:
-    """Collect the different labels, join their ranks to the edges, and sort."""
     job = raw.job
     provenance["ids"] = [f"ranks of {kind} labels" for kind in raw.info.labels]
     files = {layer: job.scratch / f"{layer}.labels" for layer in job.layers}
@@ -396,7 +379,7 @@ def _write_joined(raw: _RawEdges, provenance: dict[str, Any]) -> GraphStore:
                 write_labels(path, duck.distinct_labels(raw.path, columns), raw.schema.field(layer).type)
             )
         pair = (files["u"], files[job.layers[-1]])
-        joined = duck.join_edges(
+        joined = duck.order_edges(
             raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite
         )
         edges = Deduplicator(joined)
@@ -487,7 +470,7 @@ def convert(
     overwrite: bool = False,
     progress: ConvertProgress | None = None,
 ) -> GraphStore:
-    """Convert edge lists into one graph store, whose manifest says what was detected and what was left out.
+    """Convert edge lists into one graph store, whose manifest records the detected layout and the dropped lines.
 
     Parameters
     ----------

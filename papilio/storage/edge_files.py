@@ -64,32 +64,28 @@ class ContentHash:
         self._n_edges = 0
 
     def update(
-        self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None = None
-    ) -> None:
-        """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far."""
-        for digest, column in self._take(u, v, sign):
-            digest.update(column)
-
-    def submit(
-        self, pool: Executor, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None
+        self,
+        u: NDArray[np.int32],
+        v: NDArray[np.int32],
+        sign: NDArray[np.int8] | None = None,
+        pool: Executor | None = None,
     ) -> list[Future[None]]:
-        """Add edges as :meth:`update` does, every column in a thread of its own; wait for them before the next call."""
-        return [pool.submit(digest.update, column) for digest, column in self._take(u, v, sign)]
+        """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far.
 
-    def _take(
-        self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None
-    ) -> list[tuple[hashlib.blake2b, memoryview]]:
+        With a pool every column is added in a thread of its own: wait for the futures before the next call.
+        """
         self._n_edges += u.size
-        columns: list[NDArray[np.int32] | NDArray[np.int8]] = [u, v] if sign is None else [u, v, sign]
-        widths = ("<i4", "<i4", "i1")
-        plain = [
-            np.ascontiguousarray(column, dtype=width).data
-            for column, width in zip(columns, widths, strict=False)
-        ]
-        return list(zip(self._columns, plain, strict=True))
+        hashed: list[Future[None]] = []
+        for digest, column, width in zip(self._columns, (u, v, sign), ("<i4", "<i4", "i1"), strict=False):
+            plain = np.ascontiguousarray(column, dtype=width).data
+            if pool is None:
+                digest.update(plain)
+            else:
+                hashed.append(pool.submit(digest.update, plain))
+        return hashed
 
     def hexdigest(self) -> str:
-        """Return the hash of what was added so far, 32 hexadecimal digits."""
+        """Return the hash of all edges added so far, 32 hexadecimal digits."""
         header = {**self._header, "n_edges": self._n_edges, "columns": [c.hexdigest() for c in self._columns]}
         text = json.dumps(header, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()
@@ -105,7 +101,7 @@ def edge_problem(
     n_v: int,
     previous: tuple[int, int] | None = None,
 ) -> str | None:
-    """Return what is wrong with a batch of a stored edge list, arrays of shape (k,), or None; O(batch).
+    """Return the first defect of a batch of a stored edge list, arrays of shape (k,), or None; O(batch).
 
     The first edge must come after ``previous``, the last one of the batch before.
     """
@@ -117,9 +113,7 @@ def edge_problem(
             return f"{name} holds ids {low} to {high}; expected 0 to {size - 1}"
     key = (u.astype(np.int64) << 32) | v
     if previous is not None and int(key[0]) <= (previous[0] << 32 | previous[1]):
-        return (
-            f"edge ({u[0]}, {v[0]}) comes after {previous}; edges must be sorted by (u, v) without duplicates"
-        )
+        return f"edge ({u[0]}, {v[0]}) comes after {previous}; {_ORDER}"
     ahead = key[1:] > key[:-1]
     if not bool(ahead.all()):
         at = int(np.argmin(ahead)) + 1
@@ -189,7 +183,7 @@ class EdgeFilesWriter:
     def _flush(self) -> None:
         if self._writer is None:
             self._writer = SealedWriter(
-                self._directory / self._next_name(),
+                self._directory / f"edges/part-{len(self.files):05d}.parquet",
                 self._schema,
                 compression={"u": "none", "v": "none", "sign": "snappy"},
                 use_dictionary=["sign"],
@@ -202,19 +196,16 @@ class EdgeFilesWriter:
         if self._writer.rows >= FILE_EDGES:
             self._end_file()
 
-    def _next_name(self) -> str:
-        return f"edges/part-{len(self.files):05d}.parquet"
-
     def _end_file(self) -> None:
         if self._writer is None:
             return
         writer, self._writer = self._writer, None
         writer.close()
-        name = self._next_name()
+        name = f"edges/{writer.path.name}"
         self.files.append(EdgeFile(name, writer.rows, writer.path.stat().st_size, writer.digest))
 
     def close(self) -> None:
-        """Write what is buffered and end the last file."""
+        """Write the buffered edges and end the last file."""
         if self._filled or not self.files:
             self._flush()
         self._end_file()

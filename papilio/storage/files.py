@@ -340,7 +340,7 @@ class ArrayFile:
 
 
 class ArrayMemory:
-    """An array in memory with the methods of :class:`ArrayFile`, for what fits there: reading gives a view."""
+    """An array in memory with the methods of :class:`ArrayFile`; reading gives a view."""
 
     def __init__(self, dtype: DTypeLike, size: int) -> None:
         self._values = empty_pages(size, dtype)

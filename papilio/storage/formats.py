@@ -13,6 +13,11 @@
 | ``edges`` | fields separated by blanks, with or without a line of names |
 | ``npy`` | a NumPy integer array of shape (k, 2), or two of shape (k,) |
 | ``parquet`` | columns chosen as :mod:`papilio.storage.column_choice` says |
+
+First lines of numbers: sizes, or an edge? The whole file decides, by arithmetic.
+
+A line ``n m`` is a header when m lines follow it and no id is beyond n. It is held back while the file is read, and is
+an edge like the others when the arithmetic fails.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from itertools import islice
 from typing import Any, Literal, Protocol, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES
@@ -137,6 +143,109 @@ class HeldLine:
     skipped: bool = True
 
 
+_SIZE = re.compile(rb"(0|[1-9][0-9]{0,17})\Z")
+_LEAST_LINES = 2
+"""A line ``2 1`` before a single edge is as likely an edge."""
+
+
+def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width: int) -> HeldLine | None:
+    """Return the first line of data if it may hold sizes, or None when it is surely an edge, or surely none.
+
+    ``n_rows`` lines of data after it have been looked at; a usual one of them has ``width`` fields.
+    """
+    if not 1 <= len(fields) <= 3 or not all(map(_SIZE.match, fields)):
+        return None
+    numbers = tuple(map(int, fields))
+    is_edge = len(fields) == width
+    if not n_rows or width < 2 or (is_edge and max(numbers) < n_rows):
+        return None
+    return HeldLine(number, text, numbers, is_edge, skipped=not is_edge or len(fields) == 2)
+
+
+@dataclass
+class SeenIds:
+    """The number of lines of data and the range of ids in their columns, as far as they were seen."""
+
+    rows: int = 0
+    low: int = 2**63
+    high_u: int = -1
+    high_v: int = -1
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Note the edges of a batch with labels that are integers."""
+        if not batch.num_rows:
+            return
+        u, v = (pc.min_max(batch.column(name)) for name in ("u", "v"))
+        self.rows += batch.num_rows
+        self.low = min(self.low, u["min"].as_py(), v["min"].as_py())
+        self.high_u = max(self.high_u, u["max"].as_py())
+        self.high_v = max(self.high_v, v["max"].as_py())
+
+    def fits(self, size: int) -> bool:
+        """Tell whether ``size`` vertices have all ids, from 0 or from 1 on."""
+        return self.low >= 0 and size >= max(self.high_u, self.high_v) + (self.low == 0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The meaning of a first line of numbers; ``n_vertices`` is what a header declares, of one set."""
+
+    kind: Literal["header", "edge", "malformed"]
+    note: str | None = None
+    n_vertices: int | None = None
+
+
+def judge(held: HeldLine, seen: SeenIds, n_lines: int) -> Verdict:
+    """Decide between header and edge by the ids in all lines of data (without the line itself if it was skipped).
+
+    ``n_lines`` counts the lines of data after it, malformed ones included.
+    """
+    shown = held.text.decode(errors="replace").strip()
+    numbers = held.numbers
+    where = f"line {held.number + 1}"
+    if len(numbers) == 1 or not held.is_edge:
+        size = numbers[0] if len(numbers) == 1 and seen.rows and seen.fits(numbers[0]) else None
+        if n_lines not in numbers and size is None:
+            return Verdict("malformed")
+        if len(numbers) == 2:
+            size = numbers[0] if numbers[1] == n_lines else numbers[1]
+            size = size if seen.fits(size) else None
+        meaning = f"{n_lines:,} lines follow" if n_lines in numbers else "the number of vertices"
+        return Verdict("header", f"{where} is a header: {shown} ({meaning})", size)
+    if len(numbers) == 2:
+        n, m = numbers
+        if m == n_lines >= _LEAST_LINES and seen.fits(n):
+            note = f"{where} is a header: {shown} ({n:,} vertices, {m:,} lines follow); --no-header if it is an edge"
+            return Verdict("header", note, n)
+    doubtful = (
+        _like_two_sizes(numbers, seen, n_lines) if len(numbers) == 2 else _like_three(numbers, seen, n_lines)
+    )
+    return Verdict(
+        "edge", f"{where} read as an edge: {shown}; --header if it holds sizes" if doubtful else None
+    )
+
+
+def _like_two_sizes(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
+    """Tell whether two numbers may be sizes although the arithmetic of vertices and lines fails."""
+    a, b = numbers
+    from_zero = seen.low == 0
+    if a == seen.high_u + from_zero and b == seen.high_v + from_zero:
+        return True
+    return any(
+        (m == n_lines and n > 1 and m <= n * n) or (seen.fits(n) and n_lines <= 2 * m)
+        for n, m in ((a, b), (b, a))
+    )
+
+
+def _like_three(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
+    """Tell whether three numbers, read as an edge, may be ``n_u n_v m`` or ``n m`` and a third."""
+    a, b, c = numbers
+    if b == n_lines and a >= max(seen.high_u, 2):
+        return True
+    fits = a >= seen.high_u and b >= seen.high_v and n_lines <= 2 * c
+    return min(a, b) > 1 and c <= a * b and (fits or c == n_lines)
+
+
 @dataclass(frozen=True)
 class TextLayout:
     """The layout of the lines of a text file."""
@@ -179,7 +288,7 @@ def check_declared(name: str, declared: Declared) -> Declared:
 
 
 def with_columns(name: str, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
-    """Complete a layout with what the first line of data shows and the options ask for.
+    """Complete a layout by the first line of data and the options.
 
     InputError when there are fewer columns than needed.
     """
@@ -308,7 +417,7 @@ def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
 
 
 def usual_row(rows: Sequence[list[bytes]]) -> list[bytes]:
-    """Return the first row that has as many fields as most, or ``[]``: a malformed line decides nothing."""
+    """Return the first row with the usual number of fields, or ``[]``: a malformed line decides nothing."""
     counts = Counter(map(len, rows))
     usual = max(counts, key=lambda count: (count > 1, counts[count]), default=0)
     return next((row for row in rows if len(row) == usual), [])
@@ -363,12 +472,23 @@ class SourceInfo:
 
     format: FormatName
     labels: tuple[LabelType, LabelType] = ("integer", "integer")  # types of the two columns of endpoints
+    signed: bool = False
     time: pa.DataType | None = None  # type of the time column, if edges are ordered by time
     declared: Declared | None = None  # sizes from a header
     layout: dict[str, Any] = field(default_factory=dict)  # delimiter, columns and so on, for the provenance
     notes: list[str] = field(default_factory=list)  # what the user should know of the reading
     lines: LineCounts = field(default_factory=LineCounts)  # of text, taken so far
     sign_column: str = ""  # the column of the values that signs follow from, in words
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of raw edges: u, v (int64 or string), sign (int8) if signed, time if there is one."""
+        types = {name: _LABEL_TYPES[kind] for name, kind in zip(("u", "v"), self.labels, strict=True)}
+        types |= {"sign": pa.int8()} if self.signed else {}
+        return pa.schema(types | ({} if self.time is None else {"time": self.time}))
+
+
+_LABEL_TYPES = {"integer": pa.int64(), "text": pa.string()}
 
 
 class EdgeSource(Protocol):
@@ -377,37 +497,26 @@ class EdgeSource(Protocol):
     info: SourceInfo
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield edges in input order; columns as :func:`raw_schema` says."""
+        """Yield edges in input order; columns as in the schema of ``info``."""
         ...
 
 
-def raw_schema(info: SourceInfo, signed: bool) -> pa.Schema:
-    """Return the columns of raw edges: u, v (int64 or string), sign (int8) if signed, time if there is one."""
-    kinds = {"integer": pa.int64(), "text": pa.string()}
-    fields = [pa.field(name, kinds[kind]) for name, kind in zip(("u", "v"), info.labels, strict=True)]
-    if signed:
-        fields.append(pa.field("sign", pa.int8()))
-    if info.time is not None:
-        fields.append(pa.field("time", info.time))
-    return pa.schema(fields)
-
-
 def describe_columns(
-    info: SourceInfo, names: Sequence[str], count: int, columns: Columns, signed: bool, tagged: bool = False
+    info: SourceInfo, names: Sequence[str], count: int, columns: Columns, tagged: bool = False
 ) -> None:
-    """Note which of ``count`` columns is read as what, for the provenance, and which are not used.
+    """Record the role of each of ``count`` columns for the provenance, and the unused ones.
 
-    The layout and the notes of ``info`` are added to. ``names`` is empty where columns have none; ``signed`` says
-    whether signs and times are read, ``tagged`` whether the first column says only what kind of line it is.
+    The layout and the notes of ``info`` are added to. ``names`` is empty where columns have none; ``tagged`` says
+    whether the first column says only what kind of line it is.
     """
     read = {"u": columns.u, "v": columns.v}
-    if signed and columns.sign is not None:
+    if info.signed and columns.sign is not None:
         read["sign"] = columns.sign
         info.sign_column = show_column(names, columns.sign)
         if columns.time is not None:
             read["time"] = columns.time
     info.layout["read"] = {role: show_column(names, at) for role, at in read.items()}
     unused = [show_column(names, at) for at in range(int(tagged), count) if at not in read.values()]
-    if unused and not signed:
+    if unused and not info.signed:
         shown = ", ".join(unused[:_SHOWN_COLUMNS]) + (" ..." if len(unused) > _SHOWN_COLUMNS else "")
         info.notes.append(f"not used: {shown}; a sign rule makes the graph signed")

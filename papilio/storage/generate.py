@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, show_bytes
 from papilio.errors import CapacityError, InputError
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph, deduplicate
 from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat, count_pairs
 from papilio.storage.random_edges import (
@@ -30,7 +30,6 @@ from papilio.storage.random_edges import (
     EdgeBlock,
     EdgeSource,
     Permutation,
-    deduplicate,
     draw_below,
     draw_binomial,
     edge_signs,
@@ -142,8 +141,6 @@ def generate_graph(
 
 
 class _Advance:
-    """Adds up the draws of all passes and tells the caller's ``progress``."""
-
     def __init__(self, progress: DrawProgress | None) -> None:
         self._progress = progress
         self._done = 0
@@ -158,7 +155,6 @@ class _Advance:
 def _prepare(
     model: Model, seed: int, memory_bytes: int | None, workers: int | None, advance: _Advance
 ) -> tuple[EdgeSource, int]:
-    """Make the source, with as many threads as the memory allows, and make its first pass if it needs one."""
     budget = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
     make = _SOURCES.get(type(model))
     if make is None:

@@ -94,7 +94,7 @@ def _place(name: str, filesystem: arrow_fs.FileSystem, info: arrow_fs.FileInfo, 
 
 
 def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Place]:
-    """Return the files of a directory and of those below it, less what Spark and others write beside data."""
+    """Return the files of a directory and all below it, without the markers that Spark and others write."""
     found = {}
     for info in filesystem.get_file_info(arrow_fs.FileSelector(root, recursive=True)):
         inner = info.path[len(root) :].strip("/")
@@ -111,7 +111,6 @@ def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Place
 
 
 def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
-    """Return the paths that a pattern of shells matches."""
     handler = getattr(filesystem, "handler", None)
     if handler is not None:
         return list(handler.fs.glob(pattern))
@@ -121,7 +120,6 @@ def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
 
 
 def _called(given: str, path: str) -> str:
-    """Return what a file is called that a pattern has matched."""
     if is_url(given):
         return path if is_url(path) else f"{given.partition('://')[0]}://{path}"
     return path if os.path.isabs(given) else os.path.relpath(path)
@@ -282,7 +280,7 @@ class InputFile:
             raise InputError(f"{self.path} is not text in its encoding ({error}); name another") from error
 
     def position_bytes(self) -> int:
-        """Return how many bytes of the stored file have been taken, for progress."""
+        """Return the bytes read of the stored file so far, for progress."""
         return self._raw.tell()
 
     def spool(self, directory: Path) -> Path:

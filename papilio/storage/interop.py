@@ -83,7 +83,6 @@ def from_networkx(
 
 
 def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) -> Sides:
-    """Return evidence of two layers in an attribute of vertices that are read as one set."""
     if sides is None or not len(ends):
         return Sides()
     if any(not isinstance(side, int | np.integer | np.bool_) or side not in (0, 1) for side in sides):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
-from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer, unique_edges
 from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph
@@ -141,7 +141,7 @@ class LabelledGraph:
         return [(int(self.graph.u[edge]), int(self.graph.v[edge])) for edge in edges]
 
     def align(self, place: str, values: NDArray[Any]) -> Any:
-        """Return values by id of ``u``, ``v`` or ``edge`` in the form of what it was read from; see :mod:`.origins`."""
+        """Return values by id of ``u``, ``v`` or ``edge`` in the form of the :class:`Origin`."""
         if self.origin is None:
             return values
         if place == "edge":
@@ -268,20 +268,15 @@ def assemble(
         dropped["self_loops"] = int(u.size - np.count_nonzero(kept))
         proper = rows[kept]
         sign = None if sign is None else sign[kept]
-    if sign is None:
-        keys = np.unique(proper)
-    else:
-        keys, first = np.unique(proper, return_index=True)
-        sign = sign[first]
-    dropped["duplicates"] = int(proper.size - keys.size)
-    low, high = (keys >> 32).astype(np.int32), keys.astype(np.int32)
+    low, high, sign = unique_edges(proper, sign)
+    dropped["duplicates"] = int(proper.size - low.size)
     graph: BipartiteGraph | UnipartiteGraph = (
         UnipartiteGraph(n_u, low, high, sign)
         if kind == "unipartite"
         else BipartiteGraph(n_u, n_v, low, high, sign)
     )
-    row_keys = None if np.array_equal(rows, keys) else rows
-    return LabelledGraph(graph, dropped=dropped, row_keys=row_keys)
+    is_sorted = rows.size == low.size and bool((rows[1:] > rows[:-1]).all())
+    return LabelledGraph(graph, dropped=dropped, row_keys=None if is_sorted else rows)
 
 
 def assemble_columns(

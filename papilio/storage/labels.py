@@ -177,7 +177,7 @@ def label_file(layer: str) -> str:
 
 
 def label_type(labels: NDArray[Any]) -> pa.DataType:
-    """Return the Arrow type in which labels are kept, int64 or string; GraphError when they are neither."""
+    """Return the Arrow type that stores labels, int64 or string; GraphError when they are neither."""
     kind = labels.dtype.kind
     if kind in "iu" and not (labels.dtype == np.uint64 and labels.size and int(labels.max()) >= 2**63):
         return pa.int64()
@@ -187,7 +187,7 @@ def label_type(labels: NDArray[Any]) -> pa.DataType:
 
 
 def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: pa.DataType) -> int:
-    """Write consecutive labels, which come in batches of shape (k,), in id order and return how many there are."""
+    """Write batches of labels, shape (k,), in id order; return the number of labels."""
     schema = schema_of({"id": pa.int32(), "label": kind})
     encoding = {"id": "DELTA_BINARY_PACKED"}
     if kind == pa.int64():
@@ -299,7 +299,6 @@ def find_held(
 
 
 def _look_up(store: GraphStore, layer: Literal["u", "v"], labels: list[str | int]) -> list[int | None]:
-    """Return the id of the vertex of each label, None where there is none."""
     column = store.label_column(layer)
     if column is None:
         size = store.n_u if layer == "u" else store.n_v

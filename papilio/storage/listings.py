@@ -156,8 +156,6 @@ class _File:
 
 @dataclass(frozen=True)
 class _Description:
-    """The content of ``_listing.json``, beside its format."""
-
     may_grow: ClassVar[bool] = True
 
     version: str
@@ -170,7 +168,7 @@ class _Description:
 
 
 class ListingWriter:
-    """Writes rows to files, as many at a time as threads write, a row group for each block; a context manager.
+    """Writes rows to one file per writing thread, a row group for each block; a context manager.
 
     The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
     well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
@@ -204,22 +202,17 @@ class ListingWriter:
         if not self._stem.parent.is_dir():
             raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
         try:
-            file = self._take_file() if part is None else self._file(part)
+            file = self._file(part)
             file.write(rows)
         except OSError as error:
             raise StoreError(_cannot_write(self._stem, error)) from error
         if part is None:
             self._idle.append(file)
 
-    def _take_file(self) -> RowFile:
-        try:
-            return self._idle.popleft()
-        except IndexError:
-            return self._file(None)
-
     def _file(self, number: int | None) -> RowFile:
-        """Return the file of a number, or a new one."""
         with self._lock:
+            if number is None and self._idle:
+                return self._idle.popleft()
             number = len(self._files) if number is None else number
             if number not in self._files:
                 path = self._stem.with_name(f"{self._stem.name}-{number}.parquet")
@@ -276,7 +269,7 @@ def check_listing_shard(shard: ListingShard) -> None:
 
 
 def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
-    """Return how many rows of some files others do not have, each as often as it comes; in any order."""
+    """Return the number of rows of ``paths`` missing from ``others``, as multisets."""
     query = "SELECT count(*) FROM (SELECT * FROM read_parquet(?) EXCEPT ALL SELECT * FROM read_parquet(?))"
     import duckdb  # machines that only count have none
 

@@ -24,7 +24,7 @@ _MAX_DEGREE = 2**24
 
 
 def count_pairs(n_u: int, n_v: int | None) -> int:
-    """Return how many pairs an edge may join; without ``n_v`` those of one set of ``n_u`` vertices."""
+    """Return the number of possible edges; without ``n_v``, within one set of ``n_u`` vertices."""
     return n_u * (n_u - 1) // 2 if n_v is None else n_u * n_v
 
 

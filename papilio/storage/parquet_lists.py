@@ -89,7 +89,7 @@ class _Page(NamedTuple):
 
 
 class ChunkSizes(NamedTuple):
-    """What a file tells of a column of a row group; bytes, headers of pages included."""
+    """Sizes of a column of a row group in the footer, in bytes, headers of pages included."""
 
     labels: int
     numbers: int
@@ -196,7 +196,7 @@ def _number(names: pa.Array, places: NDArray[np.int32]) -> tuple[NDArray[np.int3
 
 
 def _whole_bytes(n: int) -> int:
-    """Return how many values a run of n packed ones has: they come by eights."""
+    """Round n up to a multiple of 8: packed values come by eights."""
     return -(-n // 8) * 8
 
 
@@ -205,7 +205,6 @@ def _length(n_bytes: int) -> bytes:
 
 
 def _head(n: int) -> bytes:
-    """Return what is before n packed values."""
     return varint(-(-n // 8) << 1 | 1)
 
 
@@ -228,7 +227,7 @@ def _plain(labels: pa.Array) -> bytes:
 
 
 def make_footer(schema: pa.Schema, groups: Sequence[Group], metadata: Mapping[bytes, bytes]) -> bytes:
-    """Return what follows the row groups of a file with these columns of lists."""
+    """Return the end of a file with these columns of lists: the footer, its length and the magic bytes."""
     content = struct(
         (1, I32, 2),
         (2, LIST, list_of(STRUCT, _schema_elements(schema))),

@@ -29,7 +29,7 @@ BROKEN_QUOTES = (
 
 @cache
 def _patterns(delimiter: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return the patterns of a field with what ends it, of a record, and of a record whose last quote is still open."""
+    """Return the patterns of a field with its end, of a record, and of a record whose last quote is still open."""
     mark = re.escape(delimiter)
     quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
     field = rb"(?:" + quoted + rb'|[^"\n' + mark + rb"]*+)"
@@ -81,19 +81,15 @@ def iter_records(
 
 
 @dataclass(frozen=True)
-class Cut:
-    """The whole records that a text begins with, and the rest of it.
-
-    ``broken`` are the lines with wrong quotes, by 0-based number; in ``text`` they are blank.
-    """
+class Block:
+    """Whole records of a text; lines with wrong quotes are blank in it, and listed by 0-based number."""
 
     text: bytes
-    rest: bytes
     broken: tuple[tuple[int, bytes], ...] = ()
 
 
-def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> Cut:
-    """Cut a text that starts at a record behind the last record that ends in it; ``final`` says that no more follows.
+def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> tuple[Block, bytes]:
+    """Return the whole records that a text begins with, and the rest of it; ``final`` says that no more follows.
 
     O(bytes).
     """
@@ -101,10 +97,10 @@ def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> Cut:
     quotes = np.flatnonzero(data == _QUOTE)
     wrong = _first_wrong(data, quotes, ord(delimiter), final)
     if wrong is None and final:
-        return Cut(text, b"")
+        return Block(text), b""
     end = _last_end(text, quotes, len(text) if wrong is None else wrong)
     if wrong is None:
-        return Cut(text[:end], text[end:])
+        return Block(text[:end]), text[end:]
     kept, broken, line, done = [text[:end]], [], text.count(b"\n", 0, end), end
     start = end
     for at, stop, is_whole in iter_records(text, delimiter, final=final, at=end):
@@ -116,7 +112,7 @@ def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> Cut:
             start, done = at, stop
     # A broken last line without its line end is blank, but still a line.
     kept.append(text[done:end] or b"\n" * (done == len(text)))
-    return Cut(b"".join(kept), text[end:], tuple(broken))
+    return Block(b"".join(kept), tuple(broken)), text[end:]
 
 
 def _first_wrong(
@@ -151,12 +147,12 @@ def _last_end(text: bytes, quotes: NDArray[np.int64], limit: int) -> int:
 
 
 def count_ends(text: bytes) -> int:
-    """Return how many line ends a text has; ten times as fast as ``bytes.count`` where lines are short."""
+    """Return the number of line ends of a text; ten times as fast as ``bytes.count`` where lines are short."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_END))
 
 
 def count_inner(text: bytes) -> tuple[int, int, tuple[int, int]]:
-    """Return how many line ends lie within fields, how many lines outside them are empty, and the longest record.
+    """Return the numbers of line ends within fields and of empty lines outside, and the longest record.
 
     ``text`` are whole, well-formed records; the longest is given by its 0-based line and its number of lines.
     """

@@ -63,17 +63,6 @@ class EdgeSource(ABC):
         """Yield the blocks in ascending (u, v), as calls that draw them."""
 
 
-def deduplicate(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort ``keys`` in place and return them without repetition."""
-    keys.sort()
-    if keys.size < 2:
-        return keys
-    first = np.empty(keys.size, dtype=bool)
-    first[0] = True
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return keys if bool(first.all()) else keys[first]
-
-
 def run_blocks(source: EdgeSource, workers: int) -> Iterator[EdgeBlock]:
     """Draw the blocks of ``source`` on ``workers`` threads and yield them in order.
 

@@ -132,7 +132,6 @@ class Reading(NamedTuple):
 
     @property
     def line(self) -> str:
-        """One line on the format, the columns, the first line and the dropped edges."""
         manifest = self.store.manifest
         described = describe_reading(manifest)
         columns = ", ".join(f"{_ROLES.get(role, role)} is {at}" for role, at in described["columns"].items())
@@ -142,7 +141,6 @@ class Reading(NamedTuple):
 
     @property
     def doubts(self) -> list[str]:
-        """Notes that question the reading."""
         notes = self.store.manifest.provenance.get("notes", ())
         return [note for note in notes if not note.startswith(("not used: ", LOOKS_BIPARTITE))]
 
@@ -153,7 +151,7 @@ _WITH_NAMES = ("csv", "tsv", "edges", "snap")
 
 
 def first_line(manifest: Manifest) -> str:
-    """Return how the first line was read, where it might have held names and was read as an edge."""
+    """Return a note on a first line that might be names and was read as an edge, or nothing."""
     provenance = manifest.provenance
     may_hold = provenance.get("format") in _WITH_NAMES
     return "" if not may_hold or provenance["layout"].get("names") else "no line of names"
@@ -190,7 +188,6 @@ def warn_outside(text: str) -> None:
 
 
 def _warn(reading: Reading) -> None:
-    """Warn of every new conversion, and of a reading in doubt."""
     if reading.reused and not reading.doubts:
         return
     notes = reading.doubts if reading.reused else reading.store.manifest.provenance.get("notes", ())
@@ -231,7 +228,6 @@ def is_cached(path: str) -> bool:
 
 
 def _record_of(name: str, kind: GraphKind, options: dict[str, Any]) -> dict[str, Any]:
-    """Return everything that a conversion depends on."""
     source = os.path.realpath(name)
     with os_errors_named(name):
         found = os.stat(source)
@@ -253,14 +249,16 @@ def _entry_name(record: dict[str, Any]) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]', '_', os.path.basename(record['source']))[:100]}-{digest}"
 
 
-def _read_record(entry: Path) -> Any:
-    with suppress(OSError, ValueError):
-        return json.loads((entry / _SOURCE).read_bytes())
+def _read_record(entry: Path) -> dict[str, Any] | None:
+    """Return the record of an entry, or None where it is not the one that the entry is named after."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        record: dict[str, Any] = json.loads((entry / _SOURCE).read_bytes())
+        if entry.name == _entry_name(record):
+            return record
     return None
 
 
 def _find(entry: Path, record: dict[str, Any]) -> GraphStore | None:
-    """Return the store of a conversion, where there is one and it can be opened."""
     if _read_record(entry) == record:
         with suppress(StoreError):
             return open_store(entry / _GRAPH)
@@ -275,7 +273,10 @@ def _convert(name: str, kind: GraphKind, options: dict[str, Any]) -> tuple[Graph
     record = _settled_record(name, kind, options)
     entry = cache / _entry_name(record)
     if record["size"] >= _LONG_BYTES:
-        _announce(f"converting {name} ({show_bytes(record['size'])}), which later runs reuse")
+        import logging
+
+        text = f"converting {name} ({show_bytes(record['size'])}), which later runs reuse"
+        logging.getLogger("papilio").warning("papilio: %s", text)
     try:
         scratch = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=cache))
     except OSError as error:
@@ -291,12 +292,6 @@ def _convert(name: str, kind: GraphKind, options: dict[str, Any]) -> tuple[Graph
             shutil.rmtree(scratch, ignore_errors=True)
     _remove_former(cache, record)
     return open_store(entry / _GRAPH), entry
-
-
-def _announce(text: str) -> None:
-    import logging
-
-    logging.getLogger("papilio").warning("papilio: %s", text)
 
 
 def _settled_record(name: str, kind: GraphKind, options: dict[str, Any]) -> dict[str, Any]:
@@ -368,18 +363,16 @@ def _discard(entry: Path) -> None:
 
 
 def _remove_former(cache: Path, record: dict[str, Any]) -> None:
-    """Remove conversions of earlier states of a source, unless they were used within a day."""
     same = ("source", "kind", "options")
     for entry in _entries(cache):
         former = _read_record(entry)
-        if isinstance(former, dict) and former != record and all(former.get(k) == record[k] for k in same):
+        if former is not None and former != record and all(former[key] == record[key] for key in same):
             with suppress(OSError):
                 if time.time() - entry.stat().st_mtime > _KEPT_S:
                     _discard(entry)
 
 
 def _entries(cache: Path) -> list[Path]:
-    """Return the directories of conversions; StoreError when the cache cannot be read."""
     with os_errors_named(cache):
         if not cache.is_dir():
             return []
@@ -388,7 +381,7 @@ def _entries(cache: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Conversion:
-    """A file of edges that was converted, and is kept in the cache."""
+    """The conversion of a file of edges in the cache."""
 
     source: str  # absolute path of the file; empty where the entry is damaged
     kind: str
@@ -421,7 +414,7 @@ def _look_at(entry: Path) -> Conversion:
     used_s = entry.stat().st_mtime
     sizes = [(Path(folder) / name).lstat().st_size for folder, _, names in os.walk(entry) for name in names]
     record = _read_record(entry)
-    if not isinstance(record, dict) or entry.name != _entry_name_or_none(record):
+    if record is None:
         return Conversion("", "", {}, str(entry), sum(sizes), used_s, "damaged")
     source, kind, options = record["source"], record["kind"], record["options"]
     state: Literal["valid", "changed", "gone", "outdated", "damaged"] = "damaged"
@@ -436,12 +429,6 @@ def _look_at(entry: Path) -> Conversion:
         elif _find(entry, record) is not None:
             state = "valid"
     return Conversion(source, kind, options, str(entry), sum(sizes), used_s, state)
-
-
-def _entry_name_or_none(record: dict[str, Any]) -> str | None:
-    with suppress(KeyError, TypeError):
-        return _entry_name(record)
-    return None
 
 
 @checked

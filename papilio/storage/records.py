@@ -300,78 +300,54 @@ def _make_reader(kind: Any) -> _Read:
         return _motif
     if is_dataclass(kind):
         return _record(kind)
-    return _absent
+    return _leaf("nothing: it is not kept in files", lambda value: False)
 
 
 _reader: Callable[[Any], _Read] = cache(_make_reader)
 
 
-def _typed(kind: type, expected: str) -> _Read:
+def _leaf(expected: str, fits: Callable[[Any], bool], convert: _Read | None = None) -> _Read:
     def read(value: Any) -> Any:
-        if type(value) is not kind:
+        if not fits(value):
             raise _unfit(value, expected)
-        return value
+        return value if convert is None else convert(value)
 
     return read
 
 
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not _is_finite(value):
-        raise _unfit(value, "a finite number")
-    return float(value)
-
-
-def _is_finite(value: float) -> bool:
+def _is_finite(value: Any) -> bool:
     try:
-        return math.isfinite(value)
+        return type(value) in (int, float) and math.isfinite(value)
     except OverflowError:
         return False
 
 
-def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise _unfit(value, "an integer from 0 on")
-    return value
-
-
-def _text(value: Any) -> str:
+def _is_text(value: Any) -> bool:
     try:
-        if type(value) is str and value.encode("utf-8", "surrogateescape") is not None:
-            return value
+        return type(value) is str and value.encode("utf-8", "surrogateescape") is not None
     except UnicodeEncodeError:
-        pass
-    raise _unfit(value, "text")
-
-
-def _digits(value: Any) -> int:
-    if type(value) is not str or not _DIGITS.fullmatch(value):
-        raise _unfit(value, "the digits of an integer, in quotes")
-    return int(value)
-
-
-def _absent(value: Any) -> Any:
-    raise _unfit(value, "nothing: it is not kept in files")
+        return False
 
 
 _PLAIN: dict[Any, _Read] = {
     Any: lambda value: value,
-    NoneType: _typed(NoneType, "null"),
-    bool: _typed(bool, "true or false"),
-    int: _natural,
-    SignedInt: _typed(int, "an integer"),
-    Digits: _digits,
-    float: _number,
-    str: _text,
+    NoneType: _leaf("null", lambda value: value is None),
+    bool: _leaf("true or false", lambda value: type(value) is bool),
+    int: _leaf("an integer from 0 on", lambda value: type(value) is int and value >= 0),
+    SignedInt: _leaf("an integer", lambda value: type(value) is int),
+    Digits: _leaf(
+        "the digits of an integer, in quotes",
+        lambda value: type(value) is str and bool(_DIGITS.fullmatch(value)),
+        int,
+    ),
+    float: _leaf("a finite number", _is_finite, float),
+    str: _leaf("text", _is_text),
 }
 
 
 def _literal(allowed: tuple[Any, ...]) -> _Read:
-    def read(value: Any) -> Any:
-        if not any(type(value) is type(each) and value == each for each in allowed):
-            raise _unfit(value, f"one of {', '.join(map(str, allowed))}")
-        return value
-
-    return read
+    expected = f"one of {', '.join(map(str, allowed))}"
+    return _leaf(expected, lambda value: any(type(value) is type(each) and value == each for each in allowed))
 
 
 def _union(kinds: tuple[Any, ...]) -> _Read:
@@ -411,13 +387,14 @@ def _mapping(kinds: tuple[Any, ...]) -> _Read:
     def read(value: Any) -> Any:
         if type(value) is not dict:
             raise _unfit(value, "an object")
-        return {_read_at(_text, key, key): _read_at(read_value, each, key) for key, each in value.items()}
+        return {
+            _read_at(_PLAIN[str], key, key): _read_at(read_value, each, key) for key, each in value.items()
+        }
 
     return read
 
 
 def _rows(key: Any, count: Any) -> _Read:
-    """Return the reader of a table: the parts of a key and a count in each row."""
     kinds = get_args(key)
     read_row = _long_row(kinds[0]) if kinds[-1] is ... else _sequence(tuple, (*kinds, Digits))
 
@@ -434,7 +411,6 @@ def _rows(key: Any, count: Any) -> _Read:
 
 
 def _long_row(part: Any) -> _Read:
-    """Return the reader of a key of any length and its count."""
 
     def read(value: Any) -> Any:
         n_parts = len(value) - 1 if type(value) in (list, tuple) and value else 1

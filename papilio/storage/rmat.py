@@ -20,13 +20,13 @@ import numpy as np
 from numpy.random import PCG64
 from numpy.typing import NDArray
 
+from papilio.graph import deduplicate
 from papilio.storage.models import Rmat
 from papilio.storage.random_edges import (
     BLOCK_EDGES,
     DRAW_BYTES,
     EdgeBlock,
     EdgeSource,
-    deduplicate,
     draw_binomial,
     draw_words32,
     stream,
@@ -232,7 +232,7 @@ class RmatSource(EdgeSource):
 
     @staticmethod
     def _orient(keys: NDArray[np.int64]) -> int:
-        """Make ``keys`` (min, max), move those that are no self loops to the front; return how many."""
+        """Make ``keys`` (min, max) and move self loops to the end; return the number of the others."""
         u, v = keys >> 32, keys & _LOW
         keys[:] = (np.minimum(u, v) << 32) | np.maximum(u, v)
         proper = keys[u != v]

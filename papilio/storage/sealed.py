@@ -35,7 +35,7 @@ _TAIL_BYTES = 8
 
 @contextmanager
 def unreadable_named(name: str, advice: str) -> Iterator[None]:
-    """Turn what pyarrow raises about a Parquet file into a StoreError with its name and advice."""
+    """Turn the errors of pyarrow about a Parquet file into a StoreError with its name and advice."""
     try:
         yield
     except FileNotFoundError as error:

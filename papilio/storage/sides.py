@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from papilio.graph import GraphKind
+from papilio.graph import GraphKind, deduplicate
 from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
 from papilio.storage.edge_files import numbers_of
 
@@ -90,7 +90,7 @@ class Sides:
             if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
                 u, v = u.astype(np.int64), v.astype(np.int64)
         if _are_integers(u, v):
-            few, many = sorted((_distinct(u), _distinct(v)), key=len)
+            few, many = sorted((deduplicate(u.copy()), deduplicate(v.copy())), key=len)
             both, smaller = _count_common(few, many), few.size
         where = " and ".join(self.names[:2])
         if kind == "unipartite":
@@ -124,7 +124,7 @@ class Sides:
 
 
 def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
-    """Return labels as int64, which are thinned later, or as objects, of which one in 2^halvings is taken."""
+    """Return labels as int64, to be thinned later, or one in 2^halvings of them as objects."""
     if isinstance(labels, pa.Array):
         if labels.type == pa.int64():
             return numbers_of(labels)
@@ -150,15 +150,8 @@ def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
     return u.dtype == np.int64 and v.dtype == np.int64
 
 
-def _distinct(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the distinct labels, sorted; for these sizes sorting is faster than NumPy's hash tables."""
-    ordered = np.sort(labels)
-    kept: NDArray[np.int64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    return kept
-
-
 def _count_common(labels: NDArray[np.int64], ordered: NDArray[np.int64]) -> int:
-    """Return how many of ``labels``, shape (k,), are among sorted ones."""
+    """Return the number of ``labels``, shape (k,), among sorted ones."""
     at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
     return int(np.count_nonzero(ordered[at] == labels))
 
@@ -169,7 +162,7 @@ def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str
     Two dense ranges, of users and of items, overlap anyway. Labels of one set have the same gaps, so that far more are
     common than of one side and the other side moved a little.
     """
-    left, right = _distinct(u), _distinct(v)
+    left, right = deduplicate(u.copy()), deduplicate(v.copy())
     probes = left[:: -(-left.size // _PROBES)]
     common = _count_common(probes, right)
     shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
@@ -181,7 +174,7 @@ def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str
     if n_proper < _ENOUGH_EDGES:
         return ""
     if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are to be expected
-        ids = _distinct(np.concatenate((left, right)))
+        ids = deduplicate(np.concatenate((left, right)))
         a, b = np.searchsorted(ids, u[proper]), np.searchsorted(ids, v[proper])
         turned = _count_common(b * ids.size + a, np.sort(a * ids.size + b))
         if turned >= _TURNED * n_proper:

@@ -34,7 +34,6 @@ from papilio.storage.formats import (
     SourceInfo,
     describe_columns,
     fields_of,
-    raw_schema,
     unify_line_ends,
 )
 from papilio.storage.inputs import Compression, InputFile, Place
@@ -100,10 +99,6 @@ class NpySource:
 
     def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
         names = [place.name for place in places]
-        if len(places) > 2:
-            raise InputError(
-                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
-            )
         self._files = [_NpyFile(Path(place.path), place.name) for place in places]
         self._name = names[0]
         self._options = options
@@ -119,15 +114,16 @@ class NpySource:
             raise InputError(f"{' and '.join(names)} have shapes {shapes}; expected the same (k,)")
         columns = sum(f.columns for f in self._files)
         self._columns = choose_columns(names[0], (), columns, options.columns)
-        timed = options.sign is not None and self._columns.time is not None
-        self.info = SourceInfo("npy", time=pa.int64() if timed else None, layout={"columns": columns})
-        describe_columns(self.info, (), columns, self._columns, options.sign is not None)
+        signed = options.sign is not None
+        time = pa.int64() if signed and self._columns.time is not None else None
+        self.info = SourceInfo("npy", signed=signed, time=time, layout={"columns": columns})
+        describe_columns(self.info, (), columns, self._columns)
         if options.labels == "text":
             self.info.labels = ("text", "text")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in order."""
-        schema = raw_schema(self.info, self._options.sign is not None)
+        schema = self.info.schema
         rows = self._files[0].shape[0]
         total = sum(file.path.stat().st_size for file in self._files)
         for start in range(0, rows, _CHUNK_ROWS):
@@ -183,8 +179,10 @@ class ParquetSource:
         if not options.bipartite and "text" in kinds:
             kinds = ["text", "text"]
         time = _time_type(schema.field(self._columns[3]).type) if len(self._columns) == 4 else None
-        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), time, layout={"columns": list(self._columns)})
-        describe_columns(self.info, names, len(names), chosen, signed)
+        self.info = SourceInfo(
+            "parquet", (kinds[0], kinds[1]), signed, time, layout={"columns": list(self._columns)}
+        )
+        describe_columns(self.info, names, len(names), chosen)
 
     def _unified(self) -> pa.Schema:
         """Return the columns of all files; InputError for a file whose columns are not those of the others."""
@@ -244,7 +242,6 @@ class ParquetSource:
                     self._on_read(self._n_bytes * done // max(rows, 1))
 
     def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
-        """Return the edges of rows of a file, from the row ``start`` on, given their columns."""
         for title, column in zip(self._columns, columns, strict=True):
             column.validate(full=True)  # text of damaged files may be no UTF-8
             if column.null_count:
@@ -254,7 +251,7 @@ class ParquetSource:
                 )
         if self._options.sign is not None:
             columns[2] = self._signs(self._options.sign, columns[2])
-        schema = raw_schema(self.info, self._options.sign is not None)
+        schema = self.info.schema
         arrays = [column.cast(f.type) for column, f in zip(columns, schema, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -282,7 +279,6 @@ def _time_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _label_kind(kind: pa.DataType) -> LabelType | None:
-    """Return the type of labels that a column of a type gives, or None for none."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_integer(kind):
@@ -291,7 +287,6 @@ def _label_kind(kind: pa.DataType) -> LabelType | None:
 
 
 def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
-    """Return the files with their columns, those that their directories say included."""
     names = {place.path: place.name for place in places}
     root = places[0].root if len({place.root for place in places}) == 1 else ""
     with _damage_named(places[0].name):
@@ -316,7 +311,7 @@ def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, 
 
 @contextmanager
 def _damage_named(name: str, what: str = "is not a readable Parquet file") -> Iterator[None]:
-    """Turn what pyarrow raises about a damaged file into an InputError."""
+    """Turn the errors of pyarrow about a damaged file into an InputError."""
     try:
         yield
     except DECODING_ERRORS as error:
@@ -351,17 +346,19 @@ def open_source(
             places = _spool(first, places, scratch)
         return ParquetSource(places, options, on_read), first.compression
     if chosen == "npy":
+        if len(places) > 2:
+            raise InputError(
+                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
+            )
         return NpySource(_spool(first, places, scratch), options, on_read), first.compression
     return JoinedText(first, places[1:], options, threads, on_read), first.compression
 
 
 def _kind_of(file: InputFile) -> FormatName | None:
-    """Return the format of a file that is no text."""
     return next((name for magic, name in _MAGIC if file.peek(8).startswith(magic)), None)
 
 
 def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Place]:
-    """Return the places of local uncompressed files with the content of all."""
     spooled = []
     for at, place in enumerate(places):
         (scratch / str(at)).mkdir()
@@ -432,7 +429,6 @@ class JoinedText:
 
 
 def _add(info: SourceInfo, more: SourceInfo, name: str) -> None:
-    """Add what was found in another file."""
     info.lines.add(more.lines)
     info.notes += [f"{name}: {note}" for note in more.notes if note not in info.notes]
     info.declared = _both(info.declared, more.declared)

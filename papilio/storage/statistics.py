@@ -33,7 +33,7 @@ def add_degrees(
 
 
 def describe(store: GraphStore) -> dict[str, Any]:
-    """Return what there is to know of a store, as values that JSON can hold.
+    """Return the facts about a store, as values that JSON can hold.
 
     Reads the edges once, one row group at a time; memory O(n_u + n_v). ``density`` is edges per possible edge, or None
     when none is possible; ``degrees`` of a layer are of all its vertices, isolated ones included, and of ``u`` alone

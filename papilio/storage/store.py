@@ -215,7 +215,7 @@ class GraphStore:
                 for column in hashed:
                     column.result()
                 if len(groups) == len(self.row_groups):
-                    hashed = content.submit(pool, u, v, sign)
+                    hashed = content.update(u, v, sign, pool)
                 previous = (int(u[-1]), int(v[-1]))
                 low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
                 yield u[low:high], v[low:high], None if sign is None else sign[low:high]

@@ -40,18 +40,19 @@ from papilio.storage.formats import (
     HeldLine,
     LineCounts,
     ReadOptions,
+    SeenIds,
     SourceInfo,
     TextLayout,
     describe_columns,
     fields_of,
     has_leading_zero,
-    raw_schema,
+    judge,
     time_type,
     unify_line_ends,
 )
 from papilio.storage.inputs import InputFile
-from papilio.storage.quotes import BROKEN_QUOTES, Cut, count_ends, count_inner, cut_records, iter_records
-from papilio.storage.text_format import SeenIds, detect_layout, judge
+from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, cut_records, iter_records
+from papilio.storage.text_format import detect_layout
 
 ANY_DIGITS = r"-?[0-9]+"
 """Pattern of a number in a matrix, or a time: zeros before it say nothing."""
@@ -100,8 +101,8 @@ def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Return texts without the blanks and tabs around them."""
-    return pc.utf8_trim(texts, BLANKS.decode())
+    """Return texts without the blanks and tabs around them; numbers as they are."""
+    return texts if texts.type != pa.string() else pc.utf8_trim(texts, BLANKS.decode())
 
 
 _TABS = bytes.maketrans(b"\t", b" ")
@@ -110,14 +111,6 @@ _COMMENT = "a comment after the first line of data, where comments end"
 
 _STAND_IN = b"\x1f"
 """Takes the place of a delimiter of two characters, which Arrow does not know."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Whole records of a text; those with wrong quotes are blank in it, and listed by 0-based line."""
-
-    text: bytes
-    broken: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +124,7 @@ class Problem:
 
 @dataclass
 class ParsedBlock:
-    """The edges of a block and what its lines are; no batch where a malformed line ends all."""
+    """The edges of a block and the kinds of its lines; no batch where a malformed line ends the conversion."""
 
     lines: LineCounts
     batch: pa.RecordBatch | None = None
@@ -216,7 +209,7 @@ class LineParser:
             if numbers is None:
                 return None
             columns[name] = numbers
-        u, v = (_trimmed_text(columns[name]) for name in (self._u, self._v))
+        u, v = (trimmed(columns[name]) for name in (self._u, self._v))
         marked = self._marked(columns.get("c0"))
         if marked is None or not self._labels_fit(u, v, quoted):
             return None
@@ -227,7 +220,7 @@ class LineParser:
                 return None
             arrays.append(pa.array(signs))
         if self._time is not None:
-            time = _trimmed_text(columns[f"c{self._time}"])
+            time = trimmed(columns[f"c{self._time}"])
             if time.type == pa.float64() and not pc.all(pc.is_finite(time)).as_py():
                 return None
             arrays.append(time)
@@ -245,7 +238,7 @@ class LineParser:
         return sum(pc.sum(pc.is_in(each, pa.array(NOT_A_NUMBER))).as_py() or 0 for each in texts)
 
     def _marked(self, lead: pa.Array | None) -> int | None:
-        """Return how many first fields begin as comments do; None when one is a comment, or lacks the tag."""
+        """Return the number of first fields that begin as comments do; None when one is a comment, or lacks the tag."""
         layout = self._layout
         if lead is None or lead.type != pa.string():
             return 0
@@ -276,7 +269,7 @@ class LineParser:
         return text.strip(b" ")
 
     def _labels_fit(self, u: pa.Array, v: pa.Array, quoted: bool) -> bool:
-        """Tell whether what Arrow took for labels may be: not empty, in one line, within a matrix."""
+        """Tell whether the labels of Arrow are valid: not empty, in one line, within a matrix."""
         if u.null_count or v.null_count:
             return False
         if self._range is not None and len(u):
@@ -294,7 +287,6 @@ class LineParser:
         return True
 
     def _mirrored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch of matrix entries with the entries that symmetry implies."""
         if self._layout.mirror == "none":
             return batch
         off = batch.filter(pc.not_equal(batch.column("u"), batch.column("v")))
@@ -354,7 +346,6 @@ class LineParser:
             line += record.count(b"\n") + 1
 
     def _edge(self, fields: list[bytes]) -> tuple[Any, ...]:
-        """Return the values of the schema that a record holds."""
         layout = self._layout
         if layout.comments and fields[0].startswith(layout.comments):
             alone = fields[0] in layout.comments
@@ -394,7 +385,6 @@ class LineParser:
         raise _Malformed(f"the time {shown!r} is not a number")
 
     def _label(self, text: bytes, is_v: bool) -> Any:
-        """Return the label of an endpoint."""
         layout = self._layout
         if layout.labels[is_v] == "text":
             if not text:
@@ -439,10 +429,6 @@ def _count_lines(text: bytes) -> int:
     return count_ends(text) + (text[-1:] not in (b"", b"\n"))
 
 
-def _trimmed_text(values: pa.Array) -> pa.Array:
-    return trimmed(values) if values.type == pa.string() else values
-
-
 def _decoded(text: bytes, problem: str) -> str:
     try:
         return text.decode("utf-8")
@@ -484,26 +470,20 @@ class TextSource:
         first = Head(file.name, head, complete, file.n_bytes)
         self.layout = detect_layout(first, options)
         layout = self.layout
-        timed = options.sign is not None and layout.columns.time is not None
+        signed = options.sign is not None
         self.info = SourceInfo(
             layout.format,
             layout.labels,
-            _TIME_TYPES[layout.time] if timed else None,
+            signed,
+            _TIME_TYPES[layout.time] if signed and layout.columns.time is not None else None,
             layout.declared,
             _describe(layout, options),
             list(layout.notes),
             lines=_before_data(first, layout),
         )
         self._end = b"\n"  # the last character of the file so far
-        describe_columns(
-            self.info,
-            layout.names,
-            layout.n_columns,
-            layout.columns,
-            options.sign is not None,
-            bool(layout.tag),
-        )
-        self._parser = LineParser(layout, options, raw_schema(self.info, options.sign is not None))
+        describe_columns(self.info, layout.names, layout.n_columns, layout.columns, bool(layout.tag))
+        self._parser = LineParser(layout, options, self.info.schema)
         self._seen = SeenIds()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -563,7 +543,7 @@ class TextSource:
         )
 
     def _settle(self, held: HeldLine, n_lines: int) -> Iterator[pa.RecordBatch]:
-        """Say what the first line of numbers is, and yield it if it is an edge that was left out."""
+        """Decide on the first line of numbers, and yield it if it is an edge that was left out."""
         verdict = judge(held, self._seen, n_lines - (not held.skipped))
         if verdict.note is not None:
             self.info.notes.append(verdict.note)
@@ -578,11 +558,11 @@ class TextSource:
             self.layout = replace(self.layout, held=None)
             self.info.lines.records += held.skipped
         if verdict.kind == "edge" and held.skipped:
-            schema = raw_schema(self.info, signed=False)
-            ends = [
-                pa.array([number]).cast(kind.type) for number, kind in zip(held.numbers, schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(ends, schema=schema)
+            schema = self.info.schema
+            ends = zip(held.numbers, schema, strict=True)
+            yield pa.record_batch(
+                [pa.array([number]).cast(kind.type) for number, kind in ends], schema=schema
+            )
         n = verdict.n_vertices
         if n is not None and n <= MAX_VERTICES and not self._options.bipartite:
             self.info.declared = Declared(n, n, None, (0, 1), binding=False)
@@ -624,10 +604,9 @@ class TextSource:
             if layout.quotes and (b'"' in rest or b'"' in data):
                 rest += data
                 while True:
-                    cut = cut_records(rest, layout.delimiter, final=False)
-                    if cut.text:
-                        yield Block(cut.text, cut.broken)
-                    rest = cut.rest
+                    block, rest = cut_records(rest, layout.delimiter, final=False)
+                    if block.text:
+                        yield block
                     if len(rest) <= _MAX_LINE_BYTES or b"\n" not in rest:
                         break
                     # A quote that nothing closes: its line is given up.
@@ -645,8 +624,7 @@ class TextSource:
                     "edge list"
                 )
         if rest:
-            cut = cut_records(rest, layout.delimiter, final=True) if layout.quotes else Cut(rest, b"")
-            yield Block(cut.text, cut.broken)
+            yield cut_records(rest, layout.delimiter, final=True)[0] if layout.quotes else Block(rest)
 
     def _chunks(self) -> Iterator[bytes]:
         """Yield the text with line feeds at all line ends, first as much as detection has seen."""
@@ -673,7 +651,6 @@ def _skip_lines(data: bytes, count: int) -> bytes:
 
 
 def _before_data(head: Head, layout: TextLayout) -> LineCounts:
-    """Return what the lines are that come before the first line of data."""
     blank = sum(not line.strip(BLANKS) for line in head.lines[: layout.skip_lines])
     header = layout.skip_lines - blank - layout.n_comments
     return LineCounts(blank=blank, comments=layout.n_comments, header=header)

@@ -162,9 +162,9 @@ class CountResult(answers.Tabular):
                 "motif of several sizes"
             )
         if "edge" in self.vectors:
-            return answers.edge_table(self._graph, {"support": self.vectors.by_id("edge")})
+            return answers.columns_table(self._graph, {"edge": {"support": self.vectors.by_id("edge")}})
         values = {name: {"count": self.vectors.by_id(name)} for name in self.vectors}
-        return answers.vertex_table(self._graph, values)
+        return answers.columns_table(self._graph, values)
 
     def _has_edge_rows(self) -> bool:
         return "edge" in self.vectors

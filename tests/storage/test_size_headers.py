@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from papilio.errors import InputError, MalformedLineError
+from papilio.storage import formats as size_headers
 from papilio.storage import text as textlines
-from papilio.storage import text_format as size_headers
 from papilio.storage.convert import convert
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
 

@@ -259,13 +259,14 @@ def test_a_store_whose_edges_were_changed_under_the_same_name_is_found_by_verify
 
 
 def hashed_edges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of edges whenever some are hashed."""
+    """Return a list that gets the number of edges whenever some in memory are hashed."""
     hashed: list[int] = []
     update = ContentHash.update
 
-    def note(content: ContentHash, u: Any, v: Any, sign: Any = None) -> None:
-        hashed.append(u.size)
-        update(content, u, v, sign)
+    def note(content: ContentHash, u: Any, v: Any, sign: Any = None, pool: Any = None) -> Any:
+        if pool is None:
+            hashed.append(u.size)
+        return update(content, u, v, sign, pool)
 
     monkeypatch.setattr(ContentHash, "update", note)
     return hashed
