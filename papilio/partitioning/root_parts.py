@@ -34,11 +34,15 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.core import Core, Rows, order_rows, reduce_rows, transpose_rows
-from papilio.kernels.biclique.decisions import explain_choices
-from papilio.kernels.biclique.question import settle_anchor
-from papilio.kernels.maximal import anchor as maximal_anchor
+from papilio.kernels.biclique.question import (
+    choose_anchor,
+    choose_maximal_anchor,
+    choose_sizes,
+    explain_choice,
+    explain_choices,
+    settle_anchor,
+)
 from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning.arrays import Ids, Ints, Roles
 from papilio.partitioning.cut_request import CutProgress, CutRequest
@@ -473,8 +477,8 @@ def _choose_maximal_anchor(
     layers: _Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
     anchor = options.get("anchor", "auto")
-    swapped = maximal_anchor.choose_maximal_anchor(layers, anchor)
-    why = f"layer {'V' if swapped else 'U'} anchored", maximal_anchor.explain_choice(anchor)
+    swapped = choose_maximal_anchor(layers, anchor)
+    why = f"layer {'V' if swapped else 'U'} anchored", explain_choice(anchor)
     return anchor, swapped, why
 
 

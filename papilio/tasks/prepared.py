@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import show_bytes
 from papilio.errors import CapacityError, ExecutionError
-from papilio.families import family_of, load_engine, load_lister
+from papilio.families import family_of, load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
@@ -183,9 +183,7 @@ def _engine_of(
     threads: int,
     memory_bytes: int | None,
 ) -> Engine:
-    if listing is not None:
-        return load_lister(motif, listing, name, threads, memory_bytes=memory_bytes, **dict(options))
-    return load_engine(motif, name, threads, memory_bytes=memory_bytes, **dict(options))
+    return load_engine(motif, name, threads, memory_bytes=memory_bytes, listing=listing, **dict(options))
 
 
 def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:

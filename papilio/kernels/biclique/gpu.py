@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
@@ -45,7 +44,7 @@ from papilio.kernels.device.constants import (
     SUBSET_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Cut, Partial, Prepared, never_cut
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -100,13 +99,6 @@ class PreparedBicliqueGpu(Prepared):
     @property
     def work(self) -> NDArray[np.int64]:
         return self.index.work
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        tables = self.vertices
-        extra = 0 if tables is None else int(tables.sets.nbytes) + int(tables.members.nbytes)
-        return self.index.device_bytes + extra
 
 
 class _Counts(NamedTuple):

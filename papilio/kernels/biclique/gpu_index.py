@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     Layers,
@@ -38,6 +36,7 @@ from papilio.kernels.biclique.items import (
     place_roots,
     split_pairs,
 )
+from papilio.kernels.biclique.question import choose_anchor, choose_sizes
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.arrays import (
     fill_ints,
@@ -48,6 +47,7 @@ from papilio.kernels.device.arrays import (
     take,
 )
 from papilio.kernels.device.protocol import Device, Module, launch_over
+from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows
 from papilio.motifs import Biclique
@@ -150,11 +150,6 @@ class BicliqueDeviceIndex(BicliqueItems):
         """What every kernel that searches it takes first: rows, children, rows of the right layer, work items."""
         names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
         return tuple(self.arrays[name] for name in (*names, "item_root", "item_first", "item_last"))
-
-    @property
-    def device_bytes(self) -> int:
-        """Bytes of device memory held by the arrays."""
-        return sum(int(array.nbytes) for array in self.arrays.values())
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.arrays import low_halves, make_offsets, take
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
+from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import PairTuning
 
 PAIR_BYTES = 32

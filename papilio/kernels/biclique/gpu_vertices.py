@@ -1,7 +1,7 @@
 """(p,q)-bicliques of every vertex on the GPU, for one p and one q: ``biclique_vertices.cu``, by enumeration.
 
 Sums of vertices are kept modulo 2^64 and are exact beside the total, which is worked out on the host from the number of
-sets of left vertices by the right ones that they share; see :mod:`papilio.kernels.biclique.vertices`.
+sets of left vertices by the right ones that they share; see :mod:`papilio.kernels.biclique.search`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.forms import expand_sizes
+from papilio.kernels.biclique.forms import count_choices, expand_sizes
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.device.constants import SUM_WORDS, VERTEX_FRAME_WORDS
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.exact import choose_modulo
 
 _SPARE_WORDS = 64
 """What rounding up takes, beside that of the lists."""
@@ -41,9 +40,7 @@ class VertexTables:
 def make_tables(device: Device, question: BicliqueQuestion, index: BicliqueDeviceIndex) -> VertexTables:
     """Return the tables for a question with p and q, whose edges are on the host or the device."""
     most, least_right = int(index.item_common.max(initial=0)), index.sizes.least_right
-    sets = choose_modulo(most, least_right)
-    members = np.zeros_like(sets)
-    members[1:] = choose_modulo(most, least_right - 1)[:-1]
+    sets, members = count_choices(most, least_right)
     source, searched = question.source, question.searched
     stars = {}
     if index.closed_cells:

@@ -41,7 +41,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.forms import (
     Cells,
@@ -72,11 +71,16 @@ from papilio.kernels.biclique.pairs import (
     lay_pairs,
     places_after,
 )
-from papilio.kernels.biclique.question import anchor_part
+from papilio.kernels.biclique.question import (
+    anchor_part,
+    choose_anchor,
+    choose_maximal_anchor,
+    choose_maximal_sizes,
+    choose_sizes,
+)
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.parts import MaximalPart
 
@@ -152,7 +156,7 @@ MOST_ROWS = 1 << 31
 """Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
 
 
-def count_choices(most: int, size: int) -> Ints:
+def bound_choices(most: int, size: int) -> Ints:
     """Return C(n, size) for n up to ``most``, at most ``MOST_ROWS``; shape (most + 1,)."""
     ways = np.zeros(most + 1, np.int64)
     exact = 1
@@ -187,15 +191,7 @@ def build_biclique_index(
     roots: NDArray[np.int32] | None = None,
     lists: bool = False,
 ) -> BicliqueIndex:
-    """Choose the anchor, count the stars, and build the index; see :func:`build_index`.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When there are more pairs than the memory has room for.
-    """
+    """Choose the anchor, count the stars, and build the index; see :func:`build_index`."""
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
     closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
@@ -233,11 +229,6 @@ def build_index(
         Vertices of that layer that are no children: pairs with them are kept apart. Each root is then one item.
     lists : bool
         Whether costs are those of a listing, with the rows.
-
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than the memory has room for.
     """
     core, closed = _find_core(graph, swapped, sizes), closed or {}
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
@@ -338,7 +329,7 @@ def _cut_pieces(
     child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
     of_rows = np.zeros(0, np.int64)
     if lists:
-        of_rows = count_choices(int(pairs.common.max(initial=0)), sizes.least_right)
+        of_rows = bound_choices(int(pairs.common.max(initial=0)), sizes.least_right)
     _child_costs(pairs, sizes.most_left > 2, of_rows, child_costs)
     if items is not None and not finer:
         before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
@@ -358,7 +349,6 @@ def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.in
 
 
 def _sort_rising(keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the permutation that sorts the keys rising, ties in the order given."""
     return np.argsort(keys, kind="stable")
 
 
@@ -376,13 +366,6 @@ def build_maximal_index(
     ----------
     part : MaximalPart, optional
         The graph is that of this part, whose layer is anchored. Vertices have their ids in the whole graph then.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When there are more pairs than the memory has room for.
     """
     swapped = choose_maximal_anchor(graph, anchor if part is None else anchor_part(part, anchor))
     sizes = choose_maximal_sizes(graph, motif, swapped)

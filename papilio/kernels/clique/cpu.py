@@ -41,7 +41,7 @@ from papilio.kernels.clique.question import (
     require_part_choices,
     size_range,
 )
-from papilio.kernels.engine import Partial, Prepared, require_request
+from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -97,7 +97,7 @@ class PreparedCliqueCpu(PreparedRoots):
     n_edges: int
     algorithm: str  # orient or pivot
     choices: NDArray[np.uint64]  # see list_choices; none for a total
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -119,11 +119,6 @@ class CliqueCpu(RootsCpu):
         What the graph is oriented by; ``auto`` is the degeneracy.
     root : {"auto", "vertex", "edge"}
         Whether an item is the cliques of a first vertex, as ``auto``, or of a first edge (section 3.3 there).
-
-    Raises
-    ------
-    InputError
-        For a number of threads below 1.
     """
 
     def __init__(
@@ -139,14 +134,7 @@ class CliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueCpu:
-        """Order the vertices and orient the graph, a part of it as it is; O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
-            an order or items that a part has not.
-        """
+        """Order the vertices and orient the graph, a part of it as it is; O(n_edges log n_edges)."""
         require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
@@ -252,7 +240,7 @@ class PreparedMaximalCliqueCpu(PreparedRoots):
     roots: NDArray[np.int64]  # by item
     costs: NDArray[np.int64]  # by item, falling
     least: int
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
 
 class MaximalCliqueCpu(RootsCpu):
@@ -264,13 +252,7 @@ class MaximalCliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueCpu:
-        """Order the vertices by degeneracy and orient the graph, a part of it as it is; O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        """
+        """Order the vertices by degeneracy and orient the graph, a part of it as it is; O(n_edges log n_edges)."""
         require_request("cpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, MaximalClique)

@@ -35,7 +35,7 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity, Motif
@@ -66,16 +66,11 @@ class PreparedCliqueGpu(Prepared):
     search: TreeSearch
     most_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
     @property
     def work(self) -> NDArray[np.int64]:
         return self.items.costs
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        return self.later.nbytes + self.items.nbytes
 
     @property
     def sizes(self) -> tuple[int, int]:

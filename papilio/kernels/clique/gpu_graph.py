@@ -54,11 +54,6 @@ class DeviceLater:
         """Return the vertex whose later neighbour each entry is, int64 on the device."""
         return xp.searchsorted(self.indptr, xp.arange(self.ids.size), side="right") - 1
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        return sum(int(array.nbytes) for array in vars(self).values() if array is not None)
-
 
 def orient_on_device(
     device: Device, graph: UnipartiteGraph, by_degree: bool, with_edges: bool = False
@@ -153,11 +148,6 @@ class DeviceItems:
     last: Any
     sizes: NDArray[np.int64]
     costs: NDArray[np.int64]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        return sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
 
 
 def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:

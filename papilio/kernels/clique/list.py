@@ -68,13 +68,7 @@ def _name_rows(
 
 
 def refuse_counting(algorithm: str, root: str) -> None:
-    """Refuse what only counts.
-
-    Raises
-    ------
-    UnsupportedError
-        For such an algorithm, or such items.
-    """
+    """Refuse what only counts."""
     if algorithm == "pivot":
         raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
     if root == "edge":
@@ -100,11 +94,6 @@ class CliqueLister(_Lister, CliqueCpu):
     """Lists the cliques of one k of a ``listing``; the other parameters are those of the engine.
 
     ``pivot`` and ``edge`` cannot list.
-
-    Raises
-    ------
-    UnsupportedError
-        For an algorithm, or items, that only count.
     """
 
     def __init__(

@@ -89,13 +89,13 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
 
 
 @compiled
-def open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
+def open_root(later: Later, search: Search, root: int, oriented: bool) -> int:
     """Fill the matrix of a root and return the number of its later neighbours; as :func:`fill_matrix`."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     d = int(end - begin)
     for i in range(d):
         search.names[i] = later.ids[begin + i]
-    fill_matrix(later, search, d, oriented, with_edges)
+    fill_matrix(later, search.names, search.place, search.rows, search.edge_at, d, oriented)
     return d
 
 
@@ -116,24 +116,26 @@ def name_shared(later: Later, search: Search, root: int, child: int) -> int:
 
 
 @compiled
-def fill_matrix(later: Later, search: Search, d: int, oriented: bool, with_edges: bool) -> None:
-    """Fill the matrix of the vertices that are named; oriented: a row has the later ones only."""
+def fill_matrix(
+    later: Later, names: NDArray[np.int32], place: Ints, rows: Words, edge_at: Ints, d: int, oriented: bool
+) -> None:
+    """Fill the matrix of d named vertices; oriented: a row has the later ones only. ``edge_at`` may be empty."""
     w = words_of(d)
-    search.rows[: d * w] = 0
+    rows[: d * w] = 0
     for i in range(d):
-        search.place[search.names[i]] = i
+        place[names[i]] = i
     for i in range(d):
-        name = search.names[i]
+        name = names[i]
         for at in range(later.indptr[name], later.indptr[name + 1]):
-            j = search.place[later.ids[at]]
+            j = place[later.ids[at]]
             if j >= 0:
-                search.rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
+                rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
                 if not oriented:
-                    search.rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
-                if with_edges:
-                    search.edge_at[i * d + j] = later.edges[at]
+                    rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
+                if edge_at.size:
+                    edge_at[i * d + j] = later.edges[at]
     for i in range(d):
-        search.place[search.names[i]] = -1
+        place[names[i]] = -1
 
 
 @compiled
@@ -205,14 +207,14 @@ def count_oriented(
             if k == 2:
                 _add_wide(search.total, np.uint64(d))
                 continue
-            fill_matrix(later, search, d, True, False)
+            fill_matrix(later, search.names, search.place, search.rows, search.edge_at, d, True)
         else:
             if later.indptr[root + 1] - later.indptr[root] + 1 < k:
                 continue
             if k == 3:
                 _count_triangles(later, search, root)
                 continue
-            d = open_root(later, search, root, True, False)
+            d = open_root(later, search, root, True)
         w = words_of(d)
         fill_span(search.sets, d)
         fill_span(search.rest, d)
@@ -348,7 +350,7 @@ def list_cliques(later: Later, search: Search, rows: Rows, roots: Ints, end: int
                 if not add_clique(rows, 1):
                     return False
                 continue
-            open_root(later, search, root, True, False)
+            open_root(later, search, root, True)
             fill_span(search.sets, d)
             fill_span(search.rest, d)
             rows.cursor[LEVEL] = 0

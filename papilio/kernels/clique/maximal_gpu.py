@@ -25,7 +25,7 @@ from papilio.kernels.clique.gpu_graph import (
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, maximal_clique_tuning
 from papilio.motifs import Granularity, MaximalClique, Motif
@@ -47,17 +47,11 @@ class PreparedMaximalCliqueGpu(Prepared):
     least: int
     most_later: int
     classes: tuple[TreeClass, ...]
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
     @property
     def work(self) -> NDArray[np.int64]:
         return self.items.costs
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        own = (*self.earlier, self.hashes)
-        return self.later.nbytes + self.items.nbytes + sum(int(array.nbytes) for array in own)
 
 
 class MaximalCliqueGpu(TreeEngine):

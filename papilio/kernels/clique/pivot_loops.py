@@ -254,9 +254,9 @@ def count_pivots(
             d = name_shared(later, search, root, children[place])
             if d + 2 < least:
                 continue
-            fill_matrix(later, search, d, False, False)
+            fill_matrix(later, search.names, search.place, search.rows, search.edge_at, d, False)
         else:
-            d = open_root(later, search, root, False, per == PER_EDGE)
+            d = open_root(later, search, root, False)
         if d + held < least:
             continue
         if per != TOTAL:

@@ -42,13 +42,7 @@ Pivots take those that are next to all others first, for n^2 / 32 words; cliques
 def choose_algorithm(
     motif: Clique, per: Granularity, asked: str, engine: EngineName, most_later: int = 0
 ) -> tuple[str, str]:
-    """Return the algorithm, and why, for roots of at most ``most_later`` later neighbours.
-
-    Raises
-    ------
-    UnsupportedError
-        When ``orient`` is asked for and cannot count that.
-    """
+    """Return the algorithm, and why, for roots of at most ``most_later`` later neighbours."""
     able = motif.k is not None and motif.k >= 3 and per == "total"
     if asked == "orient" and not able:
         raise UnsupportedError(
@@ -70,13 +64,7 @@ def choose_algorithm(
 
 
 def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
-    """Return what an item is, the cliques of a first ``vertex`` or those of a first ``edge``, and why.
-
-    Raises
-    ------
-    UnsupportedError
-        When edges are asked for and cannot be the items.
-    """
+    """Return what an item is, the cliques of a first ``vertex`` or those of a first ``edge``, and why."""
     if asked == "edge" and per != "total":
         raise UnsupportedError(f"root 'edge' counts in all; {motif.title} per {per} needs 'vertex'")
     if asked != "auto":
@@ -85,13 +73,7 @@ def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]
 
 
 def require_part_choices(order: str, root: str) -> None:
-    """Refuse an order, or items, that a part of a graph has not.
-
-    Raises
-    ------
-    UnsupportedError
-        For the order by degeneracy, and edges as items.
-    """
+    """Refuse an order, or items, that a part of a graph has not."""
     if order == "degeneracy":
         raise UnsupportedError(
             "parts of a graph are in the order of degrees; ask for order 'auto' or 'degree'"
@@ -182,7 +164,6 @@ class Restricted(NamedTuple):
 
     @property
     def reason(self) -> tuple[str, str]:
-        """What is decided with it, and why."""
         what = f"search among {self.graph.n} vertices and {self.graph.n_edges} edges"
         return what, "only these go with what every clique must hold"
 

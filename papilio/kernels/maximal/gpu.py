@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, Layers, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
@@ -24,7 +23,12 @@ from papilio.kernels.biclique.gpu_index import (
     load_edges,
 )
 from papilio.kernels.biclique.items import make_star_item
-from papilio.kernels.biclique.question import anchor_part
+from papilio.kernels.biclique.question import (
+    anchor_part,
+    choose_maximal_anchor,
+    choose_maximal_sizes,
+    explain_anchor,
+)
 from papilio.kernels.device.arrays import find_counted, take
 from papilio.kernels.device.constants import (
     MAXIMAL_NODE_WORDS,
@@ -33,8 +37,7 @@ from papilio.kernels.device.constants import (
     MAXIMAL_WIDE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, Module
-from papilio.kernels.engine import Cut, Partial, Prepared, fold_partials, never_cut, require_request
-from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes, explain_anchor
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, fold_partials, never_cut, require_request
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -86,12 +89,6 @@ class PreparedMaximalGpu(Prepared):
     @property
     def work(self) -> NDArray[np.int64]:
         return self.index.work
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        held = 0 if self.matrices is None else self.matrices.nbytes
-        return self.index.device_bytes + self.roots.nbytes + self.ranges.nbytes + held
 
 
 class _Counts(NamedTuple):

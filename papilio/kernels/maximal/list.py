@@ -28,7 +28,7 @@ from papilio.kernels.maximal.cpu import (
     count_only,
     make_worker,
 )
-from papilio.kernels.maximal.found import BALANCED, EDGES, Found
+from papilio.kernels.maximal.loops import BALANCED, EDGES, Found
 from papilio.kernels.maximal.stars import RaggedColumn, Stars
 from papilio.kernels.threads import ChunkRunner, Outlet, cut_by_cost
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif

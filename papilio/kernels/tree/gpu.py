@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.device.protocol import (
     N_STREAMS,
@@ -30,7 +29,16 @@ from papilio.kernels.device.protocol import (
     launch_slices,
     stage_part,
 )
-from papilio.kernels.engine import Cut, Engine, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.engine import (
+    Choice,
+    Cut,
+    Engine,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+)
 from papilio.kernels.tuning import TreeTuning
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
+    Choice,
     Cut,
     Engine,
     EngineName,
@@ -96,13 +96,6 @@ class PreparedButterflyGpu(Prepared):
     split: SplitStarts | None = None
     # What too little device memory makes slower, and why.
     decisions: tuple[Choice, ...] = ()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        arrays = (self.items, self.costs, self.hub_rows, self.scheduled, self.scheduled_rows)
-        held = sum(int(array.nbytes) for array in arrays if array is not None)
-        return held + (self.graph.nbytes if self.graph is not None else 0)
 
 
 class ButterflyGpu(Engine):
