@@ -44,7 +44,6 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.forms import (
     Cells,
-    RootStars,
     closed_cells,
     find_root_stars,
     needs_stars,
@@ -194,7 +193,10 @@ def build_biclique_index(
     """Choose the anchor, count the stars, and build the index; see :func:`build_index`."""
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
-    closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
+    stars = None
+    if roots is not None and needs_stars(motif):
+        stars = find_root_stars(graph, "v" if swapped else "u", roots)
+    closed = closed_cells(graph, motif, stars)
     return build_index(graph, swapped, sizes, threads, closed, keep_pairs, roots, lists=lists)
 
 
@@ -230,7 +232,11 @@ def build_index(
     lists : bool
         Whether costs are those of a listing, with the rows.
     """
-    core, closed = _find_core(graph, swapped, sizes), closed or {}
+    closed, nothing = closed or {}, np.empty(0, np.int32)
+    if sizes.is_empty:
+        core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
+    else:
+        core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
     n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
     by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
@@ -238,7 +244,7 @@ def build_index(
     n_right = core.right_ids.size
     if sizes.most_left == 2 and not keep_pairs:
         closed = add_pairs(closed, count_pairs(rows, n_right, threads, n_roots), sizes, swapped)
-        found = _no_pairs(rows)
+        found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
     else:
         found = find_pairs(rows, n_right, sizes.least_right, threads, available_bytes(), n_roots)
     order = order_left(rows, found)
@@ -275,11 +281,6 @@ def build_index(
     )
 
 
-def _no_pairs(rows: Rows) -> Pairs:
-    none = np.empty(0, np.int32)
-    return Pairs(np.zeros(rows.indptr.size, np.int64), none, none)
-
-
 def lay_graph(index: BicliqueIndex) -> LeftGraph:
     """Return the arrays of the index that a search reads, with the rows of the right layer."""
     lefts = Rows(index.indptr, index.columns)
@@ -299,23 +300,6 @@ def halve_index(index: BicliqueIndex) -> BicliqueIndex:
         costs=index.costs[half],
         closed_cells=halve_cells(index.closed_cells),
     )
-
-
-def _find_core(graph: BipartiteGraph, swapped: bool, sizes: SizeRange) -> Core:
-    """Return the part of the graph that is searched; nothing where no size is left to search for."""
-    if sizes.is_empty:
-        none = np.empty(0, np.int32)
-        return Core(Rows(np.zeros(1, np.int64), none), none, none)
-    return reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
-
-
-def _stars_of(
-    graph: BipartiteGraph, motif: Biclique, swapped: bool, roots: NDArray[np.int32] | None
-) -> RootStars | None:
-    """Return which stars of a part count, if any are asked for; None for a whole graph."""
-    if roots is None or not needs_stars(motif):
-        return None
-    return find_root_stars(graph, "v" if swapped else "u", roots)
 
 
 def _cut_pieces(
