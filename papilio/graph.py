@@ -32,8 +32,12 @@ _NO_SIGN = "sign holds values other than +1 and -1"
 
 
 def array_bytes(record: Any) -> int:
-    """Return the bytes of all arrays in a record, on the host or a device, each once; those of graphs do not count."""
-    found: dict[int, int] = {}
+    """Return the bytes of all arrays in a record, each once: those on a device if there are any, else on the host.
+
+    Arrays of graphs do not count.
+    """
+    on_host: dict[int, int] = {}
+    on_device: dict[int, int] = {}
     waiting = [record]
     while waiting:
         value = waiting.pop()
@@ -43,9 +47,11 @@ def array_bytes(record: Any) -> int:
             waiting += value
         elif is_dataclass(value) and not isinstance(value, _EdgeArrays):
             waiting += vars(value).values()
-        elif hasattr(value, "nbytes"):
-            found[id(value)] = int(value.nbytes)
-    return sum(found.values())
+        elif isinstance(value, np.ndarray):
+            on_host[id(value)] = value.nbytes
+        elif hasattr(value, "nbytes") and not isinstance(value, np.generic):
+            on_device[id(value)] = int(value.nbytes)
+    return sum((on_device or on_host).values())
 
 
 def check_layer(name: str, size: int) -> None:

@@ -117,7 +117,6 @@ def choose_best(found: Iterable[Best], n: int) -> tuple[Best, ...]:
 
 
 def _add_cells(a: dict[Cell, int], b: dict[Cell, int]) -> dict[Cell, int]:
-    """Return the sums by cell; looks up the fewer cells in the others."""
     more, fewer = (a, b) if len(a) >= len(b) else (b, a)
     cells = dict(more)
     for cell, count in fewer.items():
@@ -126,13 +125,7 @@ def _add_cells(a: dict[Cell, int], b: dict[Cell, int]) -> dict[Cell, int]:
 
 
 def require_interval(start: int, stop: int, n_items: int) -> None:
-    """Refuse an interval that is not within the work items.
-
-    Raises
-    ------
-    InputError
-        Unless ``0 <= start <= stop <= n_items``.
-    """
+    """Refuse an interval that is not within the work items."""
     if not 0 <= start <= stop <= n_items:
         raise InputError(f"items [{start}, {stop}) are not within [0, {n_items})")
 
@@ -146,13 +139,7 @@ def require_request(
     part_type: type[Part] | None = None,
     graph_type: type[BipartiteGraph | UnipartiteGraph] = BipartiteGraph,
 ) -> None:
-    """Refuse what an engine of ``motif_type`` in graphs of ``graph_type``, and parts of ``part_type``, cannot count.
-
-    Raises
-    ------
-    UnsupportedError
-        For another motif, kind of graph or part, or granularity.
-    """
+    """Refuse what an engine of ``motif_type`` in graphs of ``graph_type``, and parts of ``part_type``, cannot count."""
     if not isinstance(motif, motif_type):
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
     if isinstance(graph, Part) and type(graph) is not part_type:
@@ -175,7 +162,7 @@ class Prepared:
     """
 
     costs: NDArray[np.int64]
-    decisions: tuple[tuple[str, str], ...] = ()
+    decisions: tuple[Choice, ...] = ()
 
     @property
     def work(self) -> NDArray[np.int64]:
@@ -188,7 +175,7 @@ class Prepared:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays but those of the graph as given."""
+        """Bytes of its arrays where the engine runs; those of the graph as given do not count."""
         return array_bytes(self)
 
 
@@ -198,7 +185,15 @@ class Engine(Protocol):
     name: EngineName
 
     def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
-        """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is."""
+        """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is.
+
+        Raises
+        ------
+        UnsupportedError
+            For another motif, kind of graph or part, or granularity, and for options that do not go with them.
+        CapacityError
+            When the graph, or a count, is too large for the memory or for the engine's numbers.
+        """
         ...
 
     def stage(self, block: Loadable) -> Loadable:
@@ -288,7 +283,6 @@ class CostTable:
 
     @property
     def n_items(self) -> int:
-        """Number of work items."""
         return self.items[-1]
 
     @property
@@ -323,11 +317,6 @@ def find_breakpoints(
     Breakpoints lie at equal steps of the work, so that no step between two of them holds more than one heavy
     item, or more than ``1 / max_entries`` of the work. They begin with 0 and end with ``n_items``; both arrays are of
     int64 and one shape.
-
-    Raises
-    ------
-    CapacityError
-        When the total passes 2^62 units.
     """
     n_items = int(costs.size)
     if n_items == 0:

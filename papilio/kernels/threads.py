@@ -41,13 +41,7 @@ def available_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the threads asked for, or, for None, those that this process may use.
-
-    Raises
-    ------
-    InputError
-        For a number below 1.
-    """
+    """Return the threads asked for, or, for None, those that this process may use."""
     if threads is None:
         return available_threads()
     if threads < 1:
@@ -215,7 +209,7 @@ class SearchEngine(CpuEngine):
     The state of a thread stands at an item, and a search ends at the end of a chunk or where a block of rows is full.
     """
 
-    serial_cost: int
+    serial_cost: int | None = None
     """Below this cost one thread works alone; see :func:`cut_by_cost`."""
     listing: Listing | None = None
 

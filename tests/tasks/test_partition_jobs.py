@@ -358,8 +358,8 @@ def test_parts_are_staged_for_the_gpu_engine(
     engine = ButterflyGpu(emulator(7))
     limits: list[int | None] = []
 
-    def load(motif: Motif, name: str, threads: int, *, memory_bytes: int | None) -> Any:
-        limits.append(memory_bytes)
+    def load(motif: Motif, name: str, threads: int, **options: Any) -> Any:
+        limits.append(options["memory_bytes"])
         return engine
 
     gpu = GpuInfo("emulated", 8 << 30)

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Cut, EngineName, Partial, never_cut
+from papilio.kernels.engine import Cut, Engine, EngineName, Partial, Prepared, never_cut
 from papilio.motifs import Biclique, Granularity
 
 
 @dataclass(frozen=True)
-class Prepared:
+class FakePrepared(Prepared):
     """Neighbours of each vertex of U, by falling degree, and what is asked."""
 
     graph: BipartiteGraph
@@ -30,33 +30,27 @@ class Prepared:
     nbytes: int = 1000
 
     @property
-    def n_items(self) -> int:
-        return len(self.order)
+    def work(self) -> NDArray[np.int64]:
+        return np.array([len(self.neighbours[u]) for u in self.order], np.int64)
 
 
 @dataclass
-class FakeBicliqueEngine:
+class FakeBicliqueEngine(Engine):
     """Counts one biclique at a time; ``wrong`` is added to every total, to be found out."""
 
     name: EngineName = "cpu"
     wrong: int = 0
 
-    def prepare(self, graph: BipartiteGraph, motif: Biclique, per: Granularity) -> Prepared:
+    def prepare(self, graph: BipartiteGraph, motif: Biclique, per: Granularity) -> FakePrepared:
         neighbours: dict[int, set[int]] = {u: set() for u in range(graph.n_u)}
         for u, v in zip(graph.u.tolist(), graph.v.tolist(), strict=True):
             neighbours[u].add(v)
         order = sorted(neighbours, key=lambda u: (-len(neighbours[u]), u))
-        return Prepared(graph, motif, per, order, {u: frozenset(vs) for u, vs in neighbours.items()})
-
-    def work(self, prepared: Prepared) -> NDArray[np.int64]:
-        return np.array([len(prepared.neighbours[u]) for u in prepared.order], np.int64)
-
-    def slice_work(self, prepared: Prepared) -> int:
-        return 1
+        return FakePrepared(graph, motif, per, order, {u: frozenset(vs) for u, vs in neighbours.items()})
 
     def run(
         self,
-        prepared: Prepared,
+        prepared: FakePrepared,
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
@@ -76,7 +70,7 @@ class FakeBicliqueEngine:
         return Partial(stop - start, total, work, vectors, dict(cells) if prepared.motif.is_table else {})
 
 
-def bicliques_of(prepared: Prepared, item: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def bicliques_of(prepared: FakePrepared, item: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield the bicliques that a work item answers for."""
     motif, first = prepared.motif, prepared.order[item]
     later = prepared.order[item + 1 :]

@@ -20,8 +20,10 @@ from papilio.graph import RowColumn, UnipartiteGraph
 from papilio.kernels.engine import (
     Best,
     Cut,
+    Engine,
     EngineName,
     Partial,
+    Prepared,
     choose_best,
     never_cut,
     require_interval,
@@ -83,7 +85,7 @@ def make_rows(found: list[Members]) -> RowColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class LittlePrepared(Prepared):
     """The later neighbours of every vertex; an item is the least vertex of its cliques."""
 
     graph: UnipartiteGraph
@@ -94,16 +96,8 @@ class Prepared:
     costs: NDArray[np.int64]
     ids_n: NDArray[np.int32]
 
-    @property
-    def n_items(self) -> int:
-        return len(self.order)
 
-    @property
-    def nbytes(self) -> int:
-        return int(self.costs.nbytes)
-
-
-class LittleCliqueCpu:
+class LittleCliqueCpu(Engine):
     """Counts and lists; a row that its sink gets has as many vertices as the clique."""
 
     name: EngineName = "cpu"
@@ -111,27 +105,20 @@ class LittleCliqueCpu:
     def __init__(self, threads: int | None = None, listing: Listing | None = None) -> None:
         self.listing = listing
 
-    def prepare(self, graph: Any, motif: Any, per: Granularity) -> Prepared:
+    def prepare(self, graph: Any, motif: Any, per: Granularity) -> LittlePrepared:
         require_request("little clique", LittleClique, graph, motif, per, graph_type=UnipartiteGraph)
         later: list[list[int]] = [[] for _ in range(graph.n)]
         for u, v in zip(graph.u.tolist(), graph.v.tolist(), strict=True):
             later[u].append(v)
         costs = np.array([1 + len(each) ** 2 for each in later], np.int64)
         order = np.argsort(-costs, kind="stable")
-        return Prepared(graph, motif, per, later, order, costs[order], np.arange(graph.n, dtype=np.int32))
-
-    def stage(self, block: Any) -> Any:
-        return block
-
-    def work(self, prepared: Prepared) -> NDArray[np.int64]:
-        return prepared.costs
-
-    def slice_work(self, prepared: Prepared) -> int:
-        return 1
+        return LittlePrepared(
+            graph, motif, per, later, order, costs[order], np.arange(graph.n, dtype=np.int32)
+        )
 
     def run(
         self,
-        prepared: Prepared,
+        prepared: LittlePrepared,
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
@@ -155,7 +142,7 @@ class LittleCliqueCpu:
             sink(np.array(found, np.int32) if prepared.motif.k else make_rows(found))
         return self._partial(prepared, found, start, end, capped)
 
-    def _cliques_of(self, prepared: Prepared, least: int) -> Iterator[Members]:
+    def _cliques_of(self, prepared: LittlePrepared, least: int) -> Iterator[Members]:
         held = set() if self.listing is None else set(self.listing.with_u)
         later, k = prepared.later, prepared.motif.k
         for v in later[least]:
@@ -164,7 +151,7 @@ class LittleCliqueCpu:
             yield from (each for each in pairs + triangles if held <= set(each))
 
     def _partial(
-        self, prepared: Prepared, found: list[Members], start: int, end: int, capped: bool
+        self, prepared: LittlePrepared, found: list[Members], start: int, end: int, capped: bool
     ) -> Partial:
         graph, motif = prepared.graph, prepared.motif
         vectors: dict[str, NDArray[np.uint64]] = {}

@@ -18,6 +18,7 @@ from papilio.kernels.biclique import search
 from papilio.kernels.biclique.forms import (
     Cells,
     add_cells,
+    count_choices,
     expand_leaves,
     expand_sizes,
     turn,
@@ -33,9 +34,7 @@ from papilio.kernels.biclique.probe import CPU_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
-from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
 from papilio.kernels.engine import Choice, Cut, Partial, Prepared
-from papilio.kernels.exact import choose_modulo
 from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
@@ -64,6 +63,8 @@ class PreparedBicliqueCpu(Prepared):
     # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
     rooms: tuple[int, int, int, int]
     layers: tuple[int, int]  # Sizes of U and V, of the cover for balanced bicliques
+    # For counts of vertices, by the columns that a left set shares; see count_choices of the forms
+    choices: tuple[NDArray[np.uint64], ...]
     stars: dict[str, NDArray[np.uint64]]  # The answer for every vertex where p or q is 1; else empty
     decisions: tuple[Choice, ...]  # What was decided, and why
 
@@ -73,7 +74,6 @@ class PreparedBicliqueCpu(Prepared):
 
     @property
     def items(self) -> search.Items:
-        """The pieces, as a search reads them."""
         return search.Items(self.index.item_root, self.index.item_first, self.index.item_last)
 
 
@@ -94,7 +94,7 @@ class _VertexWorker:
 
     around: Around
     levels: Levels
-    counts: VertexCounts
+    counts: search.VertexCounts
     place: int = 0
 
 
@@ -119,16 +119,7 @@ class BicliqueCpu(SearchEngine):
         self.algorithm, self.anchor = algorithm, anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
-        """Build the index; see :func:`~papilio.kernels.biclique.index.build_biclique_index`.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, for a part
-            of another layer than the one to be anchored, and for balanced bicliques of a part.
-        CapacityError
-            When the pairs of left vertices do not fit the memory.
-        """
+        """Build the index; see :func:`~papilio.kernels.biclique.index.build_biclique_index`."""
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif, searched = question.motif, question.searched
 
@@ -148,6 +139,9 @@ class BicliqueCpu(SearchEngine):
         levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
         triples = per == "total" and algorithm == "enumerate" and index.sizes.most_left == 3
         searches = not triples and index.hop.size > 0
+        choices: tuple[NDArray[np.uint64], ...] = ()
+        if per == "vertex":
+            choices = count_choices(int(index.hop_common.max(initial=0)), index.sizes.least_right)
         return PreparedBicliqueCpu(
             index=index,
             graph=lay_graph(index),
@@ -159,6 +153,7 @@ class BicliqueCpu(SearchEngine):
             if searches
             else (0, 0, 0, 0),
             layers=(searched.n_u, searched.n_v),
+            choices=choices,
             stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
             decisions=decisions,
         )
@@ -198,7 +193,7 @@ class BicliqueCpu(SearchEngine):
     def _search(self, prepared: Any, state: Any, end: int) -> bool:
         index, sizes, graph, around = prepared.index, prepared.index.sizes, prepared.graph, state.around
         if isinstance(state, _VertexWorker):
-            search_item_vertices(
+            search.search_item_vertices(
                 graph, around, state.levels, state.counts, prepared.items, state.place, end,
                 sizes.least_left - 2, sizes.least_right,
             )  # fmt: skip
@@ -235,7 +230,7 @@ class BicliqueCpu(SearchEngine):
 
 
 def _vertex_vectors(
-    prepared: PreparedBicliqueCpu, counts: list[VertexCounts], closed: bool
+    prepared: PreparedBicliqueCpu, counts: list[search.VertexCounts], closed: bool
 ) -> dict[str, NDArray[np.uint64]]:
     """Add up what the threads counted, by original id; with the stars when ``closed``."""
     index, (n_u, n_v) = prepared.index, prepared.layers
@@ -270,19 +265,24 @@ def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
 
 
 def _make_vertex_worker(prepared: PreparedBicliqueCpu) -> _VertexWorker:
-    index, words = prepared.index, prepared.rooms[0]
-    least_left, least_right = index.sizes.least_left, index.sizes.least_right
-    most = int(index.hop_common.max(initial=0))
-    sets = choose_modulo(most, least_right)
-    members = np.zeros_like(sets)
-    members[1:] = choose_modulo(most, least_right - 1)[:-1]
-    kids = int(np.diff(index.hop_indptr).max(initial=0))
-    counts = make_vertex_counts((index.n_left, index.n_right), sets, members, (words, least_left, kids))
-    return _VertexWorker(make_around(prepared.graph), make_levels(words, least_left), counts)
+    index, words, (sets, members) = prepared.index, prepared.rooms[0], prepared.choices
+    depth = index.sizes.least_left
+    counts = search.VertexCounts(
+        left=np.zeros(index.n_left, np.uint64),
+        right=np.zeros(index.n_right, np.uint64),
+        sets=sets,
+        members=members,
+        histogram=np.zeros(sets.size, np.int64),
+        ids=np.empty(words, np.int32),
+        sums=np.zeros(depth + 1, np.uint64),
+        kids=np.zeros(int(np.diff(index.hop_indptr).max(initial=0)), np.uint64),
+        columns=np.zeros(sets.size, np.uint64),
+        work=np.zeros(1, np.int64),
+    )
+    return _VertexWorker(make_around(prepared.graph), make_levels(words, depth), counts)
 
 
 def _with_room(counts: search.Counts, status: int) -> search.Counts:
-    """Return the counts with the table that was full doubled."""
     if status == search.JOB_TABLE_FULL:
         return counts._replace(leaves=grow_leaves(counts.leaves))
     if status == search.CHILD_TABLE_FULL:
@@ -291,7 +291,6 @@ def _with_room(counts: search.Counts, status: int) -> search.Counts:
 
 
 def _expand(index: BicliqueIndex, counts: list[search.Counts]) -> Cells:
-    """Turn what the threads counted into bicliques by (p, q)."""
     sizes = index.sizes
     if sizes.is_empty or not counts:
         return {}

@@ -116,10 +116,17 @@ def closed_cells(graph: Layers, motif: Biclique, of_roots: RootStars | None = No
     return cells
 
 
+def count_choices(most: int, q: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return C(n, q) and C(n - 1, q - 1) modulo 2^64, both for n up to ``most``, shape (most + 1,)."""
+    sets = choose_modulo(most, q)
+    members = np.zeros_like(sets)
+    members[1:] = choose_modulo(most, q - 1)[:-1]
+    return sets, members
+
+
 def _count_centres(
     layer: Layer, degrees: NDArray[np.int64], sizes: tuple[int, int], of_roots: RootStars | None
 ) -> dict[int, int]:
-    """Count the stars whose centre is in ``layer`` by their size; see :func:`count_stars`."""
     if of_roots is None:
         return count_stars(degrees, *sizes)
     if of_roots.layer == layer:

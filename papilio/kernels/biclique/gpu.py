@@ -160,13 +160,6 @@ class PreparedBicliqueGpu(Prepared):
     def work(self) -> NDArray[np.int64]:
         return self.index.work
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        tables = self.vertices
-        extra = 0 if tables is None else int(tables.sets.nbytes) + int(tables.members.nbytes)
-        return self.index.device_bytes + extra
-
 
 class _Counts(NamedTuple):
     """What the kernels count into, on the device."""

@@ -150,10 +150,6 @@ class BicliqueDeviceIndex(BicliqueItems):
         names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
         return tuple(self.arrays[name] for name in (*names, "item_root", "item_first", "item_last"))
 
-    @property
-    def device_bytes(self) -> int:
-        return sum(int(array.nbytes) for array in self.arrays.values())
-
 
 @dataclass(eq=False)
 class DeviceEdges:

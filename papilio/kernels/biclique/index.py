@@ -58,7 +58,6 @@ from papilio.kernels.biclique.core import (
 )
 from papilio.kernels.biclique.forms import (
     Cells,
-    RootStars,
     closed_cells,
     find_root_stars,
     needs_stars,
@@ -161,7 +160,7 @@ MOST_ROWS = 1 << 31
 """Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
 
 
-def count_choices(most: int, size: int) -> Ints:
+def bound_choices(most: int, size: int) -> Ints:
     """Return C(n, size) for n up to ``most``, at most ``MOST_ROWS``; shape (most + 1,)."""
     ways = np.zeros(most + 1, np.int64)
     exact = 1
@@ -196,18 +195,13 @@ def build_biclique_index(
     roots: NDArray[np.int32] | None = None,
     lists: bool = False,
 ) -> BicliqueIndex:
-    """Choose the anchor, count the stars, and build the index; see :func:`build_index`.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When there are more pairs than the memory has room for.
-    """
+    """Choose the anchor, count the stars, and build the index; see :func:`build_index`."""
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
-    closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
+    stars = None
+    if roots is not None and needs_stars(motif):
+        stars = find_root_stars(graph, "v" if swapped else "u", roots)
+    closed = closed_cells(graph, motif, stars)
     return build_index(graph, swapped, sizes, threads, closed, keep_pairs, roots, lists=lists)
 
 
@@ -242,13 +236,12 @@ def build_index(
         Vertices of that layer that are no children: pairs with them are kept apart. Each root is then one item.
     lists : bool
         Whether costs are those of a listing, with the rows.
-
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than the memory has room for.
     """
-    core, closed = _find_core(graph, swapped, sizes), closed or {}
+    closed, nothing = closed or {}, np.empty(0, np.int32)
+    if sizes.is_empty:
+        core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
+    else:
+        core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
     n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
     by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
@@ -256,7 +249,7 @@ def build_index(
     n_right = core.right_ids.size
     if sizes.most_left == 2 and not keep_pairs:
         closed = add_pairs(closed, count_pairs(rows, n_right, threads, n_roots), sizes, swapped)
-        found = _no_pairs(rows)
+        found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
     else:
         found = find_pairs(rows, n_right, sizes.least_right, threads, available_bytes(), n_roots)
     order = order_left(rows, found)
@@ -293,11 +286,6 @@ def build_index(
     )
 
 
-def _no_pairs(rows: Rows) -> Pairs:
-    none = np.empty(0, np.int32)
-    return Pairs(np.zeros(rows.indptr.size, np.int64), none, none)
-
-
 def lay_graph(index: BicliqueIndex) -> LeftGraph:
     """Return the arrays of the index that a search reads, with the rows of the right layer."""
     lefts = Rows(index.indptr, index.columns)
@@ -319,23 +307,6 @@ def halve_index(index: BicliqueIndex) -> BicliqueIndex:
     )
 
 
-def _find_core(graph: BipartiteGraph, swapped: bool, sizes: SizeRange) -> Core:
-    """Return the part of the graph that is searched; nothing where no size is left to search for."""
-    if sizes.is_empty:
-        none = np.empty(0, np.int32)
-        return Core(Rows(np.zeros(1, np.int64), none), none, none)
-    return reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
-
-
-def _stars_of(
-    graph: BipartiteGraph, motif: Biclique, swapped: bool, roots: NDArray[np.int32] | None
-) -> RootStars | None:
-    """Return which stars of a part count, if any are asked for; None for a whole graph."""
-    if roots is None or not needs_stars(motif):
-        return None
-    return find_root_stars(graph, "v" if swapped else "u", roots)
-
-
 def _cut_pieces(
     pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool, lists: bool
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
@@ -347,7 +318,7 @@ def _cut_pieces(
     child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
     of_rows = np.zeros(0, np.int64)
     if lists:
-        of_rows = count_choices(int(pairs.common.max(initial=0)), sizes.least_right)
+        of_rows = bound_choices(int(pairs.common.max(initial=0)), sizes.least_right)
     _child_costs(pairs, sizes.most_left > 2, of_rows, child_costs)
     if items is not None and not finer:
         before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
@@ -367,7 +338,6 @@ def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.in
 
 
 def _sort_rising(keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return the permutation that sorts the keys rising, ties in the order given."""
     return np.argsort(keys, kind="stable")
 
 
@@ -385,13 +355,6 @@ def build_maximal_index(
     ----------
     part : MaximalPart, optional
         The graph is that of this part, whose layer is anchored. Vertices have their ids in the whole graph then.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When there are more pairs than the memory has room for.
     """
     swapped = choose_maximal_anchor(graph, anchor if part is None else anchor_part(part, anchor))
     sizes = choose_maximal_sizes(graph, motif, swapped)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import array_bytes
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
 
 ITEMS_PER_JOB = 8192
@@ -39,7 +39,6 @@ class SizeRange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left to search for."""
         return self.most_left < self.least_left or self.most_right < self.least_right
 
 
@@ -72,10 +71,9 @@ class BicliqueItems:
 
     @property
     def n_items(self) -> int:
-        """Number of work items."""
         return int(self.item_root.size if self.item_ptr is None else self.item_ptr.size - 1)
 
-    @property
+    @cached_property
     def work(self) -> NDArray[np.int64]:
         """Estimated set operations of each item, at least 1, shape (n_items,); falling for a whole graph."""
         if self.item_ptr is None:
@@ -98,13 +96,7 @@ class BicliqueItems:
 
     @property
     def closed_total(self) -> int:
-        """Sum of the closed forms."""
         return sum(self.closed_cells.values())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held by the arrays."""
-        return array_bytes(self)
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:

@@ -18,8 +18,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels import listing as rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.index import (
+    bound_choices,
     build_biclique_index,
-    count_choices,
     lay_graph,
     make_pieces,
 )
@@ -38,7 +38,7 @@ from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.jit import Ints
-from papilio.kernels.threads import SERIAL_COST, Outlet, SearchEngine
+from papilio.kernels.threads import Outlet, SearchEngine
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Listing, Motif
 
@@ -120,6 +120,17 @@ class PreparedListing(Prepared):
     decisions: tuple[Choice, ...]
 
 
+class _Searched(NamedTuple):
+    """What is searched, as in :class:`PreparedListing`; ``pieces`` are root, first and last child, and cost of each."""
+
+    graph: LeftGraph | Rows
+    pieces: tuple[Ids32, Ints, Ints, Ints]
+    swapped: bool
+    ids: tuple[Ids32, Ids32]  # of the left and of the right vertices
+    n_words: int
+    chosen: Choice
+
+
 class _Worker(NamedTuple):
     """What one thread has of its own; ``around`` and ``levels`` are None for stars."""
 
@@ -130,15 +141,8 @@ class _Worker(NamedTuple):
 
 
 class BicliqueLister(SearchEngine):
-    """Lists the bicliques of one size; ``anchor`` is that of the engine that counts.
+    """Lists the bicliques of one size; ``anchor`` is that of the engine that counts."""
 
-    Raises
-    ------
-    UnsupportedError
-        For an algorithm that only counts.
-    """
-
-    serial_cost = SERIAL_COST
     listing: Listing
 
     def __init__(
@@ -152,15 +156,7 @@ class BicliqueLister(SearchEngine):
         self.listing, self.anchor = listing, anchor
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
-        """Set aside what must be held, reduce to the core, order and cut; see :class:`PreparedListing`.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            When the pairs of left vertices do not fit the memory.
-        """
+        """Set aside what must be held, reduce to the core, order and cut; see :class:`PreparedListing`."""
         require_request("listing", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
         assert motif.p is not None
@@ -170,24 +166,47 @@ class BicliqueLister(SearchEngine):
         if search.graph is not graph:
             what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
             decisions = ((what, "only these go with what every biclique must hold"),)
-        prepare = _prepare_stars if 1 in (search.p, search.q) else self._prepare_pairs
-        return prepare(search, decisions)
+        searched = _find_stars(search) if 1 in (search.p, search.q) else self._find_pairs(search)
+        swapped = searched.swapped
+        helds = (search.held_v, search.held_u) if swapped else (search.held_u, search.held_v)
+        kept = [np.union1d(own, held).astype(np.int32) for own, held in zip(searched.ids, helds, strict=True)]
+        places = [np.searchsorted(*each).astype(np.int32) for each in zip(kept, searched.ids, strict=True)]
+        held = [np.searchsorted(*each).astype(np.int32) for each in zip(kept, helds, strict=True)]
+        return PreparedListing(
+            graph=searched.graph,
+            items=Items(*searched.pieces[:3]),
+            costs=searched.pieces[3],
+            sizes=(search.q, search.p) if swapped else (search.p, search.q),
+            swapped=swapped,
+            positions=Positions(places[0], places[1], held[0]),
+            held_right=held[1],
+            ids_u=kept[1 if swapped else 0],
+            ids_v=kept[0 if swapped else 1],
+            n_words=searched.n_words,
+            decisions=(*decisions, searched.chosen),
+        )
 
-    def _prepare_pairs(self, search: Restricted, decisions: tuple[Choice, ...]) -> PreparedListing:
+    def _find_pairs(self, search: Restricted) -> _Searched:
         motif = Biclique(search.p, search.q)
         index = build_biclique_index(search.graph, motif, self.threads, self.anchor, lists=True)
-        sizes = (search.q, search.p) if index.swapped else (search.p, search.q)
-        n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, sizes[0] - 1)
+        size = search.q if index.swapped else search.p
+        n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, size - 1)
         pieces = index.item_root, index.item_first, index.item_last, index.costs
         ids = index.left_ids, index.right_ids
         asked = self.anchor, "enumerate"
         chosen, *_ = explain_choices(motif, "total", index.sizes, index.swapped, asked, "enumerate")
-        return _finish_prepared(
-            search, lay_graph(index), pieces, index.swapped, ids, n_words, (*decisions, chosen)
-        )
+        return _Searched(lay_graph(index), pieces, index.swapped, ids, n_words, chosen)
 
     def _make_state(self, prepared: PreparedListing) -> _Worker:
-        return _make_worker(prepared, self.listing.limit)
+        (left, right), held, graph = prepared.sizes, prepared.positions.held.size, prepared.graph
+        n_rows, limit = max(1, rows.BLOCK_VALUES // (left + held + right)), self.listing.limit
+        block = make_block(n_rows if limit is None else min(n_rows, limit), left + held, right)
+        if isinstance(graph, Rows):
+            most = int(np.diff(graph.indptr).max(initial=0))
+            return _Worker(None, None, make_cursor(prepared.sizes, held, most, 0), block)
+        most = int(graph.hop_common.max(initial=0))
+        cursor = make_cursor(prepared.sizes, held, most, prepared.n_words)
+        return _Worker(make_around(graph), make_levels(prepared.n_words, left), cursor, block)
 
     def _begin(self, state: _Worker, item: int) -> None:
         start_items(state.cursor, item)
@@ -216,66 +235,17 @@ class BicliqueLister(SearchEngine):
         return Partial(span[1] - span[0], _expect_rows(prepared, span, cursors), work)
 
 
-def _prepare_stars(search: Restricted, decisions: tuple[Choice, ...]) -> PreparedListing:
-    """Prepare bicliques with a single vertex on one side: that side is left, its rows are what is searched.
-
-    The children of a row are its entries, as the first right vertices.
-    """
+def _find_stars(search: Restricted) -> _Searched:
+    """Return the rows of the side of a single vertex, which is left; their entries are the first right vertices."""
     swapped = search.p != 1
-    core = reduce_to_core(search.graph, swapped, 1, search.p if swapped else search.q)
+    size = search.p if swapped else search.q
+    core = reduce_to_core(search.graph, swapped, 1, size)
     indptr = core.rows.indptr
-    size = (search.p if swapped else search.q) - 1
     behind = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, indptr[-1] + 1)
-    costs = 1 + count_choices(int(np.diff(indptr).max(initial=0)), size)[behind]
+    costs = 1 + bound_choices(int(np.diff(indptr).max(initial=0)), size - 1)[behind]
     chosen = f"layer {'V' if swapped else 'U'} anchored", "one of its vertices is all that is searched for"
     ids = core.left_ids, core.right_ids
-    return _finish_prepared(
-        search, core.rows, make_pieces(indptr, costs), swapped, ids, 0, (*decisions, chosen)
-    )
-
-
-def _finish_prepared(
-    search: Restricted,
-    graph: LeftGraph | Rows,
-    pieces: tuple[Ids32, Ints, Ints, Ints],
-    swapped: bool,
-    ids: tuple[Ids32, Ids32],
-    n_words: int,
-    decisions: tuple[Choice, ...],
-) -> PreparedListing:
-    """Number the vertices that can be in a row by rising id."""
-    helds = (search.held_v, search.held_u) if swapped else (search.held_u, search.held_v)
-    kept = [np.union1d(own, held).astype(np.int32) for own, held in zip(ids, helds, strict=True)]
-    places = [np.searchsorted(all_, own).astype(np.int32) for all_, own in zip(kept, ids, strict=True)]
-    held = [np.searchsorted(all_, own).astype(np.int32) for all_, own in zip(kept, helds, strict=True)]
-    return PreparedListing(
-        graph=graph,
-        items=Items(*pieces[:3]),
-        costs=pieces[3],
-        sizes=(search.q, search.p) if swapped else (search.p, search.q),
-        swapped=swapped,
-        positions=Positions(places[0], places[1], held[0]),
-        held_right=held[1],
-        ids_u=kept[1 if swapped else 0],
-        ids_v=kept[0 if swapped else 1],
-        n_words=n_words,
-        decisions=decisions,
-    )
-
-
-def _make_worker(prepared: PreparedListing, limit: int | None) -> _Worker:
-    (left, right), held = prepared.sizes, prepared.positions.held.size
-    n_rows = max(1, rows.BLOCK_VALUES // (left + held + right))
-    if limit is not None:
-        n_rows = min(n_rows, max(limit, 1))
-    block = make_block(n_rows, left + held, right)
-    graph = prepared.graph
-    if isinstance(graph, Rows):
-        most = int(np.diff(graph.indptr).max(initial=0))
-        return _Worker(None, None, make_cursor(prepared.sizes, held, most, 0), block)
-    most = int(graph.hop_common.max(initial=0))
-    cursor = make_cursor(prepared.sizes, held, most, prepared.n_words)
-    return _Worker(make_around(graph), make_levels(prepared.n_words, left), cursor, block)
+    return _Searched(core.rows, make_pieces(indptr, costs), swapped, ids, 0, chosen)
 
 
 def _expect_rows(prepared: PreparedListing, span: tuple[int, int], cursors: list[Cursor]) -> int:

@@ -1,6 +1,6 @@
 """The loops that list (p,q)-bicliques: they fill a block of rows, and go on where they stopped when it was full.
 
-A search takes left vertices one after the other as :mod:`papilio.kernels.biclique.vertices` does; each left set
+A search takes left vertices one after the other as :mod:`papilio.kernels.biclique.search` does; each left set
 that shares enough right vertices is a *leaf*, and every subset of them of the size asked for is a row. Where one side
 of a biclique has a single vertex, the leaves are the vertices of that side with their neighbours. Rows come from the
 first left vertices and the subsets in lexicographic order, so that none can come twice.
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.local import Around, LeftGraph, open_root, seek_candidates, set_bits
-from papilio.kernels.biclique.search import Items
-from papilio.kernels.biclique.vertices import take_row
+from papilio.kernels.biclique.search import Items, take_row
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import ONE, lowest_bit, words_of
 from papilio.kernels.tree.subset import Levels

@@ -95,35 +95,6 @@ def anchor_part(part: RootPart, anchor: str) -> str:
     return part.layer
 
 
-def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
-    """Return what is searched for: stars are found without."""
-    of_u, of_v = (
-        (max(least, 2), n if most is None else min(most, n))
-        for (_, least, most), n in zip(motif.bounds, (graph.n_u, graph.n_v), strict=True)
-    )
-    return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
-
-
-def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
-    """Return whether V is anchored: as asked for, or for ``auto`` where its pairs have fewer wedges."""
-    asked = read_anchor(anchor)
-    if asked is not None:
-        return asked
-    of_u, of_v = count_wedges(graph)
-    return of_v < of_u
-
-
-def explain_choice(asked: str) -> str:
-    """Return why a layer is anchored."""
-    return "asked for" if asked != "auto" else "fewer wedges lie between its pairs"
-
-
-def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> tuple[str, str]:
-    """Return which layer is anchored, and why."""
-    why = explain_choice(asked) if part is None else "the roots of the part are of this layer"
-    return f"anchor {'V' if swapped else 'U'}", why
-
-
 def explain_choices(
     motif: Biclique,
     per: Granularity,
@@ -281,3 +252,30 @@ def ask_bicliques(
     searched = make_cover(graph) if motif.needs_signs else graph
     settled = settle_anchor(motif, anchor, algorithm)
     return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled)
+
+
+def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
+    """Return what is searched for: stars are found without."""
+    of_u, of_v = (
+        (max(least, 2), n if most is None else min(most, n))
+        for (_, least, most), n in zip(motif.bounds, (graph.n_u, graph.n_v), strict=True)
+    )
+    return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
+
+
+def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
+    """Return whether V is anchored: as asked for, or for ``auto`` where its pairs have fewer wedges."""
+    asked = read_anchor(anchor)
+    of_u, of_v = count_wedges(graph)
+    return of_v < of_u if asked is None else asked
+
+
+def explain_choice(asked: str) -> str:
+    """Return why a layer is anchored."""
+    return "asked for" if asked != "auto" else "fewer wedges lie between its pairs"
+
+
+def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> Choice:
+    """Return which layer is anchored, and why."""
+    why = explain_choice(asked) if part is None else "the roots of the part are of this layer"
+    return f"anchor {'V' if swapped else 'U'}", why

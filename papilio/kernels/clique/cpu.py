@@ -40,7 +40,7 @@ from papilio.kernels.clique.question import (
     require_part_order,
     size_range,
 )
-from papilio.kernels.engine import Partial, Prepared, require_request
+from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -94,7 +94,7 @@ class PreparedCliqueCpu(PreparedRoots):
     n_edges: int
     algorithm: str  # orient or pivot
     choices: NDArray[np.uint64]  # see list_choices; none for a total
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -114,11 +114,6 @@ class CliqueCpu(RootsCpu):
         3.1 and 3.2).
     order : {"auto", "degeneracy", "degree"}
         What the graph is oriented by; ``auto`` is the degeneracy.
-
-    Raises
-    ------
-    InputError
-        For a number of threads below 1.
     """
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", order: str = "auto") -> None:
@@ -128,14 +123,7 @@ class CliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueCpu:
-        """Order the vertices and orient the graph, a part of it as it is; O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
-            an order that a part has not.
-        """
+        """Order the vertices and orient the graph, a part of it as it is; O(n_edges log n_edges)."""
         require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
@@ -220,7 +208,7 @@ class PreparedMaximalCliqueCpu(PreparedRoots):
     roots: NDArray[np.int64]  # by item
     costs: NDArray[np.int64]  # by item, falling
     least: int
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
 
 class MaximalCliqueCpu(RootsCpu):
@@ -232,13 +220,7 @@ class MaximalCliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueCpu:
-        """Order the vertices by degeneracy and orient the graph, a part of it as it is; O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        """
+        """Order the vertices by degeneracy and orient the graph, a part of it as it is; O(n_edges log n_edges)."""
         require_request("cpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, MaximalClique)

@@ -34,7 +34,7 @@ from papilio.kernels.clique.question import (
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -65,16 +65,11 @@ class PreparedCliqueGpu(Prepared):
     search: TreeSearch
     most_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
     @property
     def work(self) -> NDArray[np.int64]:
         return self.items.costs
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        return self.later.nbytes + self.items.nbytes
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -262,12 +257,6 @@ class PreparedMaximalCliqueGpu(Prepared):
     @property
     def work(self) -> NDArray[np.int64]:
         return self.items.costs
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        own = (*self.earlier, self.hashes)
-        return self.later.nbytes + self.items.nbytes + sum(int(array.nbytes) for array in own)
 
 
 class MaximalCliqueGpu(TreeEngine):

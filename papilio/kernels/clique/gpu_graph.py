@@ -49,10 +49,6 @@ class DeviceLater:
     out: Any
     edges: Any
 
-    @property
-    def nbytes(self) -> int:
-        return sum(int(array.nbytes) for array in vars(self).values() if array is not None)
-
 
 def orient_on_device(
     device: Device, graph: UnipartiteGraph | CliquePart, by_degree: bool, with_edges: bool = False
@@ -139,10 +135,6 @@ class DeviceItems:
     last: Any
     sizes: NDArray[np.int64]
     costs: NDArray[np.int64]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
 
 
 def list_items(

@@ -91,19 +91,7 @@ class _Lister(RootsCpu):
 class CliqueLister(_Lister, CliqueCpu):
     """Lists the cliques of one k of a ``listing``; the other parameters are those of the engine.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Threads of one run; by default the processors that this process may use.
-    listing : Listing
-        Which are listed.
-    algorithm, order
-        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` cannot list.
-
-    Raises
-    ------
-    UnsupportedError
-        For an algorithm that only counts.
+    ``pivot`` cannot list.
     """
 
     def __init__(

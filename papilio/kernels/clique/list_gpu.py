@@ -44,12 +44,6 @@ class PreparedCliqueListing(TreeListing):
     ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
     decisions: tuple[tuple[str, str], ...]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        arrays = (self.positions, self.always, *self.hashes, self.ways)
-        return self.searched.nbytes + sum(int(array.nbytes) for array in arrays)
-
 
 class _CliqueLister(TreeLister):
     engine: CliqueGpu | MaximalCliqueGpu

@@ -89,28 +89,37 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
 
 
 @compiled
-def open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
-    """Fill the matrix of a root and return the number of its later neighbours; oriented: a row has later ones only."""
+def open_root(later: Later, search: Search, root: int, oriented: bool) -> int:
+    """Fill the matrix of a root and return the number of its later neighbours; as :func:`fill_matrix`."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     d = int(end - begin)
-    w = words_of(d)
-    search.rows[: d * w] = 0
     for i in range(d):
         search.names[i] = later.ids[begin + i]
-        search.place[search.names[i]] = i
-    for i in range(d):
-        name = search.names[i]
-        for at in range(later.indptr[name], later.indptr[name + 1]):
-            j = search.place[later.ids[at]]
-            if j >= 0:
-                search.rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
-                if not oriented:
-                    search.rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
-                if with_edges:
-                    search.edge_at[i * d + j] = later.edges[at]
-    for i in range(d):
-        search.place[search.names[i]] = -1
+    fill_matrix(later, search.names, search.place, search.rows, search.edge_at, d, oriented)
     return d
+
+
+@compiled
+def fill_matrix(
+    later: Later, names: NDArray[np.int32], place: Ints, rows: Words, edge_at: Ints, d: int, oriented: bool
+) -> None:
+    """Fill the matrix of d named vertices; oriented: a row has the later ones only. ``edge_at`` may be empty."""
+    w = words_of(d)
+    rows[: d * w] = 0
+    for i in range(d):
+        place[names[i]] = i
+    for i in range(d):
+        name = names[i]
+        for at in range(later.indptr[name], later.indptr[name + 1]):
+            j = place[later.ids[at]]
+            if j >= 0:
+                rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
+                if not oriented:
+                    rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
+                if edge_at.size:
+                    edge_at[i * d + j] = later.edges[at]
+    for i in range(d):
+        place[names[i]] = -1
 
 
 @compiled
@@ -176,7 +185,7 @@ def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: i
         if k == 3:
             _count_triangles(later, search, root)
             continue
-        d = open_root(later, search, root, True, False)
+        d = open_root(later, search, root, True)
         w = words_of(d)
         fill_span(search.sets, d)
         fill_span(search.rest, d)
@@ -312,7 +321,7 @@ def list_cliques(later: Later, search: Search, rows: Rows, roots: Ints, end: int
                 if not add_clique(rows, 1):
                     return False
                 continue
-            open_root(later, search, root, True, False)
+            open_root(later, search, root, True)
             fill_span(search.sets, d)
             fill_span(search.rest, d)
             rows.cursor[LEVEL] = 0

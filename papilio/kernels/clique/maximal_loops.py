@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.clique.loops import LEVEL, PLACE, Rows, add_clique
+from papilio.kernels.clique.loops import LEVEL, PLACE, Rows, add_clique, fill_matrix
 from papilio.kernels.clique.order import Later
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, Sums, compiled
@@ -101,15 +101,9 @@ def _open_root(later: Later, earlier: Earlier, search: MaximalSearch, root: int,
     begin, w = later.indptr[root], words_of(d)
     for i in range(d):
         search.names[i] = later.ids[begin + i]
-        search.place[later.ids[begin + i]] = i
-    search.rows[: d * w] = 0
+    fill_matrix(later, search.names, search.place, search.rows, later.edges[:0], d, False)
     for i in range(d):
-        name = search.names[i]
-        for at in range(later.indptr[name], later.indptr[name + 1]):
-            j = search.place[later.ids[at]]
-            if j >= 0:
-                search.rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
-                search.rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
+        search.place[search.names[i]] = i
     n_rows = d
     for at in range(earlier.indptr[root], earlier.indptr[root + 1]):
         search.rows[n_rows * w : (n_rows + 1) * w] = 0

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.clique.loops import fill_matrix
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
@@ -79,21 +80,10 @@ def make_maximum_search(later: Later, most: int, best: NDArray[np.int32] | None 
 
 @compiled
 def _open_root(later: Later, search: MaximumSearch, root: int, d: int) -> None:
-    """Fill the matrix of a root of d later neighbours."""
-    end, w = later.indptr[root + 1], words_of(d)
-    search.rows[: d * w] = 0
+    end = later.indptr[root + 1]
     for i in range(d):
         search.names[i] = later.ids[end - 1 - i]
-        search.place[search.names[i]] = i
-    for i in range(d):
-        name = search.names[i]
-        for at in range(later.indptr[name], later.indptr[name + 1]):
-            j = search.place[later.ids[at]]
-            if j >= 0:
-                search.rows[i * w + (j >> 6)] |= ONE << np.uint64(j & 63)
-                search.rows[j * w + (i >> 6)] |= ONE << np.uint64(i & 63)
-    for i in range(d):
-        search.place[search.names[i]] = -1
+    fill_matrix(later, search.names, search.place, search.rows, later.edges[:0], d, False)
 
 
 @compiled

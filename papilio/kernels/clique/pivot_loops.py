@@ -233,7 +233,7 @@ def count_pivots(
     """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk."""
     for place in range(begin, end):
         root = roots[place]
-        d = open_root(later, search, root, False, per == PER_EDGE)
+        d = open_root(later, search, root, False)
         if d + 1 < least:
             continue
         if per != TOTAL:

@@ -42,13 +42,7 @@ Pivots take those that are next to all others first, for n^2 / 32 words; cliques
 def choose_algorithm(
     motif: Clique, per: Granularity, asked: str, engine: EngineName, most_later: int = 0
 ) -> tuple[str, str]:
-    """Return the algorithm, and why, for roots of at most ``most_later`` later neighbours.
-
-    Raises
-    ------
-    UnsupportedError
-        When ``orient`` is asked for and cannot count that.
-    """
+    """Return the algorithm, and why, for roots of at most ``most_later`` later neighbours."""
     able = motif.k is not None and motif.k >= 3 and per == "total"
     if asked == "orient" and not able:
         raise UnsupportedError(
@@ -157,7 +151,6 @@ class Restricted(NamedTuple):
 
     @property
     def reason(self) -> tuple[str, str]:
-        """What is decided with it, and why."""
         what = f"search among {self.graph.n} vertices and {self.graph.n_edges} edges"
         return what, "only these go with what every clique must hold"
 

@@ -12,14 +12,20 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Cells, add_cells, turn
 from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
 from papilio.kernels.biclique.question import explain_anchor
-from papilio.kernels.engine import (
-    Partial,
-    Prepared,
-    require_request,
-)
+from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.listing import make_row_block
-from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
-from papilio.kernels.maximal.loops import NEED, Search, Stack, find_stars, grow_stack, make_stack
+from papilio.kernels.maximal.loops import (
+    CHECKSUM,
+    NEED,
+    WORDS,
+    Found,
+    Limits,
+    Search,
+    Stack,
+    find_stars,
+    grow_stack,
+    make_stack,
+)
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars
 from papilio.kernels.threads import SearchEngine
@@ -39,7 +45,7 @@ class PreparedMaximalCpu(Prepared):
     hashes: tuple[NDArray[np.uint64], NDArray[np.uint64]]  # of rows and columns
     stars: Stars
     cell_at: NDArray[np.int64]  # see :class:`~papilio.kernels.maximal.loops.Found`
-    decisions: tuple[tuple[str, str], ...]
+    decisions: tuple[Choice, ...]
 
     @property
     def work(self) -> NDArray[np.int64]:
@@ -90,15 +96,7 @@ class MaximalBicliqueCpu(SearchEngine):
         self.anchor = anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalCpu:
-        """Find the stars and build the index; see :func:`~papilio.kernels.biclique.index.build_maximal_index`.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, and for a part of another layer than the one anchored.
-        CapacityError
-            When the pairs of rows do not fit the memory.
-        """
+        """Find the stars and build the index; see :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
         require_request("cpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
         assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)
@@ -186,7 +184,6 @@ def count_only(prepared: PreparedMaximalCpu) -> Found:
 
 
 def _read_cells(prepared: PreparedMaximalCpu, workers: Sequence[Worker]) -> Cells:
-    """Return what the threads have counted, by rows and columns."""
     counted = sum(
         (worker.found.histogram for worker in workers), np.zeros(int(prepared.cell_at[-1]), np.uint64)
     )

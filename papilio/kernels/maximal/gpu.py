@@ -90,12 +90,6 @@ class PreparedMaximalGpu(Prepared):
     def work(self) -> NDArray[np.int64]:
         return self.index.work
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        held = 0 if self.matrices is None else self.matrices.nbytes
-        return self.index.device_bytes + self.roots.nbytes + self.ranges.nbytes + held
-
 
 class _Counts(NamedTuple):
     """What the kernel counts into, on the device."""

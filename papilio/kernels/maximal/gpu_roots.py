@@ -54,11 +54,6 @@ class MaximalRoots:
         """Words of 32 bits of the matrix of each root, by rows and by columns, int64, shape (n_left,)."""
         return self.n_rows * self.row_words + self.n_columns * self.set_words
 
-    @property
-    def nbytes(self) -> int:
-        arrays = (self.earlier_indptr, self.earlier, self.left_hash, self.right_hash)
-        return sum(int(array.nbytes) for array in arrays)
-
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
@@ -68,10 +63,6 @@ class Matrices:
     starts: Any  # int64: where the matrix of a left vertex begins
     taken: Any  # int32: rows that are in every biclique of a root, with itself; 0 where it has none
     taken_hash: Any  # uint64: the sum of their hashes
-
-    @property
-    def nbytes(self) -> int:
-        return sum(int(each.nbytes) for each in (self.words, self.starts, self.taken, self.taken_hash))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +75,6 @@ class Ranges:
     # each.
     starts: NDArray[np.int64]
     items: NDArray[np.int64]
-
-    @property
-    def nbytes(self) -> int:
-        return sum(int(array.nbytes) for array in self.arrays)
 
 
 def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:

@@ -28,7 +28,7 @@ from papilio.kernels.maximal.cpu import (
     count_only,
     make_worker,
 )
-from papilio.kernels.maximal.found import BALANCED, EDGES, Found
+from papilio.kernels.maximal.loops import BALANCED, EDGES
 from papilio.kernels.maximal.stars import RaggedColumn, Stars
 from papilio.kernels.threads import ChunkRunner, Outlet, cut_by_cost
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
@@ -64,33 +64,23 @@ class MaximalBicliqueLister(MaximalBicliqueCpu):
 
     def _make_state(self, prepared: PreparedMaximalCpu) -> Worker:
         assert isinstance(prepared, PreparedMaximalListing)
-        return make_worker(prepared, list_found(prepared, self.listing.limit))
+        graph, (row_places, column_places) = prepared.roots.graph, prepared.places
+        longest = [int(np.diff(side.indptr).max(initial=0)) for side in (graph.rights, graph.lefts)]
+        found = count_only(prepared)._replace(
+            row_places=row_places,
+            column_places=column_places,
+            longest=np.array(longest, np.int64),
+            rows=make_row_block(longest[0], self.listing.limit),
+            columns=make_row_block(longest[1], self.listing.limit),
+        )
+        return make_worker(prepared, found)
 
     def _pass_on(self, prepared: PreparedMaximalListing, state: Worker, outlet: Outlet) -> None:
-        pass_on(prepared, state, outlet)
+        sides = empty_block(state.found.rows, None), empty_block(state.found.columns, None)
+        outlet.take(*(sides[::-1] if prepared.index.swapped else sides))
 
     def _closed_rows(self, prepared: PreparedMaximalListing) -> Iterator[list[RowColumn]]:
         return list_stars(prepared.stars, prepared.ids_u, prepared.ids_v)
-
-
-def list_found(prepared: PreparedMaximalListing, limit: int | None) -> Found:
-    """Return what a thread finds, with blocks of rows."""
-    graph = prepared.roots.graph
-    longest = [int(np.diff(side.indptr).max(initial=0)) for side in (graph.rights, graph.lefts)]
-    row_places, column_places = prepared.places
-    return count_only(prepared)._replace(
-        row_places=row_places,
-        column_places=column_places,
-        longest=np.array(longest, np.int64),
-        rows=make_row_block(longest[0], limit),
-        columns=make_row_block(longest[1], limit),
-    )
-
-
-def pass_on(prepared: PreparedMaximalListing, worker: Worker, outlet: Outlet) -> None:
-    """Empty the blocks of a thread into the outlet."""
-    sides = empty_block(worker.found.rows, None), empty_block(worker.found.columns, None)
-    outlet.take(*(sides[::-1] if prepared.index.swapped else sides))
 
 
 def explain_restriction(graph: BipartiteGraph, left: BipartiteGraph) -> tuple[tuple[str, str], ...]:
@@ -125,6 +115,22 @@ RANKINGS = {"edges": EDGES, "balanced": BALANCED}
 """By the number of edges, or by the vertices of the smaller side."""
 
 
+class _Reaching(MaximalBicliqueLister):
+    """Lists what reaches a fixed value, beside all stars."""
+
+    def __init__(self, threads: int, by: str, value: int) -> None:
+        super().__init__(threads, Listing())
+        self.by, self.value = RANKINGS[by], value
+
+    def _make_state(self, prepared: PreparedMaximalCpu) -> Worker:
+        state = super()._make_state(prepared)
+        state.found = state.found._replace(bound=np.array([self.value], np.int64))
+        return state
+
+    def _search(self, prepared: PreparedMaximalCpu, state: Worker, end: int) -> bool:
+        return state.search_items(prepared, prepared.limits(self.by), end)
+
+
 def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> tuple[Best, ...]:
     """Return the ``n`` largest of the maximal bicliques that are asked for, or all; ids of U, then of V.
 
@@ -154,23 +160,7 @@ def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -
         with lock:
             best = choose_best((*best, *found), n)
 
-    limits, fixed, outlet = prepared.limits(RANKINGS[by]), np.array([bound], np.int64), Outlet(keep, None)
-
-    def list_chunk(worker: Worker, begin: int, end: int) -> None:
-        worker.begin(begin)
-        while not worker.search_items(prepared, limits, end):
-            pass_on(prepared, worker, outlet)
-
-    runner = ChunkRunner(
-        lambda: make_worker(prepared, list_found(prepared, None)._replace(bound=fixed)), threads
-    )
-    runner.run(
-        cut_by_cost(prepared.index.costs, threads, serial_cost=MaximalBicliqueCpu.serial_cost), list_chunk
-    )
-    for worker in runner.states:
-        pass_on(prepared, worker, outlet)
-    for block in list_stars(prepared.stars, prepared.ids_u, prepared.ids_v):
-        outlet.take(*block)
+    _Reaching(threads, by, bound).run(prepared, 0, prepared.n_items, sink=keep)
     return best
 
 

@@ -38,11 +38,6 @@ class PreparedMaximalGpuListing(TreeListing):
     ids_v: NDArray[np.int32]
     decisions: tuple[tuple[str, str], ...]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        return self.searched.nbytes + sum(int(array.nbytes) for array in (*self.places, *self.hashes))
-
 
 class MaximalBicliqueGpuLister(TreeLister):
     """Lists maximal bicliques on one device.

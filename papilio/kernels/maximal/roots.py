@@ -17,9 +17,9 @@ from papilio.kernels.biclique.core import Ids32, Pairs, list_earlier
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around, meet_densely, open_root, set_bits
 from papilio.kernels.jit import Bools, Ints, compiled
-from papilio.kernels.maximal.found import BRANCHES, WORDS, Found, Limits, can_extend, report
 from papilio.kernels.maximal.loops import (
     BEGIN,
+    BRANCHES,
     CANDIDATES,
     COLUMNS,
     EXCLUDED,
@@ -32,10 +32,15 @@ from papilio.kernels.maximal.loops import (
     ROWS,
     TAKEN,
     WIDTH,
+    WORDS,
+    Found,
+    Limits,
     Search,
     Stack,
+    can_extend,
     drop_covered,
     largest_excluded,
+    report,
     search_frames,
 )
 from papilio.kernels.tree.bits import ONE, words_of

@@ -113,7 +113,6 @@ def find_stars_on_device(
 def _take_rows(
     device: Device, indptr: Any, ids: Any, degree: Any, centres: Any
 ) -> tuple[RaggedColumn, RaggedColumn]:
-    """Return the centres, given by their places, and their rows, as columns of a listing."""
     xp, n = device.xp, int(centres.size)
     offsets = make_offsets(device, take(device, degree, centres))
     ends, order = device.to_host(offsets), low_halves(device, centres.view(np.uint64))

@@ -325,7 +325,6 @@ def _hold_gap(
 
 @compiled
 def _take_all(words: Words, begin: int, n: int) -> None:
-    """Write the set of all numbers below n."""
     for w in range(words_of(n)):
         words[begin + w] = span_mask(min(_WORD, n - w * _WORD))
 

@@ -76,7 +76,6 @@ class Counted:
 
     @property
     def total(self) -> int:
-        """Sum of the tables of all threads."""
         return sum(kernels.join_sums(state[0].sums) for state in self.states)
 
     def add_up(self, shape: tuple[int, ...]) -> NDArray[np.uint64]:
@@ -91,15 +90,7 @@ class ButterflyCpu(CpuEngine):
     """The CPU engine of :class:`~papilio.motifs.Butterfly`; holds no graph, safe to share between threads."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
-        """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or part, or granularity.
-        CapacityError
-            When ``per`` is ``vertex`` and a count could pass 2^63 - 1.
-        """
+        """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads."""
         require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
         if isinstance(graph, WedgePart):
             part = index_wedge_part(graph, self.threads)
@@ -127,27 +118,28 @@ class ButterflyCpu(CpuEngine):
         bounds: Sequence[int] = (),
         cut: Cut = never_cut,
     ) -> Partial:
-        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
         require_interval(start, stop, prepared.n_items)
-        index, span, n_slices = prepared.index, (start, stop), len(bounds) + 1
-        if prepared.per == "edge" and isinstance(index, WedgeIndex):
-            return self._run_edges(index, [start, *bounds, stop], cut)
+        if prepared.per == "edge" and isinstance(prepared.index, WedgeIndex):
+            return self._run_edges(prepared.index, [start, *bounds, stop], cut)
+        return self._run_span(prepared, (start, stop), len(bounds) + 1, cut)
+
+    def _run_span(
+        self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: Cut
+    ) -> Partial:
+        """Count the items ``span``, or the first of them if cut, in chunks that end anywhere."""
+        index, vectors = prepared.index, {}
         if prepared.per == "edge":
             assert isinstance(index, WedgePartIndex)
-            support = np.zeros(index.ids.size + index.ends.size, np.uint64)
-            halves = support[: index.ids.size], support[index.ids.size :]
+            vectors["edge"] = np.zeros(index.ids.size + index.ends.size, np.uint64)
+            halves = vectors["edge"][: index.ids.size], vectors["edge"][index.ids.size :]
             counted = self._count(index, span, n_slices, cut, count_part_edges, shared=halves)
-            return Partial(counted.n_items, counted.total, counted.work, {"edge": support})
-        if prepared.per == "vertex":
-            return self._run_vertices(index, span, n_slices, cut)
-        counted = self._count(index, span, n_slices, cut, kernels.count_total)
-        return Partial(counted.n_items, counted.total, counted.work)
+        elif prepared.per == "vertex":
+            own, threads = (index.n_rows,), min(self.threads, index.most_vectors)
+            counted = self._count(index, span, n_slices, cut, kernels.count_vertices, own, threads=threads)
+            vectors = index.vertex_vectors(counted.add_up(own))
+        else:
+            counted = self._count(index, span, n_slices, cut, kernels.count_total)
+        return Partial(counted.n_items, counted.total, counted.work, vectors)
 
     def _count(
         self,
@@ -180,14 +172,6 @@ class ButterflyCpu(CpuEngine):
         chunks = cut_by_cost(costs, n_threads, n_slices)
         n_items = items_in(chunks, runner.run(chunks, count, cut))
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
-
-    def _run_vertices(
-        self, index: WedgeIndex | WedgePartIndex, span: tuple[int, int], n_slices: int, cut: Cut
-    ) -> Partial:
-        own, threads = (index.n_rows,), min(self.threads, index.most_vectors)
-        counted = self._count(index, span, n_slices, cut, kernels.count_vertices, own, threads=threads)
-        vectors = index.vertex_vectors(counted.add_up(own))
-        return Partial(counted.n_items, counted.total, counted.work, vectors)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: Cut) -> Partial:
         """Run, in every slice, starts, then hubs, of one layer after the other: each edge has one writer."""
@@ -264,15 +248,7 @@ class BalancedButterflyCpu(ButterflyCpu):
     """The CPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyCpu:
-        """Rank, index and cost the graph, O(n_u + n_v + n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, a graph without signs, a part, or another granularity.
-        CapacityError
-            When ``per`` is ``vertex`` and a count could pass 2^63 - 1.
-        """
+        """Rank, index and cost the graph, O(n_u + n_v + n_edges)."""
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)
         assert isinstance(motif, BalancedButterfly | Census)
         assert isinstance(graph, BipartiteGraph)
@@ -287,24 +263,10 @@ class BalancedButterflyCpu(ButterflyCpu):
         """Refuse with an UnsupportedError: only whole graphs are counted."""
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
-    def run(
-        self,
-        prepared: PreparedButterflyCpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+    def _run_span(
+        self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: Cut
     ) -> Partial:
-        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
         index, motif = prepared.index, prepared.motif
-        require_interval(start, stop, prepared.n_items)
-        span, n_slices = (start, stop), len(bounds) + 1
         if isinstance(motif, Census):
             own, side = (len(CENSUS_CLASSES), 2), "uv".index(motif.pair_side)
             counted = self._count(index, span, n_slices, cut, count_census, own, (side,))
@@ -320,4 +282,4 @@ class BalancedButterflyCpu(ButterflyCpu):
             cells = size_cells(motif, times)
             table = cells if motif.is_table else {}
             return Partial(counted.n_items, sum(cells.values()), counted.work, cells=table)
-        return super().run(prepared, start, stop, bounds, cut)
+        return super()._run_span(prepared, span, n_slices, cut)

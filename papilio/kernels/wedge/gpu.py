@@ -97,13 +97,6 @@ class PreparedButterflyGpu(Prepared):
     # What too little device memory makes slower, and why.
     decisions: tuple[Choice, ...] = ()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of device memory held."""
-        arrays = (self.items, self.costs, self.hub_rows, self.scheduled, self.scheduled_rows)
-        held = sum(int(array.nbytes) for array in arrays if array is not None)
-        return held + (self.graph.nbytes if self.graph is not None else 0)
-
 
 class ButterflyGpu(Engine):
     """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""

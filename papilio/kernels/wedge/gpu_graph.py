@@ -84,10 +84,6 @@ class WedgeGraph:
         return self.n_u + self.n_v
 
     @property
-    def nbytes(self) -> int:
-        return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
-
-    @property
     def defines(self) -> dict[str, int]:
         return self.counting.defines
 
@@ -343,10 +339,6 @@ class WedgePartGraph:
     def hub_lists(self) -> tuple[Any, Any, Any]:
         """Rows that the bit matrix of the hub columns has: offsets, entries, number among the columns."""
         return self.end_indptr, self.ends, self.hub_count
-
-    @property
-    def nbytes(self) -> int:
-        return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
     @property
     def ranks(self) -> tuple[Any, Any]:

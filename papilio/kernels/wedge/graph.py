@@ -86,17 +86,14 @@ class WedgeIndex:
 
     @property
     def n_edges(self) -> int:
-        """Number of edges."""
         return int(self.ids.size) // 2
 
     @property
     def rows(self) -> WedgeRows:
-        """What the kernels scan."""
         return WedgeRows(self.n_u, self.offsets, self.ids, self.prefix, self.ids, 0, self.kinds)
 
     @property
     def n_rows(self) -> int:
-        """Number of rows: vertices of both layers."""
         return self.n_u + self.n_v
 
     @property
@@ -107,7 +104,7 @@ class WedgeIndex:
     @property
     def most_vectors(self) -> int:
         """Vectors of counts per row, one of each thread, that together take no more memory than twice the index."""
-        return max(1, 2 * self.nbytes // (8 * self.n_rows + 1))
+        return max(1, 2 * array_bytes(self) // (8 * self.n_rows + 1))
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
         """Return counts per row, shape (n_rows,), as the vectors of a partial."""
@@ -121,11 +118,6 @@ class WedgeIndex:
         """Largest degree of either layer; 0 without edges."""
         heads = (row for row, size in ((0, self.n_u), (self.n_u, self.n_v)) if size)
         return max((int(self.offsets[row + 1] - self.offsets[row]) for row in heads), default=0)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held by the arrays."""
-        return array_bytes(self)
 
 
 @compiled
@@ -229,7 +221,6 @@ def _fill_rows_u(
 
 @compiled
 def _sum_rows(offsets: Ints, prefix: Ids, costs: Ints) -> None:
-    """Write the sum of the prefix lengths of each row."""
     for row in range(costs.size):
         total = np.int64(0)
         for at in range(offsets[row], offsets[row + 1]):

@@ -216,7 +216,6 @@ def _credit_ends(
 def _vertices_of_start(
     rows: WedgeRows, row: Place, counters: Counters, own: Sums, sums: Sums, counts: Sums
 ) -> None:
-    """One start of :func:`count_vertices`."""
     middles = first_middle(rows, row)
     own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
@@ -255,7 +254,6 @@ def count_vertices(
 def _edges_of_start(
     rows: WedgeRows, edge_ids: EdgeIds, row: Place, counters: Counters, sums: Sums, support: Sums
 ) -> None:
-    """One start of :func:`count_start_edges`."""
     middles = first_middle(rows, row)
     top, wedges = scan_start(rows, row, counters, sums)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import array_bytes
 from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled, fetch_add
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
@@ -79,11 +78,6 @@ class WedgePartIndex:
     def most_vectors(self) -> int:
         """Vectors of counts per row, one of each thread: the first, and as many as 8 bytes per entry allow."""
         return 1 + _VECTOR_BYTES * (self.ids.size + self.ends.size) // (8 * self.n_rows)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held by the arrays, with the one that belongs to the block of ends."""
-        return array_bytes(self)
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
         """Return counts per row, shape (n_rows,), as the vectors of a partial."""
@@ -272,7 +266,6 @@ def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
 def _part_edges_of_start(
     rows: WedgeRows, row: Place, counters: Counters, own: Sums, sums: Sums, of_starts: Sums, of_ends: Sums
 ) -> None:
-    """One start of :func:`count_part_edges`."""
     own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
     if own[0] > 0 or own[1] > 0:
