@@ -229,7 +229,6 @@ class Question:
 
     @property
     def title(self) -> str:
-        """What is asked, for people."""
         if self.listing is None:
             return f"{self.motif.title} per {self.per}"
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"

@@ -115,7 +115,6 @@ class GraphInput:
 
     @property
     def name(self) -> str:
-        """The graph in messages."""
         return "the graph in memory" if self.store is None else self.store.path
 
     @property
@@ -205,7 +204,6 @@ class GraphInput:
 
 
 def _require_one_set(name: str, why: str) -> None:
-    """Reject edges that look bipartite for ``why``, if only the question implies that they are unipartite."""
     if why:
         raise UnsupportedError(
             f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name the "

@@ -262,7 +262,6 @@ class CensusResult:
 
     @property
     def groups(self) -> dict[str, int]:
-        """Coherent, incoherent and mixed butterflies."""
         return sum_groups(self.classes)
 
     @property
@@ -272,7 +271,6 @@ class CensusResult:
 
     @property
     def butterflies(self) -> int:
-        """All of them."""
         return self.counted.count
 
     def to_json(self) -> dict[str, Any]:

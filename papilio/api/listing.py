@@ -196,7 +196,6 @@ class _ListingCall(Call[ListingResult]):
         return Path(self.stack.enter_context(run_directory(self._directory.parent)))
 
     def _is_written(self) -> bool:
-        """Whether the target holds a listing of the same question."""
         question, found = self.asked.identity, read_listing(self._directory)
         names = ("graph", "motif", "listing")
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
@@ -283,7 +282,6 @@ class _ListingCall(Call[ListingResult]):
         return False
 
     def _write_rows(self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool) -> int:
-        """Make the directory; return the number of its files."""
         assert self.source.store is not None, "asking made it"
         sizes, question = self.asked.family.columns(self.asked.motif), self.asked.identity
         written = write_listing(

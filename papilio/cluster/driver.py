@@ -28,15 +28,22 @@ from papilio.kernels.engine import EngineName, Partial
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import ListingShard, count_missing_rows
 from papilio.tasks.fold import Fold
-from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, open_job_partition
-from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.job import (
+    JobSpec,
+    LeaseResult,
+    LeaseTask,
+    Movement,
+    PrepareReport,
+    PrepareTask,
+    open_job_partition,
+)
+from papilio.tasks.lease_scheduler import LeaseScheduler
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.prepared import forget_graphs
-from papilio.tasks.reports import LeaseResult, Movement, PrepareReport
 from papilio.tasks.result import CountResult
 from papilio.tasks.run import run_lease, run_prepare
+from papilio.tasks.worker_state import forget_graphs
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobDirectory
@@ -171,7 +178,7 @@ def count_job(
             for result in session.finished_leases:
                 fold.add(result)
         listener(PhaseStarted("run"))
-        counter = RootCounter(plan, run_id, directory, kept=session is not None)
+        counter = LeaseScheduler(plan, run_id, directory, kept=session is not None)
         results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
         with nullcontext() if session is None else finishing():
             try:
@@ -287,7 +294,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
                 job, plan.engine, plan.key, run_id, lease.partition, lease.start, lease.stop, lease.work,
                 shards, sequence=number,
             )  # fmt: skip
-            again = run_lease(task, worker.seat)
+            again = run_lease(task, worker)
             _compare(lease, again, job.family.same_work)
             if shards is not None:
                 _compare_rows(lease, again)

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from papilio.tasks.directory import JobDirectory, JobStatus, SessionInfo
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import CountResult
 
 

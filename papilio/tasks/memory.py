@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from time import monotonic
 
 from papilio.arguments import show_bytes, show_mebibytes
 from papilio.errors import CapacityError, UnsupportedError
@@ -22,7 +23,7 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.memory import COUNT
 from papilio.partitioning.store import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
-from papilio.tasks.job import Budget, JobSpec, find_least_budget
+from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.machine import WorkerInfo
 
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
@@ -104,6 +105,8 @@ _UNLIMITED_BYTES = 1 << 50
 
 _SEARCH_S = 20.0
 """Longest search for the least budget that works; each step of it may plan the parts of a graph."""
+
+_MIB = 1 << 20
 
 _TERMS = ("root", "root_entry", "vertex", "entry")
 """Those of :class:`papilio.parts.PartBytes` that grow with a part."""
@@ -200,21 +203,81 @@ def with_least_budget(
         None if has.device_bytes is None else budget.of_device(has.device_bytes),
         budget.of_host(has.host_bytes or 0),
     )
-    found = find_least_budget(require, may_use, Budget(_UNLIMITED_BYTES, most_host_bytes), _SEARCH_S)
+    found = _find_least_budget(require, may_use, Budget(_UNLIMITED_BYTES, most_host_bytes))
     advice = []
     if found is not None:
+        least_budget, is_exact = found
         for kind, least, given, own, taken in (
-            ("device", found.budget.device_bytes, may_use.device_bytes, has.device_bytes, CONTEXT_BYTES),
-            ("host", found.budget.host_bytes, may_use.host_bytes, has.host_bytes, PROCESS_BYTES[engine]),
+            ("device", least_budget.device_bytes, may_use.device_bytes, has.device_bytes, CONTEXT_BYTES),
+            ("host", least_budget.host_bytes, may_use.host_bytes, has.host_bytes, PROCESS_BYTES[engine]),
         ):
             if least is not None and own is not None and least != given:
-                advice.append(_advise(kind, least, own, taken, is_exact=found.is_exact))
+                advice.append(_advise(kind, least, own, taken, is_exact=is_exact))
     remedies = [each for each in (" and ".join(advice), instead) if each]
     return CapacityError(f"{error}; {', or '.join(remedies) or 'no budget up to the free memory works'}")
 
 
+def _find_least_budget(
+    require: Callable[[Budget], object], given: Budget, most: Budget
+) -> tuple[Budget, bool] | None:
+    """Return the least budget that ``require`` accepts, where ``given`` is too small, and whether it is exact.
+
+    It is in whole MiB, and not exact where the search ended early. Raises one kind of memory where that is enough, else
+    both; a kind that ``given`` leaves out stays out. None without a budget up to ``most``.
+    """
+    search = _Search(require)
+    device, host = given.device_bytes, given.host_bytes
+    most_device, most_host = most.device_bytes or 0, most.host_bytes or 0
+    found = None
+    if host is not None and (least := search.least(lambda each: Budget(device, each), host, most_host)):
+        found = Budget(device, least)
+    elif device is not None:
+        if least := search.least(lambda each: Budget(each, host), device, most_device):
+            found = Budget(least, host)
+        elif host is not None and (
+            both := search.least(lambda each: Budget(each, most_host), device, most_device)
+        ):
+            least = search.least(lambda each: Budget(both, each), host, most_host)
+            found = None if least is None else Budget(both, least)
+    return None if found is None else (found, search.is_exact)
+
+
+class _Search:
+    def __init__(self, require: Callable[[Budget], object]) -> None:
+        self._require, self._ends_s, self.is_exact = require, monotonic() + _SEARCH_S, True
+
+    def _accepts(self, budget: Budget) -> bool:
+        try:
+            self._require(budget)
+        except CapacityError:
+            return False
+        return True
+
+    def least(self, make: Callable[[int], Budget], low_bytes: int, most_bytes: int) -> int | None:
+        """Return the least bytes above ``low_bytes``, which are too few; None where none up to ``most_bytes`` is."""
+        low, most = low_bytes // _MIB, most_bytes // _MIB
+        step = max(1, low // 16)
+        high = low
+        while True:
+            if high >= most or monotonic() > self._ends_s:
+                return None
+            low, high = high, min(high + step, most)
+            if self._accepts(make(high * _MIB)):
+                break
+            step *= 2
+        while high - low > 1:
+            if monotonic() > self._ends_s:
+                self.is_exact = False
+                break
+            middle = (low + high) // 2
+            if self._accepts(make(middle * _MIB)):
+                high = middle
+            else:
+                low = middle
+        return high * _MIB
+
+
 def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> str:
-    """Say how much memory of a kind works, as a budget where a worker has it."""
     of_process = f"{show_mebibytes(taken)} of it for the {'process' if kind == 'host' else 'context of CUDA'}"
     amount = f"{'at least ' if is_exact else ''}{show_mebibytes(least)}"
     of_process += "" if is_exact else " (less may do)"
@@ -223,26 +286,23 @@ def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> s
     return f"raise --{kind}-memory to {amount}, {of_process}"
 
 
-def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget) -> bool:
-    """Return whether a job needs parts, by the sizes of the graph alone; its own budget is ignored.
+def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> bool:
+    """Return whether a job needs parts, by the sizes of the graph alone.
 
     CapacityError when neither the whole graph nor even an empty part fits the budget.
     """
-    asked = replace(job, budget=budget)
-    _, problem = _forecast_whole(asked, engine, workers)
+    _, problem = _forecast_whole(job, engine, workers)
     if problem is None:
         return False
     if job.listing is not None:
         raise CapacityError(f"{problem}; {job.motif.name}s are listed on the whole graph only")
     if job.family.parted is None:
         raise CapacityError(f"{problem}; {job.motif.title} is counted on the whole graph only")
-    part_limit(asked, engine, workers, budget)
+    part_limit(job, engine, workers)
     return True
 
 
-def part_limit(
-    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget
-) -> tuple[PartBytes, int]:
+def part_limit(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> tuple[PartBytes, int]:
     """Return what a part takes of a worker by its sizes, and what it may take at most: for the cutters.
 
     That is the part in the form of the engine, as it was read, and a next one of its size that is read ahead. Host
@@ -251,15 +311,14 @@ def part_limit(
 
     Parameters and errors are those of :func:`needs_parts`.
     """
-    asked = replace(job, budget=budget)
     threads = max(worker.threads for worker in workers)
-    memory = part_memory(asked, engine, threads)
-    host_limit = min(host_room(asked, engine, worker.memory_bytes) for worker in workers)
+    memory = part_memory(job, engine, threads)
+    host_limit = min(host_room(job, engine, worker.memory_bytes) for worker in workers)
     if engine == "cpu":
         needed, limit, kinds = memory.raw + memory.raw + memory.host, host_limit, "host"
         _require_some(needed, limit, kinds)
         return needed, limit
-    device_limit = min(device_room(budget, worker.gpu_memory_bytes) for worker in workers)
+    device_limit = min(device_room(job.budget, worker.gpu_memory_bytes) for worker in workers)
     on_host = memory.raw + memory.raw + memory.host
     on_device = memory.staged + memory.staged + memory.device
     _require_some(on_host, host_limit, "host")
@@ -276,7 +335,6 @@ def _bound_both(first: PartBytes, second: PartBytes, scale: float) -> PartBytes:
 
 
 def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
-    """Refuse a limit that not even a part of one edge fits."""
     least = needed.of(PartSizes(1, 1, 2, 1))
     if least > limit:
         raise CapacityError(
@@ -364,7 +422,6 @@ class _Kind:
 
 
 def _largest(manifest: PartitionManifest, bytes_of: PartBytes) -> tuple[int, PartInfo | None]:
-    """Return the largest need of a part, and the part; the fixed part of the sum where there is none."""
     if not manifest.parts:
         return bytes_of.fixed, None
     worst = max(manifest.parts, key=lambda part: bytes_of.of(part.sizes))

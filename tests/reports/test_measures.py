@@ -13,7 +13,7 @@ from papilio.reports.job import LeaseSpan, measure_timeline, span_rows, spans_of
 from papilio.reports.scaling import Run, gather_points, rows_of
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.tables import read_rows, write_rows
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
 
 
 def run(workers: int, repeat: int, counting_s: float, work: int = 1000, **changed: Any) -> Run:

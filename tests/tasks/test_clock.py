@@ -17,9 +17,9 @@ from papilio.motifs import Granularity, Motif
 from papilio.storage.ledger import read_ledger
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import leases as lease_policy
-from papilio.tasks import prepared as ready
 from papilio.tasks import run
 from papilio.tasks import session as jobsession
+from papilio.tasks import worker_state as ready
 
 HERE = {"cluster": "inline", "engine": "cpu"}
 
