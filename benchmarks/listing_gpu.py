@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.cases import Case, load_case
 from benchmarks.clique_gpu import read_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
-from papilio.families import family_of, load_lister
+from papilio.families import family_of, load_engine
 from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif
 from papilio.storage.listings import ListingWriter
 from papilio.storage.names import read_names
@@ -79,7 +79,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 def measure(name: str, graph: Any, folder: Path | None) -> Row:
     """List once into nothing, untimed, then timed, then into files below ``folder``."""
     _, motif, limit, expected, checksum = CASES[name]
-    lister: Any = load_lister(motif, Listing(limit), "gpu")
+    lister: Any = load_engine(motif, "gpu", listing=Listing(limit))
     began = perf_counter()
     prepared = lister.prepare(graph, motif, "total")
     prepare_s = perf_counter() - began

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from papilio.families import family_of, load_engine, load_lister
+from papilio.families import family_of, load_engine
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels.engine import Engine, EngineName, Partial
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
@@ -114,7 +114,7 @@ def count(motif: Motif, per: Granularity, engine: EngineName, tuning: WedgeTunin
 
 def list_rows(motif: Motif, engine: EngineName) -> list[list[tuple[int, ...]]]:
     """List on one engine; return the rows in an order of their own, as the ids of each column."""
-    used: Any = load_lister(motif, Listing(), engine)
+    used: Any = load_engine(motif, engine, listing=Listing())
     prepared = used.prepare(draw(motif), motif, "total")
     ids = [getattr(prepared, f"ids_{layer}") for layer in family_of(motif).columns(motif)]
     rows: list[list[tuple[int, ...]]] = []

@@ -252,10 +252,8 @@ class Question:
 
     def load_engine(self, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
         """Return the engine that counts or lists; parameters and errors are those of :func:`load_engine`."""
-        options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.options)}
-        if self.listing is None:
-            return load_engine(self.motif, name, threads, **options)
-        return load_lister(self.motif, self.listing, name, threads, **options)
+        how: dict[str, Any] = {"memory_bytes": memory_bytes, "listing": self.listing, **dict(self.options)}
+        return load_engine(self.motif, name, threads, **how)
 
 
 def resolve(name: str) -> Any:
@@ -270,9 +268,10 @@ def load_engine(
     threads: int | None = None,
     *,
     memory_bytes: int | None = None,
+    listing: Listing | None = None,
     **options: str,
 ) -> Engine:
-    """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
+    """Return the engine that counts ``motif`` on ``name``, or lists it; imports CuPy or Numba only now.
 
     EngineUnavailableError when CuPy or a device is missing. UnsupportedError, InputError when the motif has no such
     engine, or no such option.
@@ -283,54 +282,29 @@ def load_engine(
         Bounds the threads of the cpu engine; by default all processors that this process may use.
     memory_bytes : int, optional
         Most device memory that arrays of the gpu engine may take, all engines of this process together.
+    listing : Listing, optional
+        The motifs to list: ``run`` then takes a ``sink`` for the rows.
     **options : str
         See ``Motif.choices``.
     """
     if name not in ENGINES:
         raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-    engines = family_of(motif).engines
+    family, chosen = family_of(motif), dict[str, Any](choose_options(motif, options))
+    engines = family.engines
+    if listing is not None:
+        engines, chosen["listing"] = {} if family.listed is None else family.listed.listers, listing
     if name not in engines:
-        raise UnsupportedError(f"motif {motif.name!r} has no {name} engine")
-    return _make(engines[name], name, threads, memory_bytes, dict(choose_options(motif, options)))
-
-
-def load_lister(
-    motif: Motif,
-    listing: Listing,
-    name: EngineName,
-    threads: int | None = None,
-    *,
-    memory_bytes: int | None = None,
-    **options: str,
-) -> Engine:
-    """Return the engine that lists ``motif``: its ``run`` takes a ``sink`` for the rows, beside what all take.
-
-    Parameters and errors are those of :func:`load_engine`; ``listing`` says which of them.
-    """
-    family = family_of(motif)
-    if family.listed is None:
-        raise UnsupportedError(f"{motif.name!r} cannot be listed; {family.not_listed}")
-    if name not in family.listed.listers:
-        raise UnsupportedError(
-            f"{motif.title} is listed on {' or '.join(family.listed.listers)}; the {name} engine only counts"
-        )
-    chosen = dict(choose_options(motif, options))
-    return _make(family.listed.listers[name], name, threads, memory_bytes, {"listing": listing, **chosen})
-
-
-def _make(
-    imported: str, name: EngineName, threads: int | None, memory_bytes: int | None, options: Mapping[str, Any]
-) -> Engine:
+        raise UnsupportedError(f"motif {motif.name!r} has no {name} engine{' that lists' if listing else ''}")
     if name == "cpu":
-        engine: Engine = resolve(imported)(threads, **options)
+        engine: Engine = resolve(engines[name])(threads, **chosen)
         return engine
     try:
         from papilio.kernels.device.cuda import shared_device
 
-        gpu_class = resolve(imported)
+        gpu_class = resolve(engines[name])
     except ImportError as error:
         raise missing_package("the gpu engine needs", "cupy", f"use --engine cpu ({error})") from error
-    gpu_engine: Engine = gpu_class(shared_device(memory_bytes), **options)
+    gpu_engine: Engine = gpu_class(shared_device(memory_bytes), **chosen)
     return gpu_engine
 
 

@@ -133,7 +133,7 @@ def test_options_go_to_the_engine_and_are_checked_before(monkeypatch: pytest.Mon
     seen: list[dict[str, str]] = []
 
     def load(
-        motif: object, name: str, threads: int, *, memory_bytes: int | None, **options: str
+        motif: object, name: str, threads: int, *, memory_bytes: object, listing: object, **options: str
     ) -> FakeBicliqueEngine:
         seen.append(options)
         return FakeBicliqueEngine()

@@ -358,7 +358,7 @@ def test_parts_are_staged_for_the_gpu_engine(
     engine = ButterflyGpu(emulator(7))
     limits: list[int | None] = []
 
-    def load(motif: Motif, name: str, threads: int, *, memory_bytes: int | None) -> Any:
+    def load(motif: Motif, name: str, threads: int, *, memory_bytes: int | None, listing: object) -> Any:
         limits.append(memory_bytes)
         return engine
 

@@ -46,7 +46,7 @@ WORKER = make_worker("w", threads=1)
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     ready._engine_of.cache_clear()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, memory_bytes: fake)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: fake)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
     ready.forget_graphs()
     yield fake
@@ -81,7 +81,7 @@ def test_kernels_are_loaded_by_a_few_edges_once(
 ) -> None:
     monkeypatch.undo()
     ready.warm_engine.cache_clear()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, memory_bytes: engine)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: engine)
     for slot in range(2):
         assert run_prepare(PrepareTask(job, "cpu", "run", slot), WORKER).n_items == GRAPH.n_u
         ready.forget_graphs()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import load_lister
+from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels import listing as row_blocks
 from papilio.kernels.clique import list as listers
@@ -47,7 +47,7 @@ def list_rows(
     **options: str,
 ) -> tuple[list[Row], list[Partial]]:
     """List all items, in intervals that end at the cuts."""
-    made: Any = load_lister(motif, Listing(limit, tuple(sorted(held))), "cpu", threads, **options)
+    made: Any = load_engine(motif, "cpu", threads, listing=Listing(limit, tuple(sorted(held))), **options)
     prepared = made.prepare(graph, motif, "total")
     rows: list[Row] = []
 
@@ -112,7 +112,7 @@ def test_graphs_of_more_than_a_word(motif: Question) -> None:
 
 
 def test_blocks_of_full_size_hold_all_rows() -> None:
-    made: Any = load_lister(Clique(5), Listing(), "cpu", 2)
+    made: Any = load_engine(Clique(5), "cpu", 2, listing=Listing())
     prepared = made.prepare(complete(34), Clique(5), "total")
     found: list[NDArray[np.int32]] = []
     run = made.run(prepared, 0, prepared.n_items, sink=lambda column: found.append(column.copy()))
@@ -125,7 +125,7 @@ def test_blocks_of_full_size_hold_all_rows() -> None:
 
 def test_the_search_is_restricted_to_what_can_go_with_what_is_held() -> None:
     graph = random_graph(3, 60, 0.3)
-    made: Any = load_lister(Clique(4), Listing(None, (7,)), "cpu", 1)
+    made: Any = load_engine(Clique(4), "cpu", 1, listing=Listing(None, (7,)))
     prepared = made.prepare(graph, Clique(4), "total")
     neighbours = {other for edge in edges_of(graph) if 7 in edge for other in edge} - {7}
     assert set(prepared.ids_n.tolist()) == neighbours | {7}
@@ -152,7 +152,7 @@ def test_vertices_without_edges_and_graphs_without_vertices() -> None:
 
 
 def test_what_a_sink_raises_ends_the_run() -> None:
-    made: Any = load_lister(MaximalClique(), Listing(), "cpu", 2)
+    made: Any = load_engine(MaximalClique(), "cpu", 2, listing=Listing())
     prepared = made.prepare(random_graph(5, 60, 0.3), MaximalClique(), "total")
 
     def refuse(column: NDArray[np.int32]) -> None:
@@ -164,11 +164,11 @@ def test_what_a_sink_raises_ends_the_run() -> None:
 
 def test_what_cannot_be_listed_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="'pivot' counts without visiting every clique"):
-        load_lister(Clique(3), Listing(), "cpu", algorithm="pivot")
+        load_engine(Clique(3), "cpu", listing=Listing(), algorithm="pivot")
     with pytest.raises(UnsupportedError, match="root 'edge' only counts"):
-        load_lister(Clique(3), Listing(), "cpu", root="edge")
+        load_engine(Clique(3), "cpu", listing=Listing(), root="edge")
     for motif in (Clique(3), MaximalClique()):
-        made: Any = load_lister(motif, Listing(), "cpu", 1)
+        made: Any = load_engine(motif, "cpu", 1, listing=Listing())
         with pytest.raises(UnsupportedError, match="unipartite"):
             made.prepare(BipartiteGraph.from_edges([0], [0]), motif, "total")
         prepared = made.prepare(complete(3), motif, "total")
@@ -179,7 +179,7 @@ def test_what_cannot_be_listed_is_refused() -> None:
 def test_a_cut_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listers.CliqueLister, "serial_cost", 1)
     graph = random_graph(5, 90, 0.3)
-    made: Any = load_lister(Clique(3), Listing(), "cpu", 1)
+    made: Any = load_engine(Clique(3), "cpu", 1, listing=Listing())
     prepared = made.prepare(graph, Clique(3), "total")
     calls = iter(range(10**9))
     part = made.run(prepared, 0, prepared.n_items, (10, 20, 30), lambda: next(calls) >= 3)
