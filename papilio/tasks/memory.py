@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from time import monotonic
 
@@ -146,10 +147,7 @@ def require_memory(
     def require(job: JobSpec, workers: Sequence[WorkerInfo]) -> MemoryForecast:
         if manifest is not None:
             return _require_parts_fit(job, engine, workers, manifest)
-        worst, problem = _forecast_whole(job, engine, workers)
-        if problem is not None:
-            raise CapacityError(problem)
-        return worst
+        return _require_whole_fits(job, engine, workers)
 
     try:
         return require(job, workers)
@@ -291,13 +289,14 @@ def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo])
 
     CapacityError when neither the whole graph nor even an empty part fits the budget.
     """
-    _, problem = _forecast_whole(job, engine, workers)
-    if problem is None:
+    try:
+        _require_whole_fits(job, engine, workers)
         return False
-    if job.listing is not None:
-        raise CapacityError(f"{problem}; {job.motif.name}s are listed on the whole graph only")
-    if job.family.parted is None:
-        raise CapacityError(f"{problem}; {job.motif.title} is counted on the whole graph only")
+    except CapacityError as error:
+        if job.listing is not None:
+            raise CapacityError(f"{error}; {job.motif.name}s are listed on the whole graph only") from None
+        if job.family.parted is None:
+            raise CapacityError(f"{error}; {job.motif.title} is counted on the whole graph only") from None
     part_limit(job, engine, workers)
     return True
 
@@ -343,31 +342,25 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
         )
 
 
-def _forecast_whole(
-    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]
-) -> tuple[MemoryForecast, str | None]:
-    """Return the largest forecast of the workers for the whole graph, and which of them has no room for it."""
-    worst, problem = MemoryForecast(0, 0, 0), None
+def _require_whole_fits(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
+    """Refuse a whole graph that a worker has no room for; return the largest forecast of the workers."""
+    worst, budget = MemoryForecast(0, 0, 0), job.budget
     for worker in workers:
         forecast = predict_memory(job, engine, worker.threads)
-        for kind, needed, given, has in (
-            ("host", forecast.host_bytes, job.budget.of_host(worker.memory_bytes), worker.memory_bytes),
-            (
-                "device",
-                forecast.device_bytes,
-                job.budget.of_device(worker.gpu_memory_bytes),
-                worker.gpu_memory_bytes,
-            ),
+        for kind, needed, has, limit_of in (
+            ("host", forecast.host_bytes, worker.memory_bytes, budget.of_host),
+            ("device", forecast.device_bytes, worker.gpu_memory_bytes, budget.of_device),
         ):
-            if needed > given and problem is None:
-                verb = "has" if given == has else "may use"
-                problem = (
-                    f"worker {worker.name} on {worker.host} {verb} {show_bytes(given)} of {kind} memory; counting per "
+            limit = limit_of(has)
+            if needed > limit:
+                verb = "has" if limit == has else "may use"
+                raise CapacityError(
+                    f"worker {worker.name} on {worker.host} {verb} {show_bytes(limit)} of {kind} memory; counting per "
                     f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about "
                     f"{show_bytes(needed)}"
                 )
         worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
-    return worst, problem
+    return worst
 
 
 def _require_parts_fit(
@@ -379,46 +372,38 @@ def _require_parts_fit(
     """
     worst = MemoryForecast(0, 0, 0)
     for worker in workers:
-        memory = part_memory(job, engine, worker.threads, manifest.layer)
-        host = _Kind(
-            "host", memory.raw + memory.host, memory.raw, host_room(job, engine, worker.memory_bytes)
-        )
-        kinds = [host]
+        memory, device = part_memory(job, engine, worker.threads, manifest.layer), 0
+        peak = partial(_peak_of_parts, job, worker, manifest)
+        host = peak("host", memory.raw, memory.host, host_room(job, engine, worker.memory_bytes))
         if engine == "gpu":
             room = device_room(job.budget, worker.gpu_memory_bytes)
-            kinds.append(_Kind("device", memory.staged + memory.device, memory.staged, room))
-        peaks = [kind.peak(job, worker, manifest) for kind in kinds]
-        limit = job.budget.of_host(worker.memory_bytes)
-        base = PROCESS_BYTES[engine] + fold_bytes(job, limit)
-        forecast = MemoryForecast(
-            base + peaks[0],
-            CONTEXT_BYTES + peaks[1] if engine == "gpu" else 0,
-            PROCESS_BYTES["cpu"] + fold_bytes(job, limit) + _largest(manifest, fold_part(job.per))[0],
-        )
+            device = CONTEXT_BYTES + peak("device", memory.staged, memory.device, room)
+        fold = fold_bytes(job, job.budget.of_host(worker.memory_bytes))
+        client = PROCESS_BYTES["cpu"] + fold + _largest(manifest, fold_part(job.per))[0]
+        forecast = MemoryForecast(PROCESS_BYTES[engine] + fold + host, device, client)
         worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
     return worst
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One kind of memory of a worker: what a part needs of it, its arrays alone, and what there is."""
-
-    name: str
-    needed: PartBytes
-    raw: PartBytes
-    room: int
-
-    def peak(self, job: JobSpec, worker: WorkerInfo, manifest: PartitionManifest) -> int:
-        """Return the largest predicted use, reading ahead included; refuse what does not fit."""
-        needed, part = _largest(manifest, self.needed)
-        if needed > self.room:
-            number = "" if part is None else f" {part.index}"
-            raise CapacityError(
-                f"part{number} of {job.partition.path if job.partition else job.source} needs about "
-                f"{show_bytes(needed)} of {self.name} memory on worker {worker.name} on {worker.host}, where "
-                f"{show_bytes(max(self.room, 0))} are left for parts beside the process"
-            )
-        return min(needed + _largest(manifest, self.raw)[0], self.room)
+def _peak_of_parts(
+    job: JobSpec,
+    worker: WorkerInfo,
+    manifest: PartitionManifest,
+    kind: str,
+    raw: PartBytes,
+    besides: PartBytes,
+    room: int,
+) -> int:
+    """Return the largest predicted use of a kind of memory, reading ahead included; refuse a part beyond ``room``."""
+    needed, part = _largest(manifest, raw + besides)
+    if needed > room:
+        number = "" if part is None else f" {part.index}"
+        raise CapacityError(
+            f"part{number} of {job.partition.path if job.partition else job.source} needs about "
+            f"{show_bytes(needed)} of {kind} memory on worker {worker.name} on {worker.host}, where "
+            f"{show_bytes(max(room, 0))} are left for parts beside the process"
+        )
+    return min(needed + _largest(manifest, raw)[0], room)
 
 
 def _largest(manifest: PartitionManifest, bytes_of: PartBytes) -> tuple[int, PartInfo | None]:
