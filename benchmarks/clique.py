@@ -48,7 +48,7 @@ CHOICES: tuple[dict[str, Any], ...] = tuple(
     dict(zip(Clique.choices, each, strict=True))
     for each in product(*(values[1:] for values in Clique.choices.values()))
 )
-"""Every algorithm with every order and every kind of items."""
+"""Every algorithm with every order."""
 
 GRID: tuple[tuple[str, int], ...] = (
     *(("facebook_combined", k) for k in (3, 4, 5, 6)),
@@ -181,7 +181,7 @@ def main() -> int:
     names = given.graphs.split(",") if given.graphs else [name for name, _ in CASES]
     graphs = {name: read(given.data, name) for name in dict.fromkeys(names)}
     if given.grid:
-        print("| graph | k | algorithm, order, root | order, s | search, s | cliques | times the best |")
+        print("| graph | k | algorithm, order | order, s | search, s | cliques | times the best |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         for name, k in GRID:
             if name in graphs:

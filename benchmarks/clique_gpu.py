@@ -112,7 +112,6 @@ class Way:
 
     algorithm: str = "auto"
     order: str = "auto"
-    root: str = "auto"
     alone: bool = False
 
     def load(self, case: CliqueCase) -> Any:
@@ -126,8 +125,8 @@ class Way:
     @property
     def variant(self) -> str:
         """What is not as it is by default."""
-        words = (*(each for each in (self.order, self.root) if each != "auto"), *("alone",) * self.alone)
-        return ", ".join(words)
+        words = ("" if self.order == "auto" else self.order, "alone" if self.alone else "")
+        return ", ".join(filter(None, words))
 
 
 @dataclass(frozen=True)

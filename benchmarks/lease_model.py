@@ -2,8 +2,8 @@
 
 What is handed out comes from :class:`papilio.tasks.leases.PendingWork`, in sizes of
 :func:`papilio.tasks.leases.choose_lengths`, as :class:`papilio.tasks.lease_scheduler.LeaseScheduler` does
-it; who gets it, and who is asked to cut what it holds, follows :class:`papilio.cluster.flow.TaskFlow`. The client
-serves one result at a time and needs ``latency_s`` for each lease that it hands out. Requests to cut leave it
+it; who gets it, and who is asked to cut what it holds, follows :class:`papilio.cluster.dispatcher.Dispatcher`. The
+client serves one result at a time and needs ``latency_s`` for each lease that it hands out. Requests to cut leave it
 one after the other, each in ``ask_s``. A running lease answers them at the end of a slice, a waiting one after it,
 with nothing done.
 
@@ -24,8 +24,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.cluster.dispatcher import LEAST_CUT_S, LEAST_RUN_S, MOST_CUTS, OVERRUN_SHARE, TAIL_WATCH_S
 from papilio.cluster.driver import LEASES_IN_FLIGHT
-from papilio.cluster.flow import LEAST_CUT_S, LEAST_RUN_S, MOST_CUTS, OVERRUN_SHARE, TAIL_WATCH_S
 from papilio.kernels.engine import CostTable, Interval
 from papilio.tasks import leases as lease_policy
 from papilio.tasks import leases as work_pool

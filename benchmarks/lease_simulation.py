@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lease_model import Machine, Outcome, Policy, simulate
-from papilio.cluster.flow import LEAST_CUT_S, MOST_CUTS
+from papilio.cluster.dispatcher import LEAST_CUT_S, MOST_CUTS
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable

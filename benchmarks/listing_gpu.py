@@ -24,8 +24,8 @@ from benchmarks.clique_gpu import read_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.families import family_of, load_engine
 from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif
+from papilio.storage.labels import read_names
 from papilio.storage.listings import ListingWriter
-from papilio.storage.names import read_names
 from papilio.tasks.job import digest
 
 CASES: dict[str, tuple[str, Motif, int | None, int, int]] = {

@@ -26,7 +26,7 @@ step() {
 }
 
 # Processes share the device; what measures its memory is alone on it.
-step tests python3 -m pytest -q -p no:cacheprovider -n 8 -m "gpu or multi_gpu" tests --ignore tests/test_memory_budget.py
+step tests python3 -m pytest -q -p no:cacheprovider -p no:benchmark -n 14 -m "gpu or multi_gpu" tests --ignore tests/test_memory_budget.py
 step budgets python3 -m pytest -q -p no:cacheprovider -m "gpu and not slow" tests/test_memory_budget.py
 for tool in memcheck synccheck racecheck; do
     step $tool python3 -m benchmarks.sanitized_kernels --tools $tool --seconds 240

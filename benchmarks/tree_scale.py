@@ -76,8 +76,8 @@ def _biclique(graph: str, p: int, q: int, total: int | None = None) -> ScaleCase
 
 
 CASES = (
-    *(_clique(FACEBOOK, 8, 1_121_740_700_496, root=root) for root in ("vertex", "edge")),
-    *(_clique(FACEBOOK, None, 10_754_095_501_028_599_775_018_467, root=root) for root in ("vertex", "edge")),
+    _clique(FACEBOOK, 8, 1_121_740_700_496),
+    _clique(FACEBOOK, None, 10_754_095_501_028_599_775_018_467),
     ScaleCase(f"{FACEBOOK}:maximal", FACEBOOK, MaximalClique(), 869_325_383),
     *(ScaleCase(f"{graph}:maximal", graph, MaximalBiclique(), MAXIMAL_BICLIQUES[graph])
       for graph in ("senate", "yelp2018")),

@@ -387,7 +387,7 @@ _ROWS = (
         rates=_BICLIQUE_RATES,
         same_work=False,
         listed=Listed(
-            {"cpu": "papilio.kernels.biclique.list:make_lister"},
+            {"cpu": "papilio.kernels.biclique.list:BicliqueLister"},
             columns=_biclique_columns,
             # Set operations and rows; 2e6 to 2e7 per second and thread, most of the time for writing them.
             rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},

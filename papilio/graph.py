@@ -7,7 +7,7 @@ result. Vertex ids are dense ``int32`` per layer, edge offsets ``int64``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -31,7 +31,25 @@ of shape (n_rows + 1,) and values, row i being ``values[offsets[i] : offsets[i +
 _NO_SIGN = "sign holds values other than +1 and -1"
 
 
-def _check_layer(name: str, size: int) -> None:
+def array_bytes(record: Any) -> int:
+    """Return the bytes of all arrays in a record, on the host or a device, each once; those of graphs do not count."""
+    found: dict[int, int] = {}
+    waiting = [record]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, tuple | list):
+            waiting += value
+        elif is_dataclass(value) and not isinstance(value, _EdgeArrays):
+            waiting += vars(value).values()
+        elif hasattr(value, "nbytes"):
+            found[id(value)] = int(value.nbytes)
+    return sum(found.values())
+
+
+def check_layer(name: str, size: int) -> None:
+    """Check the size of a layer; GraphError below 0, CapacityError above the largest."""
     if size < 0:
         raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
     if size > MAX_VERTICES:
@@ -164,8 +182,8 @@ class BipartiteGraph(_EdgeArrays):
         n_u, n_v = (read_argument(name, size, int | None) for name, size in (("n_u", n_u), ("n_v", n_v)))
         size_u = int(first.max()) + 1 if n_u is None and first.size else int(n_u or 0)
         size_v = int(second.max()) + 1 if n_v is None and second.size else int(n_v or 0)
-        _check_layer("n_u", size_u)
-        _check_layer("n_v", size_v)
+        check_layer("n_u", size_u)
+        check_layer("n_v", size_v)
         ids_u, ids_v = _as_ids("u", first, size_u), _as_ids("v", second, size_v)
         if ids_u.size != ids_v.size:
             raise GraphError(f"u has {ids_u.size} entries and v has {ids_v.size}; expected as many")
@@ -187,8 +205,8 @@ class BipartiteGraph(_EdgeArrays):
 
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
-        _check_layer("n_u", self.n_u)
-        _check_layer("n_v", self.n_v)
+        check_layer("n_u", self.n_u)
+        check_layer("n_v", self.n_v)
         self._check_edges(self.n_u, self.n_v)
 
     @cached_property
@@ -248,7 +266,7 @@ class UnipartiteGraph(_EdgeArrays):
         n = read_argument("n", n, int | None)
         largest = max((int(a.max()) for a in (first, second) if a.size), default=-1)
         size = largest + 1 if n is None else int(n)
-        _check_layer("n", size)
+        check_layer("n", size)
         a, b = _as_ids("u", first, size), _as_ids("v", second, size)
         if a.size != b.size:
             raise GraphError(f"u has {a.size} entries and v has {b.size}; expected as many")
@@ -259,7 +277,7 @@ class UnipartiteGraph(_EdgeArrays):
 
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges)."""
-        _check_layer("n", self.n)
+        check_layer("n", self.n)
         self._check_edges(self.n, self.n)
         if self.u.size and not bool((self.u < self.v).all()):
             raise GraphError("an edge has u >= v; each undirected edge is stored once with u < v")

@@ -203,8 +203,6 @@ class Clique(Motif):
         the default, takes ``orient`` for small k.
     order : {"auto", "degeneracy", "degree"}
         The order in which a clique has a first vertex; ``auto``, the default, is the degeneracy.
-    root : {"auto", "vertex", "edge"}
-        Whether a work item is a first vertex, as ``auto``, the default, or a first edge, for totals.
 
     Raises
     ------
@@ -218,7 +216,6 @@ class Clique(Motif):
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "algorithm": ("auto", "orient", "pivot"),
         "order": ("auto", "degeneracy", "degree"),
-        "root": ("auto", "vertex", "edge"),
     }
 
     k: _Side | None = None

@@ -27,14 +27,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
 
 Layer = Literal["u", "v"]
-
-
-def _nbytes(block: Any) -> int:
-    values = (getattr(block, item.name) for item in fields(block))
-    return sum(int(value.nbytes) for value in values if hasattr(value, "nbytes"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +48,7 @@ class StartBlock:
 
     @property
     def nbytes(self) -> int:
-        return _nbytes(self)
+        return array_bytes(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +70,7 @@ class EndBlock:
 
     @property
     def nbytes(self) -> int:
-        return _nbytes(self)
+        return array_bytes(self)
 
 
 @dataclass(frozen=True)
@@ -185,7 +180,7 @@ class RootPart:
 
     @property
     def nbytes(self) -> int:
-        return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
+        return array_bytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
 
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry."""
@@ -232,7 +227,7 @@ class CliquePart:
 
     @property
     def nbytes(self) -> int:
-        return _nbytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
+        return array_bytes(self) + int(self.graph.u.nbytes) + int(self.graph.v.nbytes)
 
     def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the name of the vector of a partial of this part, and the id in the whole graph of each entry."""

@@ -1,6 +1,6 @@
-"""One call that counts or lists: the answer that a job directory holds is given again, else what is missing runs.
+"""One call that counts or lists: its graph, its executor, its output.
 
-What callers of the public functions give and get: a graph, an executor, a file for the counts; the result.
+Where a job directory has the answer, it is returned again; else the missing leases run.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from papilio.families import EngineChoice, Question
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
 from papilio.motifs import Granularity, Motif
+from papilio.storage.answers import check_table_file
 from papilio.storage.files import is_url, local_path, os_errors_named
 from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
@@ -34,7 +35,6 @@ from papilio.storage.labels import label_type
 from papilio.storage.listings import ListingShard
 from papilio.storage.reading import describe_reading, read_as, warn_outside
 from papilio.storage.store import GraphStore, write_store
-from papilio.storage.tables import check_table_file
 from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, hash_graph, held_graph, job_of, require_graph
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
@@ -212,7 +212,7 @@ def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers
 def check_output(
     output: str | os.PathLike[str] | None, motif: Motif, per: Granularity, *, overwrite: bool
 ) -> Path | None:
-    """Return the file for the counts, before anything is counted.
+    """Check the file for the counts before anything is counted, and return it.
 
     InputError when the answer is a single count, the file cannot be written, or its suffix says nothing. StoreError
     when it exists and may not be replaced.
@@ -256,7 +256,7 @@ Result = TypeVar("Result", bound=CountResult)
 class Call(ABC, Generic[Result]):
     """One call of a public function: from its question to the plan or the answer; subclasses write the answer.
 
-    UnsupportedError for a question that the graph does not have an answer to.
+    UnsupportedError for a graph of another kind than the motif's, or without signs where the motif needs them.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ class Call(ABC, Generic[Result]):
 
     @property
     def kept_parts(self) -> Path | None:
-        """Where the parts of the graph are or are to be; None for a directory that does not stay."""
+        """Directory of the parts, existing or to be made; None for a temporary one."""
         if self.parts is not None:
             return local_path(self.parts)
         return None if self.job is None else local_path(self.job) / "partition"
@@ -311,7 +311,7 @@ class Call(ABC, Generic[Result]):
 
     @cached_property
     def asked(self) -> JobSpec:
-        """The job, wherever its graph is; hashes a graph in memory."""
+        """The job before it is placed; hashes a graph in memory."""
         return self.source.job(self.question)
 
     def make_job(self, executor: Executor) -> JobSpec:

@@ -23,10 +23,11 @@ from papilio.motifs import (
     Granularity,
     Motif,
     PairSide,
+    motif_to_json,
     rows_by_class,
     sum_groups,
 )
-from papilio.storage.answers import write_census, write_edge_counts, write_table, write_vertex_counts
+from papilio.storage.answers import file_metadata, write_census, write_columns, write_table
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
@@ -227,15 +228,17 @@ class CountCall(Call[CountResult]):
         if self.target is not None:
             store = self.source.stored(self.stack, self.target.parent)
             family = family_of(result.motif)
-            how: Any = {"motif": result.motif, "overwrite": self._overwrite}
+            metadata = file_metadata(store.hash, motif=motif_to_json(result.motif))
+            how: Any = {"metadata": metadata, "overwrite": self._overwrite}
             if family.classes:
-                write_census(self.target, store, rows_by_class(family.classes, result.table), **how)
+                write_census(self.target, rows_by_class(family.classes, result.table), **how)
             elif result.motif.is_table:
-                write_table(self.target, store, result.table, key=family.key, **how)
+                write_table(self.target, result.table, key=family.key, **how)
             elif "edge" in vectors:
-                write_edge_counts(self.target, store, vectors["edge"], **how)
+                write_columns(self.target, store, {"edge": {"support": vectors["edge"]}}, **how)
             else:
-                write_vertex_counts(self.target, store, *vectors.values(), **how)
+                layers = zip("uv", vectors.values(), strict=False)
+                write_columns(self.target, store, {layer: {"count": each} for layer, each in layers}, **how)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
         return replace(
             result, vectors=Vectors(vectors, self.source.labelled), top=top, source=self.source.given

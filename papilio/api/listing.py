@@ -22,6 +22,7 @@ from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, Question
 from papilio.motifs import Listing, Motif
 from papilio.storage.files import local_path
+from papilio.storage.labels import find_held, hash_labels, read_names
 from papilio.storage.listings import (
     ListingShard,
     check_listing,
@@ -29,7 +30,6 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.names import find_held, hash_labels, read_names
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
 from papilio.tasks.job import JobSpec, digest, job_of
 from papilio.tasks.plan import CountPlan

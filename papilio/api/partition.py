@@ -1,4 +1,4 @@
-"""Cut a graph into parts that fit a memory: asked for by itself, or where a count needs it."""
+"""Cut a graph into parts that fit a memory: as a command of its own, or where a count needs it."""
 
 from __future__ import annotations
 

@@ -113,7 +113,6 @@ class _LazyGroup(click.Group):
     """Commands whose modules are imported when they are called; all take ``--quiet`` and ``--verbose`` anywhere."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
-        """Return the context, which keeps the command line as it was given."""
         words = shlex.join(["papilio", *args])
         given = {word for word in args[: args.index("--") if "--" in args else None] if word in _SPEECH}
         if len(given) > 1:
@@ -144,7 +143,6 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the names with what the commands do; none is imported."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 

@@ -1,4 +1,4 @@
-"""The commands on job directories: jobs, status, resume, verify."""
+"""The commands on job directories: jobs, status, resume, verify, submit, wait, cancel, logs."""
 
 from __future__ import annotations
 
@@ -131,7 +131,6 @@ def _status_lines(found: JobStatus) -> list[str]:
 
 
 def _submission_line(found: JobStatus) -> str:
-    """Say which cluster has the job, and which of its workers coordinates it."""
     submission, coordinator = found.submission, found.coordinator
     assert submission is not None
     line = (
@@ -156,9 +155,6 @@ def _session_line(session: SessionInfo) -> str:
         f"{_at(session.began_at)}{ended}"
     )
 
-
-if TYPE_CHECKING:
-    from papilio.tasks.job_state import JobStatus
 
 IDLE_HINT_S = 60.0
 """Time without a process that runs the job after which ``wait`` says so."""

@@ -4,7 +4,7 @@ maximal-biclique-top.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +71,18 @@ def measure() -> None:
 
 
 def _answer(
-    measured: Callable[..., Any], write: Callable[[Any], None], store: str, as_json: bool, **options: Any
+    measured: Callable[..., Any], lines: Callable[[Any], list[str]], store: str, as_json: bool, **options: Any
 ) -> None:
+    """Measure a graph; write the lines of the result on standard output, how it was made on standard error."""
     with show_progress() as bar:
         result = measured(store, progress=bar, **options)
 
     def report(result: Any) -> None:
-        write(result)
+        for line in lines(result):
+            click.echo(line)
+        if isinstance(result, RobinsAlexander):
+            exact = "" if result.fraction is None else f" = {result.fraction}"
+            say(f"4 * {result.butterflies} butterflies / {result.three_paths} paths of three edges{exact}")
         counted = result if isinstance(result, CountResult) else getattr(result, "counted", None)
         if counted is not None:
             _say_count(counted)
@@ -92,7 +97,7 @@ def _answer(
 @_COUNT_OPTIONS
 def robins_alexander(**options: Any) -> None:
     """Clustering of the whole graph: 4 * butterflies / paths of three edges (Robins and Alexander 2004)."""
-    _answer(papilio.robins_alexander, _report_clustering, **options)
+    _answer(papilio.robins_alexander, lambda result: [_number(result.value)], **options)
 
 
 @measure.command()
@@ -109,7 +114,7 @@ def latapy(**options: Any) -> None:
     output gets the means of each layer, of the vertices for which it is defined and of all (as 0 where it is not). It
     runs in this process.
     """
-    _answer(papilio.latapy_clustering, _report_means, **options)
+    _answer(papilio.latapy_clustering, _mean_lines, **options)
 
 
 @measure.command()
@@ -123,7 +128,7 @@ def local(**options: Any) -> None:
     butterfly. square: the share of a vertex of the squares that its neighbours could make. Standard output gets the
     means of each layer, or of the edges, of those for which it is defined and of all (as 0 where it is not).
     """
-    _answer(papilio.local_clustering, _report_means, **options)
+    _answer(papilio.local_clustering, _mean_lines, **options)
 
 
 @measure.command()
@@ -134,7 +139,7 @@ def cohesion(**options: Any) -> None:
     For each of these the subgraph that they induce: vertices, edges, connected components, vertices of the largest one,
     least degree, and the number of edges whose removal surely disconnects it (0 if it is in pieces).
     """
-    _answer(papilio.cohesion_profile, _report_levels, **options)
+    _answer(papilio.cohesion_profile, _level_lines, **options)
 
 
 @measure.command()
@@ -150,7 +155,11 @@ def cohesion(**options: Any) -> None:
 )
 def top(**options: Any) -> None:
     """The vertices or edges in the most butterflies, by their labels; those in none are left out."""
-    _answer(papilio.top_butterflies, _report_top, **options)
+    _answer(
+        papilio.top_butterflies,
+        lambda result: _tabbed((each.place, *each.labels, each.count) for each in result.top),
+        **options,
+    )
 
 
 @measure.command("maximum-clique")
@@ -168,7 +177,7 @@ def maximum_clique(**options: Any) -> None:
     With --per vertex also how many vertices have a largest clique of each size; a vertex without edges is a clique of
     size 1. It runs in this process.
     """
-    _answer(papilio.maximum_clique, _report_maximum, **options)
+    _answer(papilio.maximum_clique, _maximum_lines, **options)
 
 
 @measure.command("maximal-biclique-top")
@@ -189,57 +198,45 @@ def maximal_biclique_top(
     Of equal ones those come first whose ids do. It runs in this process.
     """
     motif = MaximalBiclique(min_u or 1, min_v or 1, max_u, max_v)
-    _answer(papilio.top_bicliques, _report_largest, motif=motif, **options)
+    _answer(papilio.top_bicliques, _biclique_lines, motif=motif, **options)
 
 
 def _number(value: float | None) -> str:
     return "undefined" if value is None else repr(value)
 
 
-def _report_clustering(result: RobinsAlexander) -> None:
-    click.echo(_number(result.value))
-    exact = "" if result.fraction is None else f" = {result.fraction}"
-    say(f"4 * {result.butterflies} butterflies / {result.three_paths} paths of three edges{exact}")
+def _tabbed(rows: Iterable[Iterable[object]]) -> list[str]:
+    return ["\t".join(map(str, row)) for row in rows]
 
 
-def _report_means(result: LatapyClustering | LocalClustering) -> None:
-    """Write the means of each layer, or of the edges: of those that have a value, then of all."""
+def _mean_lines(result: LatapyClustering | LocalClustering) -> list[str]:
+    """Return the means of each layer, or of the edges: of those that have a value, then of all."""
     summaries = result.summaries()
     rows = [["of", "size", "defined", "mean", *next(iter(summaries.values())).mean]]
     for place, summary in summaries.items():
         for mean, values in (("defined", summary.mean), ("all", summary.mean_of_all)):
             numbers = map(_number, values.values())
             rows.append([place, str(summary.size), str(summary.defined), mean, *numbers])
-    click.echo("\n".join(align(rows)))
+    return align(rows)
 
 
-def _report_levels(result: CohesionProfile) -> None:
+def _level_lines(result: CohesionProfile) -> list[str]:
     head = ["at least", "u", "v", "edges", "components", "largest", "least degree", "cut at most"]
-    rows = [[str(value) for value in level.to_json().values()] for level in result.levels]
-    click.echo("\n".join(align([head, *rows])))
+    return align([head, *([str(value) for value in level.to_json().values()] for level in result.levels)])
 
 
-def _report_top(result: CountResult) -> None:
-    for entry in result.top:
-        click.echo("\t".join(map(str, (entry.place, *entry.labels, entry.count))))
-
-
-def _report_maximum(result: MaximumClique) -> None:
-    click.echo(result.size)
-    click.echo("\t".join(map(str, result.labels)))
+def _maximum_lines(result: MaximumClique) -> list[str]:
+    lines = _tabbed([[result.size], result.labels])
     if "n" in result.sizes:
-        click.echo(
-            "\n".join(align([["size", "vertices"], *([str(n) for n in row] for row in result.histogram())]))
-        )
+        lines += align([["size", "vertices"], *([str(n) for n in row] for row in result.histogram())])
+    return lines
 
 
-def _report_largest(result: LargestBicliques) -> None:
-    for each in result.bicliques:
-        click.echo(
-            "\t".join(
-                [str(each.size), *(" ".join(map(str, side)) for side in (each.labels_u, each.labels_v))]
-            )
-        )
+def _biclique_lines(result: LargestBicliques) -> list[str]:
+    return _tabbed(
+        (each.size, *(" ".join(map(str, side)) for side in (each.labels_u, each.labels_v)))
+        for each in result.bicliques
+    )
 
 
 def _say_count(counted: CountResult) -> None:
@@ -348,12 +345,8 @@ def _check_asked(top: int | None, by: str | None, per: str, output: str | None) 
 
 
 def _pair_lines(found: CensusPairs) -> list[str]:
-    """Return the pairs, one on each line, under the names of their columns; separated by tabs."""
-    if not found.pairs:
-        return []
-    rows: list[list[str | int]] = [["first", "second", *found.pairs[0].columns]]
-    rows += [[*pair.labels, *pair.columns.values()] for pair in found.pairs]
-    return ["\t".join(str(cell) for cell in row) for row in rows]
+    head = [("first", "second", *pair.columns) for pair in found.pairs[:1]]
+    return _tabbed([*head, *((*pair.labels, *pair.columns.values()) for pair in found.pairs)])
 
 
 def _check_figure(figure: str, overwrite: bool) -> Path:

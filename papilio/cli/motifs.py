@@ -100,13 +100,7 @@ class _MotifFlags:
         ]
 
     def read(self, given: dict[str, Any]) -> tuple[Motif, dict[str, str]]:
-        """Return the motif that is asked for, and what its engine is to choose.
-
-        Raises
-        ------
-        InputError
-            For sizes and sides that are missing or contradict each other.
-        """
+        """Return the motif and the options of its engine; InputError for sizes and sides missing or contradictory."""
         chosen = {name: given[name] for name in self._defaults if given.get(name) is not None}
         if self._listed:
             self._require_sizes(chosen)
@@ -180,13 +174,6 @@ class MotifGroup(click.Group):
         return sorted(name for name in MOTIFS if not self._listed or FAMILIES[name].listed is not None)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        """Return the command of one motif.
-
-        Raises
-        ------
-        UnsupportedError
-            When there is none of that name, or it cannot be listed.
-        """
         if name not in MOTIFS:
             raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(self.list_commands(ctx))}")
         if name not in self.list_commands(ctx):
@@ -239,7 +226,6 @@ class MotifGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command of the motif; a flag of another motif is refused with the name of that one."""
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
@@ -256,12 +242,10 @@ class MotifGroup(click.Group):
         return any(flag in option.opts for option in _MotifFlags(kind, listed=self._listed).options)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the motifs, and the flags that all of them have, that begin like this."""
         shared = click.Command(None, params=self._shared, add_help_option=False)
         return [*super().shell_complete(ctx, incomplete), *shared.shell_complete(ctx, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the flags that all motifs have, and the motifs."""
         options = [each for each in (*self._shared, *self.get_params(ctx)) if isinstance(each, click.Option)]
         with formatter.section("Options of all motifs"):
             records = [option.get_help_record(ctx) for option in options]

@@ -58,9 +58,8 @@ def make_security() -> Security:
     from distributed import Security
 
     certificate, key = _make_pair()
-    fields = {f"tls_{role}_cert": certificate for role in _ROLES} | {
-        f"tls_{role}_key": key for role in _ROLES
-    }
+    pair = {"cert": certificate, "key": key}
+    fields = {f"tls_{role}_{name}": text for role in _ROLES for name, text in pair.items()}
     return Security(require_encryption=True, tls_ca_file=certificate, **fields)
 
 
@@ -85,10 +84,9 @@ def write_credentials(folder: Path) -> None:
 
 def tls_config(folder: Path) -> dict[str, Any]:
     """Return the settings of Dask that use the credentials of :func:`write_credentials`."""
-    certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
+    pair = {"cert": str(folder / CERTIFICATE), "key": str(folder / KEY)}
     return {
         "distributed.comm.require-encryption": True,
-        "distributed.comm.tls.ca-file": certificate,
-        **{f"distributed.comm.tls.{role}.cert": certificate for role in _ROLES},
-        **{f"distributed.comm.tls.{role}.key": key for role in _ROLES},
+        "distributed.comm.tls.ca-file": pair["cert"],
+        **{f"distributed.comm.tls.{role}.{name}": path for role in _ROLES for name, path in pair.items()},
     }

@@ -382,7 +382,7 @@ def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int 
 
 
 def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
-    from papilio.cluster.flow import find_store_problem
+    from papilio.cluster.dispatcher import find_store_problem
     from papilio.cluster.pool import DaskPool
 
     workers, own = executor.workers, describe_process()

@@ -1,4 +1,4 @@
-"""What the Dask executors share: a client, the descriptions of its workers, and the flow of tasks."""
+"""What the Dask executors share: a client, the descriptions of its workers, and the dispatch of tasks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any, Self
 
 from distributed import Nanny
 
+from papilio.cluster.dispatcher import Dispatcher, describe_dask_worker, find_store_problem
 from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
-from papilio.cluster.flow import TaskFlow, describe_dask_worker, find_store_problem
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.interrupts import held
 from papilio.storage.reading import is_cached
@@ -186,10 +186,6 @@ class DaskPool(Executor):
             raise ClusterError(lost)
         return {address: str(worker.get("status", "running")) for address, worker in known.items()}
 
-    def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any:
-        """Call a short function in a worker process and return its answer; None when there is none in time."""
-        return self.ask_all(function, *args, addresses=[address], patience_s=patience_s).get(address)
-
     def ask_all(
         self, function: Callable[..., Any], *args: Any, addresses: Sequence[str] | None, patience_s: float
     ) -> dict[str, Any]:
@@ -211,9 +207,10 @@ class DaskPool(Executor):
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
         """Return descriptions of the workers; those that do not answer are left out."""
         answers = (
-            self.ask(describe_dask_worker, address=address, patience_s=ANSWER_S) for address in addresses
+            self.ask_all(describe_dask_worker, addresses=[address], patience_s=ANSWER_S)
+            for address in addresses  # one by one: all wait for a worker that is stopped
         )
-        return tuple(read_worker(answer) for answer in answers if answer is not None)
+        return tuple(read_worker(found) for answer in answers for found in answer.values())
 
     def _describe_all(self, n_workers: int) -> tuple[WorkerInfo, ...]:
         """Describe all workers; in place of those that went away meanwhile, others are waited for up to so many."""
@@ -264,8 +261,8 @@ class DaskPool(Executor):
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run tasks on the workers; see :class:`papilio.cluster.flow.TaskFlow`."""
-        return iter(TaskFlow(self, function, source, workers, in_flight))
+        """Run tasks on the workers; see :class:`papilio.cluster.dispatcher.Dispatcher`."""
+        return iter(Dispatcher(self, function, source, workers, in_flight))
 
 
 @contextmanager

@@ -111,7 +111,6 @@ class ProgressBar:
             self._bar.stop()
 
     def __call__(self, event: Event) -> None:
-        """Say what an event changes."""
         match event:
             case PhaseStarted(name):
                 if name == "run":

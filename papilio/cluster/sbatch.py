@@ -15,7 +15,7 @@ from papilio.arguments import Number, Workers, check_fields
 from papilio.errors import ClusterError, InputError
 from papilio.families import EngineChoice
 from papilio.motifs import Granularity
-from papilio.storage.tables import check_suffix
+from papilio.storage.answers import check_suffix
 
 _COMMAND_S = 60.0
 """A controller that does not answer for so long is down."""
@@ -70,7 +70,6 @@ class SbatchSpec:
 
     @property
     def tasks_per_node(self) -> int:
-        """Workers on each node, one per GPU where there are GPUs."""
         if self.gpus_per_node is None:
             return self.workers_per_node
         match = _GPUS.fullmatch(self.gpus_per_node)
@@ -84,48 +83,41 @@ class SbatchSpec:
     def validate(self) -> None:
         """Refuse, with an InputError, what Slurm or the script could not do."""
         check_fields(self)
-        total = self.nodes * self.tasks_per_node
-        if self.gpus_per_node is not None and self.workers_per_node != 1:
-            raise InputError(
-                f"workers per node is {self.workers_per_node} beside gpus per node {self.gpus_per_node}; "
-                "each GPU has one worker: give one of the two"
-            )
-        if self.gpus_per_node is not None and self.engine == "cpu":
-            raise InputError("the engine cpu would leave the GPUs idle; leave out the gpus per node")
-        if self.gpus_per_node is None and self.engine == "gpu":
-            raise InputError("the engine gpu needs gpus per node")
-        if self.memory_bytes < self.tasks_per_node * 2**20:
-            raise InputError(
-                f"memory is {self.memory_bytes} bytes for a node; at least 1 MiB for each worker"
-            )
-        limit_s = parse_time(self.time)
-        if not MIN_GRACE_S <= self.grace_s < limit_s:
-            raise InputError(
-                f"grace is {self.grace_s} s with a time limit of {limit_s} s; between {MIN_GRACE_S} s and the "
-                "limit"
-            )
-        if any(not 1 <= n <= total for n in self.array):
-            raise InputError(
-                f"array is {', '.join(map(str, self.array))}; numbers of workers from 1 to {total}, "
-                "which is nodes times workers per node"
-            )
-        if self.array and self.counts is not None:
-            raise InputError(
-                "the jobs of an array would write the same file of counts; leave one of the two out"
-            )
-        if self.array and self.job is not None:
-            raise InputError("the jobs of an array would share one job directory; leave one of the two out")
-        if self.max_requeues and self.job is None:
-            raise InputError(
-                f"requeue is {self.max_requeues}, which needs a job directory: "
-                "without one each run would start from nothing"
-            )
-        if self.counts is not None and self.per == "total":
-            raise InputError("counts need per vertex or per edge; a total goes to the output of the job")
+        total, limit_s = self.nodes * self.tasks_per_node, parse_time(self.time)
+        has_gpus, has_job, has_counts = (
+            each is not None for each in (self.gpus_per_node, self.job, self.counts)
+        )
+        refusals = [
+            (has_gpus and self.workers_per_node != 1,
+             f"workers per node is {self.workers_per_node} beside gpus per node {self.gpus_per_node}; "
+             "each GPU has one worker: give one of the two"),
+            (has_gpus and self.engine == "cpu",
+             "the engine cpu would leave the GPUs idle; leave out the gpus per node"),
+            (not has_gpus and self.engine == "gpu", "the engine gpu needs gpus per node"),
+            (self.memory_bytes < self.tasks_per_node * 2**20,
+             f"memory is {self.memory_bytes} bytes for a node; at least 1 MiB for each worker"),
+            (not MIN_GRACE_S <= self.grace_s < limit_s,
+             f"grace is {self.grace_s} s with a time limit of {limit_s} s; between {MIN_GRACE_S} s and the limit"),
+            (any(not 1 <= n <= total for n in self.array),
+             f"array is {', '.join(map(str, self.array))}; numbers of workers from 1 to {total}, "
+             "which is nodes times workers per node"),
+            (self.array and has_counts,
+             "the jobs of an array would write the same file of counts; leave one of the two out"),
+            (self.array and has_job,
+             "the jobs of an array would share one job directory; leave one of the two out"),
+            (self.max_requeues and not has_job,
+             f"requeue is {self.max_requeues}, which needs a job directory: "
+             "without one each run would start from nothing"),
+            (has_counts and self.per == "total",
+             "counts need per vertex or per edge; a total goes to the output of the job"),
+            (self.experiment is not None and not self.array,
+             "the jobs of a scaling experiment are an array; give its numbers of workers"),
+        ]  # fmt: skip
+        refusal = next((message for is_wrong, message in refusals if is_wrong), None)
+        if refusal is not None:
+            raise InputError(refusal)
         if self.counts is not None:
             check_suffix(self.counts)
-        if self.experiment is not None and not self.array:
-            raise InputError("the jobs of a scaling experiment are an array; give its numbers of workers")
         for name in ("motif", "store", "interface", "counts", "job", "experiment"):
             require_plain(name, getattr(self, name) or "")
         for word in (*self.motif_flags, *self.setup):

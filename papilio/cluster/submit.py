@@ -1,8 +1,6 @@
-"""Give a job to a cluster that runs on by itself: check, note, hand over.
+"""Submitted jobs: their hand-over to a cluster, and their coordinator, a Dask task that dispatches leases from inside.
 
-The coordinator of a submitted job: a Dask task that hands out the leases of the job from inside the cluster.
-
-It is a task and not an actor, for an actor is lost with its worker, while the scheduler runs a task again
+The coordinator is a task and not an actor, for an actor is lost with its worker, while the scheduler runs a task again
 elsewhere. It secedes at once, so that the thread of its worker stays free for leases, and talks to the scheduler
 through a client of its own: when its process dies the scheduler drops what that client asked for, so that the
 leases of a dead coordinator are cancelled where they wait, and their results ignored where they run.
@@ -151,13 +149,14 @@ class _Coordinator:
             self._begin()
             with self._watch:
                 result = self._count_when_free(count)
-        except _DisplacedError as error:
-            return self._make_way(error)
         except JobCancelledError:
             state, reason = "cancelled", None
         except PapilioError as error:
-            if isinstance(error, ClusterError) and self._watch.own_worker_ends(GRACE_S):
-                return self._make_way(error)
+            if isinstance(error, _DisplacedError) or (
+                isinstance(error, ClusterError) and self._watch.own_worker_ends(GRACE_S)
+            ):
+                self._log.write(f"this coordinator makes way: {error}")
+                return "displaced"
             state, reason = "failed", str(error)
         except Exception as error:
             state, reason = "failed", f"{type(error).__name__}: {error}"
@@ -170,11 +169,6 @@ class _Coordinator:
         self._end(state, reason)
         return state
 
-    def _make_way(self, error: PapilioError) -> str:
-        """Leave the job to the coordinator that comes next."""
-        self._log.write(f"this coordinator makes way: {error}")
-        return "displaced"
-
     def _begin(self) -> None:
         me, lost = self._me, self._lost
         self._log.write(
@@ -186,11 +180,11 @@ class _Coordinator:
                 f"the one before it, process {lost.pid} on {lost.host}, was lost; its leases that the ledger "
                 "does not hold are handed out again"
             )
-        if me.losses >= MAX_LOSSES:
-            raise ExecutionError(
-                f"the coordinator was lost with its worker {me.losses} times without a finished lease, at last on "
-                f"{'an unknown host' if lost is None else lost.host}; see the workers' logs (memory?)"
-            )
+            if me.losses >= MAX_LOSSES:
+                raise ExecutionError(
+                    f"the coordinator was lost with its worker {me.losses} times without a finished lease, at last on "
+                    f"{lost.host}; see the workers' logs (memory?)"
+                )
         self._note("waiting", "its coordinator has just begun")
 
     def _count_when_free(self, count: Count) -> CountResult:
@@ -237,7 +231,6 @@ class _Coordinator:
         return None if holder is None else f"process {holder.pid} on {holder.host} has the job"
 
     def _listen(self, event: Event) -> None:
-        """Log what happens; end the run when it is to end."""
         self._watch.check()
         match event:
             case PhaseStarted(name):
@@ -334,14 +327,18 @@ class _Watch(threading.Thread):
         return {address: str(info.get("host")) for address, info in find_workers(self._client).items()}
 
     def run(self) -> None:
-        """Look until the block ends."""
         while not self._over.wait(WATCH_S):
             self._look()
             try:
                 live = self.live()
             except (OSError, TimeoutError, ValueError):
                 continue
-            self._compare(live)
+            for address in live.keys() - self._known.keys():
+                self._log.write(f"worker {address} on {live[address]} came")
+            for address in self._known.keys() - live.keys():
+                host = self._known[address]
+                self._log.write(f"worker {address} on {host} went; its leases are handed out again")
+            self._known = live
 
     def _look(self) -> None:
         if self._worker.status not in _RUNNING:
@@ -357,15 +354,6 @@ class _Watch(threading.Thread):
             self._reason = JobCancelledError("the job was cancelled")
         elif submission is None or submission.id != self._submission.id:
             self._reason = _DisplacedError("the job was submitted again")
-
-    def _compare(self, live: dict[str, str]) -> None:
-        for address in live.keys() - self._known.keys():
-            self._log.write(f"worker {address} on {live[address]} came")
-        for address in self._known.keys() - live.keys():
-            self._log.write(
-                f"worker {address} on {self._known[address]} went; its leases are handed out again"
-            )
-        self._known = live
 
 
 CANCEL_S = 15.0
@@ -459,16 +447,14 @@ def _clear_way(client: Client, root: Path, address: str) -> None:
     """
     control = JobControl(root)
     active, name = control.active, dataset_name(root)
-    cancelled = active is not None and control.is_cancelled(submission=active.id)
     published = name in client.list_datasets()
-    task = client.get_dataset(name) if published else None
-    if active is not None and not cancelled:
-        mine = active.cluster == address
-        if (mine and task is not None and task.status == "pending") or not mine:
-            raise InputError(
-                f"the job of {root} is submitted to {active.cluster} already; "
-                f"papilio wait {root} waits for it, papilio cancel {root} takes it back"
-            )
+    pending = published and client.get_dataset(name).status == "pending"
+    is_live = active is not None and not control.is_cancelled(submission=active.id)
+    if active is not None and is_live and (pending or active.cluster != address):
+        raise InputError(
+            f"the job of {root} is submitted to {active.cluster} already; "
+            f"papilio wait {root} waits for it, papilio cancel {root} takes it back"
+        )
     if published:
         client.unpublish_dataset(name)
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
 from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -38,6 +38,9 @@ ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 
 Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, MaximalPart, CliquePart)
 """What is read from storage and copied to a device as one: a block of a part, or a part that has no blocks."""
+
+Choice = tuple[str, str]
+"""What an engine decided as it prepared a graph, and why: it goes into the plan."""
 
 Cut = Callable[[], bool]
 """Asked by a run, again and again, from any of its threads: whether it should end early."""
@@ -165,27 +168,28 @@ def require_request(
         raise UnsupportedError(f"{motif.title} needs a sign for every edge; the graph has none")
 
 
-class Prepared(Protocol):
+class Prepared:
     """A graph in the form that one engine's kernels need; made by :meth:`Engine.prepare`, opaque otherwise.
 
-    Where the engine had a choice, ``decisions`` (tuple of (str, str)) says what it decided and why; see
-    :func:`decisions_of`.
+    Where the engine had a choice, ``decisions`` are what it decided and why. ``costs`` are on the host.
     """
+
+    costs: NDArray[np.int64]
+    decisions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Exact or estimated cost of each work item, shape (n_items,), host; heaviest first, but for parts."""
+        return self.costs
 
     @property
     def n_items(self) -> int:
-        """Number of work items."""
-        ...
+        return int(self.work.size)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held (host memory for ``cpu``, device memory for ``gpu``)."""
-        ...
-
-
-def decisions_of(prepared: Prepared) -> tuple[tuple[str, str], ...]:
-    """Return what the engine decided as it prepared a graph, with its reasons; nothing where it had no choice."""
-    return getattr(prepared, "decisions", ())
+        """Bytes of all arrays but those of the graph as given."""
+        return array_bytes(self)
 
 
 class Engine(Protocol):
@@ -202,15 +206,16 @@ class Engine(Protocol):
 
         Complete on return. May be called from another thread while the engine runs.
         """
-        ...
+        return block
 
     def work(self, prepared: Any) -> NDArray[np.int64]:
-        """Cost of each work item, shape (n_items,), host; heaviest first, but for parts."""
-        ...
+        """Return the cost of each work item; see :attr:`Prepared.work`."""
+        work: NDArray[np.int64] = prepared.work
+        return work
 
     def slice_work(self, prepared: Any) -> int:
         """Least work of a slice of a run (see :meth:`run`), for what every slice costs beside its items'."""
-        ...
+        return 1
 
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
@@ -232,6 +237,10 @@ class Engine(Protocol):
         ------
         InputError
             When the interval does not lie in ``[0, n_items]``.
+        LeaseTooLargeError
+            When a device has no room for what these items need or find.
+        DeviceLostError
+            When a kernel failed and the device is lost to this process.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Dynamic scheduling of serial, lock-free kernels over Python threads.
+"""Dynamic scheduling of serial, lock-free kernels over Python threads, and the run of every engine on CPUs.
 
 The kernels release the interpreter lock, so plain threads run them at once. Numba's own parallel loops are
 not used: their worker pool must not be entered by several threads of one process, which is what the threads
@@ -8,8 +8,10 @@ of a Dask worker do.
 from __future__ import annotations
 
 import os
+import threading
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
@@ -17,8 +19,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError
-from papilio.kernels.engine import Cut, EngineName, Loadable, never_cut, require_interval
+from papilio.errors import ExecutionError, InputError
+from papilio.graph import RowColumn
+from papilio.kernels.engine import Cut, Engine, EngineName, Partial, never_cut, require_interval
+from papilio.motifs import Listing
 
 State = TypeVar("State")
 
@@ -143,34 +147,156 @@ class ChunkRunner(Generic[State]):
             return state
 
 
-class CpuEngine:
-    """Base of the engines on CPUs; ``threads`` of one run are by default the processors that this process may use."""
+RowSink = Callable[..., None]
+"""Takes rows, one motif in each, as a :data:`~papilio.graph.RowColumn` for each column of the listing: positions in the
+ids that ``prepared.ids_<layer>`` has, rising in each row. Called by any thread; the arrays are used again after the
+call. ``part`` may name the file that they go to, by a number from 0 on: then it does not depend on which thread is
+first."""
+
+
+def drop_rows(*columns: RowColumn, part: int | None = None) -> None:
+    """Take rows and keep none of them: whoever runs only wants to know how many there are."""
+
+
+class Outlet:
+    """Where the threads of one run leave their rows; at most ``limit`` of them pass, and then it is full."""
+
+    def __init__(self, sink: RowSink, limit: int | None) -> None:
+        self.rows, self.full = 0, False
+        self._sink, self._limit = sink, limit
+        self._lock = threading.Lock()
+
+    def take(self, *columns: RowColumn, part: int | None = None) -> None:
+        """Pass rows on, the first of them where the limit cuts; ``part`` is as for a :data:`RowSink`."""
+        first = columns[0]
+        n = len(first[0]) - 1 if isinstance(first, tuple) else len(first)
+        with self._lock:
+            if self._limit is not None:
+                n = min(n, self._limit - self.rows)
+            self.rows += n
+            self.full = self.rows == self._limit
+        if n:
+            given = {} if part is None else {"part": part}
+            self._sink(*(_first_rows(column, n) for column in columns), **given)
+
+    def answer(self, asked: int, found: Partial) -> Partial:
+        """Return the partial of a run of ``asked`` items that has found ``found``.
+
+        One that is capped has as many rows as the limit, and all items of the run, which may have more.
+        """
+        work = self.rows + found.work
+        if self.full:
+            return Partial(asked, self.rows, work, capped=True)
+        return Partial(found.n_items, self.rows, work, checksum=found.checksum % (1 << 64))
+
+
+def _first_rows(column: RowColumn, n: int) -> RowColumn:
+    if isinstance(column, tuple):
+        offsets, values = column
+        return offsets[: n + 1], values[: offsets[n]]
+    return column[:n]
+
+
+class CpuEngine(Engine):
+    """Base of the engines on CPUs; ``threads`` of one run are by default the processors that this process may use.
+
+    They hold no graph, and are safe to share between threads.
+    """
 
     name: EngineName = "cpu"
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = choose_threads(threads)
 
-    def stage(self, block: Loadable) -> Loadable:
-        return block
 
-    def slice_work(self, prepared: Any) -> int:
-        return 1
+class SearchEngine(CpuEngine):
+    """Base of the engines on CPUs whose threads search; with a ``listing`` they pass on as rows what they count.
 
-    def _run_items(
+    The state of a thread stands at an item, and a search ends at the end of a chunk or where a block of rows is full.
+    """
+
+    serial_cost: int
+    """Below this cost one thread works alone; see :func:`cut_by_cost`."""
+    listing: Listing | None = None
+
+    def run(
         self,
-        costs: NDArray[np.int64],
+        prepared: Any,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+        sink: RowSink = drop_rows,
+    ) -> Partial:
+        """Count, or list, exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        ``sink`` gets every row of a listing once, in blocks, from any thread; what it raises ends the run.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        ExecutionError
+            When the rows are not as many as the search has counted.
+        """
+        require_interval(start, stop, prepared.n_items)
+        outlet = Outlet(sink, None if self.listing is None else self.listing.limit)
+
+        def search(state: Any, begin: int, end: int) -> None:
+            self._begin(state, begin)
+            while not (outlet.full or runner.failed) and not self._search(prepared, state, end):
+                self._pass_on(prepared, state, outlet)
+
+        runner = ChunkRunner(lambda: self._make_state(prepared), self.threads)
+        span, n_slices = (start, stop), len(bounds) + 1
+        end = self._run_chunks(prepared, runner, span, n_slices, search, lambda: outlet.full or cut())
+        found = self._fold(prepared, (start, end), runner.states)
+        if self.listing is None:
+            return found
+        for state in runner.states:
+            self._pass_on(prepared, state, outlet)
+        for block in self._closed_rows(prepared) if start == 0 < end else ():
+            if not outlet.full:
+                outlet.take(*block)
+        if not outlet.full and outlet.rows != found.total:
+            raise ExecutionError(
+                f"{outlet.rows} rows of the items [{start}, {end}) were listed; there are {found.total}"
+            )
+        return outlet.answer(stop - start, found)
+
+    def _run_chunks(
+        self,
+        prepared: Any,
+        runner: ChunkRunner[Any],
         span: tuple[int, int],
         n_slices: int,
+        search: Callable[[Any, int, int], None],
         cut: Cut,
-        make_state: Callable[[], State],
-        count: Callable[[State, int, int], Any],
-        serial_cost: int,
-    ) -> tuple[int, list[State]]:
-        """Count the items ``span``, or the first of them if cut; return how many, and the states of the threads."""
+    ) -> int:
+        """Search the items ``span``, or the first of them if cut; return the end of those."""
         start, stop = span
-        require_interval(start, stop, costs.size)
-        chunks = cut_by_cost(costs[start:stop], self.threads, n_slices, serial_cost)
-        runner = ChunkRunner(make_state, self.threads)
-        done = runner.run([(start + a, start + b) for a, b in chunks], count, cut)
-        return items_in(chunks, done), runner.states
+        chunks = cut_by_cost(prepared.work[start:stop], self.threads, n_slices, self.serial_cost)
+        return start + items_in(chunks, runner.run([(start + a, start + b) for a, b in chunks], search, cut))
+
+    @abstractmethod
+    def _make_state(self, prepared: Any) -> Any:
+        """Return what one thread has of its own."""
+
+    @abstractmethod
+    def _begin(self, state: Any, item: int) -> None:
+        """Put a state at the first item of a chunk."""
+
+    @abstractmethod
+    def _search(self, prepared: Any, state: Any, end: int) -> bool:
+        """Search on; return whether the items below an end are done, else the block of rows is full."""
+
+    @abstractmethod
+    def _fold(self, prepared: Any, span: tuple[int, int], states: Sequence[Any]) -> Partial:
+        """Return what the states have counted of the items ``span``, and what needs no search."""
+
+    def _pass_on(self, prepared: Any, state: Any, outlet: Outlet) -> None:
+        """Empty the block of a state into the outlet."""
+
+    def _closed_rows(self, prepared: Any) -> Iterable[Sequence[RowColumn]]:
+        """Yield blocks of the rows that need no search, which belong to the first item."""
+        return ()

@@ -7,7 +7,6 @@ that study takes for conflicting interactions, when they are the same at one alo
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
@@ -15,19 +14,19 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import GraphInput, RunOptions, check_output
+from papilio.api.call import RunOptions, check_output
 from papilio.api.count import CensusResult, census
 from papilio.arguments import Count, Threads, checked
-from papilio.cluster.events import PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.cluster.events import PhaseStarted
 from papilio.errors import ExecutionError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
-from papilio.measures.values import write_values
+from papilio.measures.values import Edges, write_values
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
-from papilio.storage.answers import write_pairs
+from papilio.storage.answers import file_metadata, write_pairs
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.tasks.fold import exact_sum
 from papilio.tasks.job import require_graph
@@ -187,10 +186,7 @@ def census_pairs(
     if walk.target is not None:
         names = CensusPair((0, 1), (0, 1), 0, 0, 0).columns
         columns = {name: [pair.columns[name] for pair in pairs] for name in names}
-        metadata = {
-            "papilio.graph_hash": counted.counted.graph["hash"],
-            "papilio.motif": json.dumps(walk.question(by=by, k=k), sort_keys=True),
-        }
+        metadata = file_metadata(counted.counted.graph["hash"], motif=walk.question(by=by, k=k))
         ids, named = [pair.ids for pair in pairs], [pair.labels for pair in pairs]
         write_pairs(walk.target, ids, named, columns, metadata, overwrite=overwrite)
     return CensusPairs(counted, by, pairs, walk.output)
@@ -228,7 +224,7 @@ def census_vertices(
     return CensusVertices(counted, pair_side, vectors, walk.output)
 
 
-class _Walk:
+class _Walk(Edges):
     """A graph whose pairs are walked, with all that can be refused before anything is counted."""
 
     def __init__(
@@ -244,13 +240,12 @@ class _Walk:
         self.target = check_output(output[0], motif, "total", overwrite=output[1])
         self.output = None if self.target is None else str(self.target)
         self.threads = choose_threads(threads)
-        self.source = GraphInput(graph)
+        super().__init__(graph, f"motif {motif.name!r}", options.get("progress"))
+        self.source.require_storable(self.target)
         sizes = self.source.graph
         require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
-        self.source.require_storable(self.target)
-        self._listener = options.get("progress") or ignore_events
-        n_side = sizes.n_u if pair_side == "u" else sizes.n_v
-        needed = bytes_of_pairs(sizes.n_u + sizes.n_v, n_side, sizes.n_edges, self.threads, k)
+        n_side = self.n_u if pair_side == "u" else self.n_v
+        needed = bytes_of_pairs(self.n_u + self.n_v, n_side, self.n_edges, self.threads, k)
         require_room(
             f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
             needed,
@@ -270,9 +265,6 @@ class _Walk:
         assert isinstance(graph, BipartiteGraph)
         self._listener(PhaseStarted("pairs"))
         return graph
-
-    def report(self, share: float) -> None:
-        self._listener(PhaseAdvanced(share))
 
 
 def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -20,7 +19,7 @@ from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
-from papilio.storage.answers import Columns, write_edge_columns, write_vertex_columns
+from papilio.storage.answers import Columns, file_metadata, write_columns
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
 from papilio.tasks.job import require_graph_kind
@@ -70,15 +69,10 @@ def write_values(
     """Write columns of each vertex by layer (or ``n``), or of each ``edge``, to a file with the hash of the graph."""
     with ExitStack() as stack:
         store = source.stored(stack, target.parent)
-        named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in metadata.items()}
-        named = {"papilio.graph_hash": store.hash, **named}
-        if "edge" in columns:
-            write_edge_columns(target, store, columns["edge"], named, overwrite=overwrite)
-        elif "n" in columns:
-            layers: Mapping[Any, Columns] = {"u": columns["n"]}
-            write_vertex_columns(target, store, layers, named, overwrite=overwrite, names_layer=False)
-        else:
-            write_vertex_columns(target, store, columns, named, overwrite=overwrite)
+        named = file_metadata(store.hash, **metadata)
+        names_layer = "n" not in columns
+        places = columns if names_layer else {"u": columns["n"]}
+        write_columns(target, store, places, named, overwrite=overwrite, names_layer=names_layer)
 
 
 def _rounded(seconds: dict[str, float]) -> dict[str, float]:

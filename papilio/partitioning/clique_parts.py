@@ -24,19 +24,18 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, UnsupportedError
-from papilio.families import family_of
+from papilio.errors import CapacityError
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.clique.question import (
     predict_maximal_work,
     predict_work,
-    require_part_choices,
+    require_part_order,
 )
 from papilio.motifs import Motif
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run
+from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.growth import grow_chunks
 from papilio.partitioning.part_loops import (
     CANDIDATE,
@@ -54,7 +53,7 @@ from papilio.partitioning.root_parts import (
     Scratch,
     read_runs,
 )
-from papilio.partitioning.rows import LayerRows, core_masks, span_rows
+from papilio.partitioning.rows import LayerRows, span_rows
 from papilio.partitioning.store import Partition
 from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
@@ -65,8 +64,6 @@ VERTEX_BYTES = 64
 
 @dataclass(frozen=True, eq=False)
 class _Needs:
-    """What the roots need, by rank."""
-
     rows: AnchoredRows  # later neighbours, and earlier ones
     wanted: NDArray[np.bool_]  # which vertices are roots
     is_maximal: bool
@@ -117,16 +114,27 @@ def cut_cliques(
     ``output`` is the partition that is written, which must not exist. ``options`` are those of the motif; maximal
     cliques need earlier neighbours, too.
 
-    UnsupportedError for a granularity that the motif has not, an order or items that parts cannot have, or a strategy
-    that is for other motifs. CapacityError when a part of one root passes the limit, or the host memory does not do;
-    nothing is written then. StoreError when ``output`` cannot be written.
+    UnsupportedError for an order or items that parts cannot have, or a strategy that is for other motifs. CapacityError
+    when a part of one root passes the limit, or the host memory does not do; nothing is written then. StoreError when
+    ``output`` cannot be written.
     """
-    _require_request(options, request)
-    parted = family_of(motif).parted
-    assert parted is not None
-    least, _ = parted.least_sizes(motif)
+    require_part_order(options.get("order", "auto"))
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
-        needs, core_choice = _write_rows(stack, run, is_maximal, least)
+        least, _ = run.least
+        disk, share = run.write_core(
+            "clique",
+            (least - 1, least - 1) if least > 1 else None,
+            KEPT_BYTES,
+            layers=("u", "v") if is_maximal else ("u",),
+            with_edges=request.per == "edge",
+        )
+        stack.enter_context(disk)
+        core_choice = f"core of degree {least - 1} or more", share
+        later = np.diff(disk.u.indptr)
+        wanted = later + 1 >= least
+        if is_maximal:
+            wanted &= (later > 0) | (np.diff(disk.v.indptr) == 0)
+        needs = _Needs(AnchoredRows.of(disk, request), wanted, is_maximal)
         run.lap("rows")
         host = HostBudget.of(needs.rows, request, VERTEX_BYTES)
         groups, reason = _group(needs, host)
@@ -134,7 +142,7 @@ def cut_cliques(
             "by rising degree",
             f"at most {int(needs.sizes.max(initial=0))} neighbours of a root are needed",
         )
-        run.cut_groups(
+        return run.cut_groups(
             groups,
             host.threads,
             lambda: Scratch.of(needs.rows),
@@ -142,47 +150,11 @@ def cut_cliques(
             decisions=(core_choice, order),
             reason=reason,
             nothing="no vertex is in a clique",
-            family=parted.kind,
             layer="u",
-            least_p=least,
-            least_q=1,
         )
-    return run.writer.partition
 
 
 cut_maximal_cliques = partial(cut_cliques, is_maximal=True)
-
-
-def _require_request(options: Mapping[str, str], request: CutRequest) -> None:
-    if request.strategy == "pair_blocks":
-        raise UnsupportedError("strategy pair_blocks is for butterflies; cut for cliques with bcpar")
-    require_part_choices(options.get("order", "auto"), options.get("root", "auto"))
-
-
-def _write_rows(
-    stack: ExitStack, run: CutRun, is_maximal: bool, least: int
-) -> tuple[_Needs, tuple[str, str]]:
-    """Reduce to what can be in a clique and write its rows; return what roots need, and how much of the graph it is."""
-    store, request = run.store, run.request
-    keep = None if least < 2 else core_masks(store, least - 1, least - 1, threads=request.threads)[0]
-    disk = stack.enter_context(
-        run.write_rows(
-            run.host_left(KEPT_BYTES + 2 * store.n_u),
-            keep_u=keep,
-            keep_v=keep,
-            layers=("u", "v") if is_maximal else ("u",),
-            with_edges=request.per == "edge",
-        )
-    )
-    later = np.diff(disk.u.indptr)
-    wanted = later + 1 >= least
-    if is_maximal:
-        wanted &= (later > 0) | (np.diff(disk.v.indptr) == 0)
-    share = disk.n_edges / max(store.n_edges, 1)
-    return _Needs(AnchoredRows.of(disk, request), wanted, is_maximal), (
-        f"core of degree {least - 1} or more",
-        f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a clique",
-    )
 
 
 def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import psutil
@@ -24,7 +24,16 @@ from papilio.motifs import Motif
 from papilio.partitioning.arrays import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
-from papilio.partitioning.store import Decisions, PartInfo, PartitionManifest, PartitionWriter
+from papilio.partitioning.rows import core_masks
+from papilio.partitioning.store import (
+    Decisions,
+    Family,
+    PartInfo,
+    Partition,
+    PartitionManifest,
+    PartitionWriter,
+    write_partition,
+)
 from papilio.parts import CliquePart, Layer, PartSizes, RootPart
 from papilio.storage.files import local_path, release_memory
 from papilio.storage.records import write_record
@@ -143,6 +152,8 @@ class CutRun:
     """A cut under way; made by :func:`cut_run`."""
 
     store: GraphStore
+    family: str  # see :data:`papilio.partitioning.store.Family`
+    least: tuple[int, int]  # smallest p and q that the parts are to serve; of cliques k, and 1
     request: CutRequest
     writer: PartitionWriter
     peak: PeakMemory
@@ -151,22 +162,33 @@ class CutRun:
     seconds: dict[str, float] = field(default_factory=dict)
     last: float = field(default_factory=time.perf_counter)
 
-    def host_left(self, held: int) -> int:
-        """Return the host memory beside ``held`` bytes. CapacityError when there is none."""
-        given = self.request.host_bytes
-        if held >= given:
-            raise CapacityError(
-                f"cutting may take {given:,} bytes of host memory, and {held:,} are taken before a row of "
-                f"{self.store.path} is read"
-            )
-        return given - held
-
     def write_rows(self, host_bytes: int, **options: Any) -> DiskRows:
         """Write the rows of the graph within so much memory: the first share of the progress."""
         progress = _report_rows(self.report)
         return write_disk_rows(
             self.store, self.directory, host_bytes, self.request.threads, progress=progress, **options
         )
+
+    def write_core(
+        self, thing: str, degrees: tuple[int, int] | None, held_bytes: int, **options: Any
+    ) -> tuple[DiskRows, str]:
+        """Write the rows of the core of these least degrees in U and V; return also its share of the graph, in words.
+
+        CapacityError when ``held_bytes`` and some bytes for each vertex leave no host memory.
+        """
+        store, given = self.store, self.request.host_bytes
+        keep_u, keep_v = (
+            (None, None) if degrees is None else core_masks(store, *degrees, threads=self.request.threads)
+        )
+        held = held_bytes + store.n_u + store.n_v
+        if held >= given:
+            raise CapacityError(
+                f"cutting may take {given:,} bytes of host memory, and {held:,} are taken before a row of "
+                f"{store.path} is read"
+            )
+        disk = self.write_rows(given - held, keep_u=keep_u, keep_v=keep_v, **options)
+        share = disk.n_edges / max(store.n_edges, 1)
+        return disk, f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a {thing}"
 
     def lap(self, step: str) -> None:
         """Note the seconds since the last step; give back the memory that it left behind."""
@@ -188,7 +210,7 @@ class CutRun:
         decisions: Decisions,
         reason: str,
         **rest: Any,
-    ) -> None:
+    ) -> Partition:
         """Cut and write the parts of groups of roots, several at a time, in their order; then the manifest.
 
         ``groups`` has the group of each vertex, -1 for none, and ``reason`` says why; ``cut`` makes the part of a group
@@ -222,7 +244,7 @@ class CutRun:
         self.lap("parts")
         parts = [replace(found[group], index=index) for index, group in enumerate(sorted(found))]
         decisions = (*decisions, ("strategy bcpar", reason))
-        self.finish(parts, decisions=decisions, strategy="bcpar", reason=reason, **rest)
+        return self.finish(parts, decisions=decisions, strategy="bcpar", reason=reason, **rest)
 
     def part(
         self,
@@ -240,11 +262,17 @@ class CutRun:
             )
         return PartInfo(index, blocks, layer, sizes, sizes.roots, table.total, write_record(table), nbytes)
 
-    def finish(self, parts: Sequence[PartInfo], *, decisions: Decisions, nothing: str, **rest: Any) -> None:
-        """Write the manifest; ``nothing`` says why there is no part, and ``rest`` has the fields of the family."""
+    def finish(
+        self, parts: Sequence[PartInfo], *, decisions: Decisions, nothing: str, **rest: Any
+    ) -> Partition:
+        """Write the manifest; ``nothing`` says why there is no part, and ``rest`` has its other fields."""
         store, request = self.store, self.request
-        self.writer.finish(
+        least_p, least_q = self.least
+        return self.writer.finish(
             PartitionManifest(
+                family=cast(Family, self.family),
+                least_p=least_p,
+                least_q=least_q,
                 graph_hash=store.hash,
                 n_u=store.n_u,
                 n_v=store.n_v,
@@ -260,16 +288,6 @@ class CutRun:
         )
 
 
-def _require_question(store: GraphStore, motif: Motif, request: CutRequest) -> None:
-    kind = family_of(motif).graph_kind
-    if store.kind != kind:
-        raise UnsupportedError(f"{store.path} is {store.kind}; {motif.title} needs a {kind} graph")
-    if request.per not in motif.granularities:
-        raise UnsupportedError(
-            f"{motif.title} cannot be counted per {request.per!r}; known: {', '.join(motif.granularities)}"
-        )
-
-
 @contextmanager
 def cut_run(
     store: GraphStore,
@@ -278,20 +296,21 @@ def cut_run(
     request: CutRequest,
     progress: CutProgress | None,
 ) -> Iterator[CutRun]:
-    """Begin a cut; ``writer.partition`` is the partition once the block has ended.
-
-    UnsupportedError for a graph, or a granularity, on which the motif is not counted.
-    """
-    _require_question(store, motif, request)
+    """Begin a cut; the partition appears as the block ends. UnsupportedError for a strategy for other motifs."""
+    family = family_of(motif)
+    assert family.parted is not None
+    if request.strategy == "pair_blocks" and family.parted.kind != "wedges":
+        things = "bicliques" if family.graph_kind == "bipartite" else "cliques"
+        raise UnsupportedError(f"strategy pair_blocks is for butterflies; cut for {things} with bcpar")
     report = progress or (lambda share: None)
     directory = request.scratch or local_path(output).parent
-    with PeakMemory() as peak, PartitionWriter(output) as writer:
-        yield CutRun(store, request, writer, peak, report, directory)
+    with PeakMemory() as peak, write_partition(output) as writer:
+        least = family.parted.least_sizes(motif)
+        yield CutRun(store, family.parted.kind, least, request, writer, peak, report, directory)
     report(1.0)
 
 
 def _tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) -> tuple[str, str]:
-    """Return how many parts there are, which is the largest and how full they are; ``nothing`` says why none is."""
     if not parts:
         return "no part", nothing
     needs, limit = [request.part_bytes.of(part.sizes) for part in parts], request.limit_bytes

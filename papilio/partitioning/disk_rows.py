@@ -109,7 +109,6 @@ def rank_by_degree(
 
 
 def _count_later(store: GraphStore, rank: Ids, n: int, threads: int) -> Ints:
-    """Return the number of later neighbours of each rank."""
     counts, batch = np.zeros(n, np.int64), largest_batch(store)
     sums = SharedSums(counts, np.unique(np.linspace(0, n, STRIPES + 1).astype(np.int64)))
 

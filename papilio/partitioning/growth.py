@@ -428,7 +428,6 @@ class _Growth:
         self._lists = first + [roots for place, roots in enumerate(self._lists) if place not in gone]
 
     def number(self) -> Ids:
-        """Return the group of each root."""
         groups = np.empty(self._rows.n_roots, np.int32)
         for group, roots in enumerate(self._lists):
             groups[roots] = group

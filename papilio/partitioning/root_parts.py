@@ -26,23 +26,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import ceil
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, UnsupportedError
-from papilio.families import family_of
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.core import Core, Rows, order_rows, reduce_rows, transpose_rows
-from papilio.kernels.biclique.decisions import explain_choices
-from papilio.kernels.biclique.question import settle_anchor
-from papilio.kernels.maximal import anchor as maximal_anchor
+from papilio.kernels.biclique.question import (
+    choose_anchor,
+    choose_maximal_anchor,
+    choose_sizes,
+    explain_choice,
+    explain_choices,
+    settle_anchor,
+)
 from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning.arrays import Ids, Ints, Roles
 from papilio.partitioning.cut_request import CutProgress, CutRequest
-from papilio.partitioning.cut_run import CutRun, cut_run
+from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.disk_rows import DiskRows
 from papilio.partitioning.growth import grow_chunks
 from papilio.partitioning.part_loops import (
@@ -56,7 +60,7 @@ from papilio.partitioning.part_loops import (
     mark_ids,
     number_lefts,
 )
-from papilio.partitioning.rows import LayerRows, core_masks, degrees
+from papilio.partitioning.rows import LayerRows, degrees
 from papilio.partitioning.store import Partition
 from papilio.parts import MaximalPart, PartSizes, RootPart
 from papilio.storage.files import release_memory
@@ -325,36 +329,18 @@ def group_roots(rows: AnchoredRows, host: HostBudget, least_right: int, *, shrin
             host.group_bytes, request.threads, entry_bytes=prices.entry if shrinks else 0,
         )  # fmt: skip
 
-    # From the last rank to the first.
-    groups = _within_limit(rows, request, least_right, group, shrinks)
-    why = "the core does not fit one part, and roots that share columns do not repeat them"
-    return groups[::-1].copy(), why
-
-
-def _within_limit(
-    rows: AnchoredRows,
-    request: CutRequest,
-    least_right: int,
-    group: Callable[[Prices, int], Ids],
-    shrinks: bool,
-) -> Ids:
-    """Group by the better prices; where a root does not fit by these, by the others.
-
-    Raises ClosureTooLargeError where one fits by neither; it names the worst one, and the least budget that would do.
-    """
-    worst = -1
-    excess: int | None = None
-    cause: CapacityError | None = None
+    failures: list[tuple[int, int, CapacityError]] = []
     for prices, limit in price_closures(request, rows, least_right):
         try:
-            return group(prices, limit)
+            groups = group(prices, limit)[::-1].copy()  # from the last rank to the first
         except CapacityError as error:
             root, cost = _find_worst(rows, prices, shrinks)
             if cost <= limit:
                 raise
-            if excess is None or cost - limit < excess:
-                worst, excess, cause = root, cost - limit, error
-    assert excess is not None
+            failures.append((cost - limit, root, error))
+        else:
+            return groups, "the core does not fit one part, and roots that share columns do not repeat them"
+    excess, worst, cause = min(failures, key=itemgetter(0))
     raise _root_too_large(rows, request, worst, excess) from cause
 
 
@@ -405,15 +391,11 @@ def cut_roots(
     ``output`` is the partition that is written, which must not exist. The option ``anchor`` is the layer of the roots:
     ``u``, ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
 
-    UnsupportedError for counts per edge, or a strategy for other motifs. InputError for an unknown
-    anchor. CapacityError when a part of one root passes the limit, or the host memory does not do; nothing is written
-    then. StoreError when ``output`` cannot be written.
+    UnsupportedError for a strategy for other motifs. InputError for an unknown anchor. CapacityError when a part of one
+    root passes the limit, or the host memory does not do; nothing is written then. StoreError when ``output`` cannot be
+    written.
     """
-    if request.strategy == "pair_blocks":
-        raise UnsupportedError("strategy pair_blocks is for butterflies; cut for bicliques with bcpar")
-    parted = family_of(motif).parted
-    assert parted is not None
-    least, shrinks = parted.least_sizes(motif), not is_maximal
+    shrinks = not is_maximal
     anchor = options.get("anchor", "auto")
     choose: Any = _choose_maximal_anchor if is_maximal else _choose_anchor
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
@@ -421,7 +403,11 @@ def cut_roots(
         anchor, swapped, anchor_choice = choose(layers, motif, options, request)
         del layers
         release_memory()
-        rows, core_choice = _write_rows(stack, run, swapped, least)
+        p, q = least = run.least
+        disk, share = run.write_core("biclique", (q, p) if max(p, q) > 1 else None, KEPT_BYTES)
+        rows = AnchoredRows.of(stack.enter_context(disk), request)
+        rows = rows.swap() if swapped else rows
+        core_choice = f"core of p >= {p} and q >= {q}", share
         run.lap("rows")
         try:
             groups, reason, threads = _group(rows, request, least, shrinks)
@@ -438,7 +424,7 @@ def cut_roots(
             except ClosureTooLargeError:
                 raise error from None
         fewest = _fewest(rows, least)
-        run.cut_groups(
+        return run.cut_groups(
             groups,
             threads,
             lambda: Scratch.of(rows),
@@ -448,12 +434,8 @@ def cut_roots(
             decisions=(anchor_choice, core_choice),
             reason=reason,
             nothing="nothing is in a biclique",
-            family=parted.kind,
             layer=rows.left.layer,
-            least_p=least[0],
-            least_q=least[1],
         )
-    return run.writer.partition
 
 
 cut_maximal_roots = partial(cut_roots, is_maximal=True)
@@ -473,8 +455,8 @@ def _choose_maximal_anchor(
     layers: _Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
     anchor = options.get("anchor", "auto")
-    swapped = maximal_anchor.choose_maximal_anchor(layers, anchor)
-    why = f"layer {'V' if swapped else 'U'} anchored", maximal_anchor.explain_choice(anchor)
+    swapped = choose_maximal_anchor(layers, anchor)
+    why = f"layer {'V' if swapped else 'U'} anchored", explain_choice(anchor)
     return anchor, swapped, why
 
 
@@ -490,24 +472,6 @@ def _choose_anchor(
     if why[0] != layer:
         why = layer, "nothing is searched: closed forms are all that is asked for"
     return anchor, swapped, why
-
-
-def _write_rows(
-    stack: ExitStack, run: CutRun, swapped: bool, least: tuple[int, int]
-) -> tuple[AnchoredRows, tuple[str, str]]:
-    """Reduce to the core of p and q and write its rows; return them and how much of the graph they are."""
-    store, request, (p, q) = run.store, run.request, least
-    keep_u = keep_v = None
-    if p > 1 or q > 1:
-        keep_u, keep_v = core_masks(store, q, p, threads=request.threads)
-    room = run.host_left(KEPT_BYTES + store.n_u + store.n_v)
-    disk = stack.enter_context(run.write_rows(room, keep_u=keep_u, keep_v=keep_v))
-    anchored = AnchoredRows.of(disk, request)
-    share = disk.n_edges / max(store.n_edges, 1)
-    return anchored.swap() if swapped else anchored, (
-        f"core of p >= {p} and q >= {q}",
-        f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a biclique",
-    )
 
 
 def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:

@@ -22,9 +22,8 @@ from papilio.kernels.threads import ChunkRunner, available_threads
 from papilio.partitioning.arrays import Ids, Ints
 from papilio.partitioning.row_loops import Words, add_words, count_batch, make_ranges
 from papilio.parts import Layer
-from papilio.storage.edge_files import RowGroup, edge_problem
+from papilio.storage.edge_files import STORE_ADVICE, RowGroup, edge_problem
 from papilio.storage.files import ArrayFile, empty_pages
-from papilio.storage.manifest import STORE_ADVICE
 from papilio.storage.store import GraphStore
 
 

@@ -14,12 +14,12 @@ import json
 import os
 import re
 import threading
-from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,7 @@ from papilio.partitioning import blocks
 from papilio.partitioning.blocks import PARTITION_ADVICE, BlockInfo, BlockKind
 from papilio.parts import Block, Layer, Part, PartSizes, join_blocks
 from papilio.storage.files import atomic_directory, filesystem_of, read_file, require_files
-from papilio.storage.manifest import parse_manifest
-from papilio.storage.records import read_record, seal_json, write_record
+from papilio.storage.records import read_manifest, seal_json, write_record
 
 PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
@@ -118,10 +117,9 @@ class PartitionManifest:
         StoreError when the text is not JSON, not a manifest, of another version, breaks an invariant, or was changed
         after it was written.
         """
-        names = [each.name for each in fields(cls)]
-        data = parse_manifest(text, name, FORMAT, FORMAT_VERSION, names, ("a partition", PARTITION_ADVICE))
-        kept = {key: value for key, value in data.items() if key != "format"}
-        manifest = read_record(cls, kept, name, PARTITION_ADVICE)
+        manifest, data = read_manifest(
+            cls, text, name, FORMAT, FORMAT_VERSION, "a partition", PARTITION_ADVICE
+        )
         problem = _problem(manifest)
         if problem is None and manifest.hash != (found := _hash_of(data)):
             problem = f"hash is {manifest.hash} and what it says has {found}"
@@ -184,7 +182,6 @@ class Partition:
 
     @property
     def hash(self) -> str:
-        """Hash of its content, 32 hexadecimal digits."""
         return self.manifest.hash
 
     def __repr__(self) -> str:
@@ -195,7 +192,7 @@ class Partition:
         return Partition, (self.path, self.manifest)
 
     @cached_property
-    def _infos(self) -> dict[str, blocks.BlockInfo]:
+    def _infos(self) -> dict[str, BlockInfo]:
         return {info.name: info for info in self.manifest.blocks}
 
     def read_block(self, name: str) -> Any:
@@ -303,44 +300,26 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
 
 
 class PartitionWriter:
-    """Writes a partition block by block; a context manager. Several threads may write blocks at once.
+    """Writes the blocks of a partition into ``directory``; made by :func:`write_partition`; any thread may write."""
 
-    After :meth:`finish` and the end of the block the partition appears at ``path``, a local path in an existing
-    directory; on an exception nothing is left. StoreError when ``path`` cannot be written to, or exists and is not to
-    be replaced.
-    """
-
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        self.path = os.fspath(path)
-        self._overwrite = overwrite
-        self._infos: dict[str, blocks.BlockInfo] = {}
+    def __init__(self, path: str, directory: Path) -> None:
+        self._path, self._directory = path, directory
+        self._infos: dict[str, BlockInfo] = {}
         self._lock = threading.Lock()
-        self._stack = ExitStack()
-        self._manifest: PartitionManifest | None = None
-        self._partition: Partition | None = None
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self.directory: Path = stack.enter_context(
-                atomic_directory(self.path, self._overwrite, PARTITION_NAME)
-            )
-            """The temporary directory that becomes the partition."""
-            (self.directory / "blocks").mkdir()
-            self._stack = stack.pop_all()
-        return self
+        self.is_finished = False
 
     def write_block(self, name: str, block: Block) -> None:
         """Write a block, or a part of roots; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
         if not PLAIN_NAME.fullmatch(name) or "." in name:
             raise ValueError(f"a block cannot be named {name!r}: use small letters, digits, - and _")
-        directory = self.directory / "blocks" / name
+        directory = self._directory / "blocks" / name
         directory.mkdir()
         info = blocks.write_block(directory, name, block)
         with self._lock:
             self._infos[name] = info
 
-    def finish(self, manifest: PartitionManifest) -> None:
-        """Write the manifest, once all blocks are written.
+    def finish(self, manifest: PartitionManifest) -> Partition:
+        """Write the manifest, once all blocks are written; return the partition, which appears as the block ends.
 
         ``blocks``, ``stored_edges``, ``replication`` and ``hash`` are filled in here. StoreError when what it says is
         not consistent: a part of a block that was not written, numbers out of order.
@@ -352,23 +331,23 @@ class PartitionWriter:
             manifest, blocks=infos, stored_edges=stored, replication=read / max(manifest.n_edges, 1)
         )
         text = full.to_json()
-        self._manifest = PartitionManifest.from_json(text, f"{self.path}/{PARTITION_NAME}")
-        (self.directory / PARTITION_NAME).write_text(text, encoding="utf-8")
+        written = PartitionManifest.from_json(text, f"{self._path}/{PARTITION_NAME}")
+        (self._directory / PARTITION_NAME).write_text(text, encoding="utf-8")
+        self.is_finished = True
+        return Partition(self._path, written)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None and self._manifest is None:
-            unfinished = StoreError(f"{self.path}: the partition was not finished; nothing is kept")
-            self._stack.__exit__(StoreError, unfinished, None)
-            raise unfinished
-        self._stack.__exit__(kind, error, trace)
-        if error is None and self._manifest is not None:
-            self._partition = Partition(self.path, self._manifest)
 
-    @property
-    def partition(self) -> Partition:
-        """The finished partition; only after the block has ended."""
-        if self._partition is None:
-            raise StoreError(f"{self.path}: the partition is not finished")
-        return self._partition
+@contextmanager
+def write_partition(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[PartitionWriter]:
+    """Write a partition block by block to ``path``, a local path in an existing directory.
+
+    It appears after :meth:`PartitionWriter.finish` and the end of the block; on an exception nothing is left.
+    StoreError when ``path`` cannot be written to, or exists and is not to be replaced.
+    """
+    name = os.fspath(path)
+    with atomic_directory(name, overwrite, PARTITION_NAME) as directory:
+        (directory / "blocks").mkdir()
+        writer = PartitionWriter(name, directory)
+        yield writer
+        if not writer.is_finished:
+            raise StoreError(f"{name}: the partition was not finished; nothing is kept")

@@ -15,6 +15,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -272,9 +273,9 @@ def cut_wedges(
 ) -> Partition:
     """Cut a stored graph into parts for butterflies, which have no options.
 
-    ``output`` is the partition that is written, which must not exist. UnsupportedError for a unipartite graph.
-    CapacityError when a part that cannot be cut further passes the limit, or the host memory does not do; nothing is
-    written then. StoreError when ``output`` cannot be written.
+    ``output`` is the partition that is written, which must not exist. CapacityError when a part that cannot be cut
+    further passes the limit, or the host memory does not do; nothing is written then. StoreError when ``output`` cannot
+    be written.
     """
     with (
         cut_run(store, output, motif, request, progress) as run,
@@ -291,18 +292,14 @@ def cut_wedges(
         room = min(memory.room_bytes, request.host_bytes - run.peak.now_bytes)
         parts = _write_parts(run, layers, plan, memory, room)
         run.lap("parts")
-        run.finish(
+        return run.finish(
             parts,
             decisions=plan.decisions,
             nothing="no two vertices can be in a butterfly",
-            family="wedges",
             strategy=plan.strategy,
             reason=plan.reason,
             layer=None,
-            least_p=2,
-            least_q=2,
         )
-    return run.writer.partition
 
 
 def _write_parts(
@@ -338,8 +335,6 @@ def _write_parts(
 
 @dataclass(frozen=True, eq=False)
 class _Cutter:
-    """Builds blocks and writes them."""
-
     writer: PartitionWriter
     memory: CutterMemory
     with_edges: bool  # whether to keep edge ids
@@ -351,11 +346,11 @@ class _Cutter:
         for i, nbytes in enumerate(grid.start_bytes.tolist()):
             members = layer.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
             needed = self.memory.of_block(nbytes, TURNED_COPIES)
-            yield needed, partial(self._write_starts, layer, i, members)
+            yield needed, partial(self._write, i, self._build_starts, layer, members)
         stops = [*grid.first_end[1:].tolist(), layer.rows.own.n_rows]
         for j, nbytes in enumerate(grid.end_bytes[: grid.used_ends].tolist()):
             threads, copies = self._choose_way(nbytes, grid.used_ends)
-            job = partial(self._write_ends, layer, j, int(grid.first_end[j]), stops[j], threads)
+            job = partial(self._write, j, self._build_ends, layer, int(grid.first_end[j]), stops[j], threads)
             yield self.memory.of_block(nbytes, copies, threads), job
 
     def _choose_way(self, nbytes: int, n_blocks: int) -> tuple[int, float]:
@@ -366,16 +361,17 @@ class _Cutter:
         return 1, TURNED_COPIES
 
     def group_jobs(self, layer: LayerSurvey, groups: Groups) -> Iterator[_Job]:
-        """Yield the jobs of the groups."""
         for i, (low, high) in enumerate(pairwise(groups.cuts.tolist())):
-            job = partial(self._write_group, layer, i, groups.starts[low:high])
+            job = partial(self._write, i, self._build_group, layer, groups.starts[low:high])
             yield self.memory.of_block(int(groups.nbytes[i]), GATHERED_COPIES), job
 
-    def _build_starts(self, layer: LayerSurvey, members: Ids) -> StartBlock:
-        slab = self.memory.slab_entries
-        return build_starts(layer, members, slab, with_edges=self.with_edges)
+    def _write(
+        self, index: int, build: Callable[..., Iterator[StartBlock | EndBlock]], *arguments: Any
+    ) -> tuple[_Written, ...]:
+        return tuple(self._write_block(index, block) for block in build(*arguments))
 
-    def _write(self, name: str, block: StartBlock | EndBlock) -> _Written:
+    def _write_block(self, index: int, block: StartBlock | EndBlock) -> _Written:
+        name = f"{block.layer}-{'starts' if isinstance(block, StartBlock) else 'ends'}-{index:06d}"
         self.writer.write_block(name, block)
         if isinstance(block, StartBlock):
             costs = block.work[order_falling(block.work)]
@@ -384,28 +380,20 @@ class _Cutter:
         vertices = int(block.rank.size) + int(block.middle_rank.size)
         return _Written(name, vertices, int(block.ends.size), block.nbytes, None)
 
-    def _write_starts(self, layer: LayerSurvey, index: int, members: Ids) -> tuple[_Written, ...]:
-        block = self._build_starts(layer, members)
-        return (self._write(f"{layer.rows.own.layer}-starts-{index:06d}", block),)
+    def _build_starts(self, layer: LayerSurvey, members: Ids) -> Iterator[StartBlock]:
+        yield build_starts(layer, members, self.memory.slab_entries, with_edges=self.with_edges)
 
-    def _write_ends(
-        self, layer: LayerSurvey, index: int, first: int, stop: int, threads: int
-    ) -> tuple[_Written, ...]:
+    def _build_ends(self, layer: LayerSurvey, first: int, stop: int, threads: int) -> Iterator[EndBlock]:
         slab = self.memory.slab_entries
         if threads > 1:
-            block = gather_end_block(layer.rows, first, stop, EndReader(slab, self.with_edges, threads))
+            yield gather_end_block(layer.rows, first, stop, EndReader(slab, self.with_edges, threads))
         else:
-            block = build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
-        return (self._write(f"{layer.rows.own.layer}-ends-{index:06d}", block),)
+            yield build_ends(layer.rows, first, stop, slab, with_edges=self.with_edges)
 
-    def _write_group(self, layer: LayerSurvey, index: int, members: Ids) -> tuple[_Written, ...]:
-        starts = self._build_starts(layer, members)
-        ends = build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
-        layer_name = layer.rows.own.layer
-        return (
-            self._write(f"{layer_name}-starts-{index:06d}", starts),
-            self._write(f"{layer_name}-ends-{index:06d}", ends),
-        )
+    def _build_group(self, layer: LayerSurvey, members: Ids) -> Iterator[StartBlock | EndBlock]:
+        (starts,) = self._build_starts(layer, members)
+        yield starts
+        yield build_closure(layer.rows, starts, EndReader(self.memory.slab_entries, self.with_edges))
 
 
 _Pair = tuple[_Written, _Written, CostTable]
@@ -413,7 +401,6 @@ _Pair = tuple[_Written, _Written, CostTable]
 
 
 def _take_groups(groups: Groups, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
-    """Yield the part of each group."""
     for starts, ends in islice(written, groups.n_parts):
         assert starts.table is not None
         yield starts, ends, starts.table

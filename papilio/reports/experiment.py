@@ -82,7 +82,6 @@ class Experiment:
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """The numbers of workers, rising."""
         return tuple(graph.workers for graph in self.graphs)
 
     def graph_for(self, workers: int) -> PointGraph:
@@ -228,12 +227,8 @@ class ExperimentDirectory:
             for _, record in sorted(self.records(workers).items()):
                 yield record
 
-    @property
-    def n_runs(self) -> int:
-        return len(self.experiment.graphs) * self.experiment.repeat
 
-
-def check_root(path: str | os.PathLike[str]) -> Path:
+def _check_root(path: str | os.PathLike[str]) -> Path:
     """Return the directory of an experiment, which is absent, empty or holds one (else InputError); create nothing."""
     root = local_path(path)
     if (root / EXPERIMENT_FILE).exists() or not root.exists():
@@ -248,13 +243,8 @@ def check_root(path: str | os.PathLike[str]) -> Path:
     return root
 
 
-def begin_experiment(path: str | os.PathLike[str], experiment: Experiment) -> ExperimentDirectory:
-    """Write ``scale.json``, or check that the directory holds the same experiment.
-
-    Points and repetitions may be added to an experiment; nothing else may differ. InputError when the directory holds
-    another experiment, or something else. StoreError when it cannot be written.
-    """
-    root = check_root(path)
+def _begin_experiment(root: Path, experiment: Experiment) -> ExperimentDirectory:
+    """Write ``scale.json``, or extend the experiment in ``root``: only points and repetitions may be added."""
     created_at = time.time()
     if (root / EXPERIMENT_FILE).exists():
         held = ExperimentDirectory(root)
@@ -343,8 +333,7 @@ def grow_model(model: Model, factor: int) -> Model:
     return replace(model, **{name: size * factor for name, size in sizes.items() if size is not None})
 
 
-def open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
-    """Return the store at ``path``, generated there if there is none; a StoreError if another graph is there."""
+def _open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
     if not path.exists():
         return generate(model, path, seed=seed)
     store = open_store(path)
@@ -408,7 +397,7 @@ def begin_scaling(
     _check_graphs(weak, model, stores, numbers)
     resolved = resolve_workers(cluster, engine)
     threads = _settle_threads(resolved, threads, numbers)
-    root = check_root(output)
+    root = _check_root(output)
     if model is None:
         given = [open_store(store) for store in stores]
         found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
@@ -422,16 +411,19 @@ def begin_scaling(
         motif=motif,
         per=per,
         mode="weak" if weak else "strong",
-        graphs=tuple(_point_graph(number, found[number]) for number in numbers),
+        graphs=tuple(
+            PointGraph(number, absolute(store.path), store.hash, store.n_u, store.n_v, store.n_edges)
+            for number, store in sorted(found.items())
+        ),
         repeat=repeat,
-        cluster=_absolute(resolved) if os.path.isfile(resolved) else resolved,
+        cluster=absolute(resolved) if os.path.isfile(resolved) else resolved,
         engine=engine,
         threads=threads,
         model=None if model is None else f"{model}, seed {seed}",
         command=command,
         options=choose_options(motif, options or {}),
     )
-    return begin_experiment(root, experiment)
+    return _begin_experiment(root, experiment)
 
 
 def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
@@ -470,7 +462,6 @@ def _settle_threads(cluster: str, threads: int | None, numbers: Sequence[int]) -
 
 
 def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> dict[int, GraphStore]:
-    """Return a store for each number of workers, generated where it is not there yet."""
     smallest = numbers[0]
     for number in numbers:
         if number % smallest:
@@ -484,13 +475,11 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
     except OSError as error:
         raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
     return {
-        number: open_or_generate(root / "graphs" / f"w{number}", each, seed) for number, each in grown.items()
+        number: _open_or_generate(root / "graphs" / f"w{number}", each, seed)
+        for number, each in grown.items()
     }
 
 
-def _point_graph(workers: int, store: GraphStore) -> PointGraph:
-    return PointGraph(workers, _absolute(store.path), store.hash, store.n_u, store.n_v, store.n_edges)
-
-
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
+    """Return a path that holds in any directory; a URL as it is."""
     return path if is_url(path) else os.path.abspath(path)

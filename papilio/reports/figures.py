@@ -13,8 +13,8 @@ from typing import Any
 from papilio.charts import BLUE, GREY, ORANGE, draw_classes, require_matplotlib
 from papilio.motifs import CensusClass
 from papilio.reports.experiment import Mode
-from papilio.reports.job import LeaseSpan
 from papilio.reports.scaling import Point
+from papilio.tasks.job import LeaseResult
 
 BARS = ("#1f5fa8", "#7fb0e0")
 """Leases that follow each other differ in colour."""
@@ -155,26 +155,26 @@ def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) ->
     return _draw("census", caption, SIZE, lambda axes: draw_classes(axes, rows))
 
 
-def draw_timeline(name: str, caption: str, spans: Sequence[LeaseSpan], n_workers: int) -> Figure:
+def draw_timeline(name: str, caption: str, leases: Sequence[LeaseResult], n_workers: int) -> Figure:
     """Draw the leases of every worker as bars over time: a Gantt chart, with empty rows for idle workers."""
     require_matplotlib()
     from matplotlib.legend_handler import HandlerTuple
     from matplotlib.patches import Patch
 
-    workers = sorted({span.worker for span in spans})
+    workers = sorted({lease.worker for lease in leases})
     rows = {worker: row for row, worker in enumerate(workers)}
     n_rows = max(n_workers, len(rows))
-    begin = min((span.began_at for span in spans), default=0.0)
+    begin = min((lease.began_at for lease in leases), default=0.0)
     bars: list[tuple[list[tuple[float, float]], list[str]]] = [([], []) for _ in range(n_rows)]
-    for span in sorted(spans, key=lambda span: span.began_at):
-        intervals, colours = bars[rows[span.worker]]
-        intervals.append((span.began_at - begin, span.ended_at - span.began_at))
+    for lease in sorted(leases, key=lambda lease: lease.began_at):
+        intervals, colours = bars[rows[lease.worker]]
+        intervals.append((lease.began_at - begin, lease.ended_at - lease.began_at))
         colours.append(BARS[len(intervals) % 2])
 
     def paint(axes: Any) -> None:
         for row, (intervals, colours) in enumerate(bars):
             axes.broken_barh(
-                intervals, (row - 0.4, 0.8), facecolors=colours, rasterized=len(spans) > _MAX_VECTOR_BARS
+                intervals, (row - 0.4, 0.8), facecolors=colours, rasterized=len(leases) > _MAX_VECTOR_BARS
             )
         step = -(-n_rows // _MAX_NAMED_WORKERS)
         axes.set_yticks(range(0, n_rows, step), [str(row + 1) for row in range(0, n_rows, step)])

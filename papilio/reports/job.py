@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from papilio.storage.answers import ColumnType
 from papilio.tasks.directory import JobDirectory, JobStatus, SessionInfo
 from papilio.tasks.job import LeaseResult
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
-
-@dataclass(frozen=True)
-class LeaseSpan:
-    """One finished lease on the timeline of its worker."""
-
-    worker: str
-    partition: int  # its work items: the interval ``[start, stop)`` of a partition
-    start: int
-    stop: int
-    began_at: float  # seconds since 1970
-    ended_at: float
-    run_s: float  # seconds in the engine
-    work: int  # work units done
-    peak_bytes: int  # the most memory of the worker process so far, of the host and of arrays on the device
-    device_peak_bytes: int = 0
+LEASE_COLUMNS: dict[str, ColumnType] = {
+    "worker": "text", "partition": "int", "start": "int", "stop": "int", "began_at": "float",
+    "ended_at": "float", "run_s": "float", "work": "int", "peak_bytes": "int",
+    "device_peak_bytes": "int",
+}  # fmt: skip
+"""Columns of the table of leases; ``run_s`` are the seconds in the engine."""
 
 
 @dataclass(frozen=True)
@@ -63,29 +55,34 @@ class TimelineMeasures:
     balance: float  # busy seconds of the busiest worker over their mean; 1 is even
 
 
-def spans_of(leases: Iterable[LeaseResult]) -> tuple[LeaseSpan, ...]:
-    """Return the timeline of finished leases, by worker and begin."""
-    spans = (
-        LeaseSpan(
-            lease.worker, lease.partition, lease.start, lease.stop, lease.began_at, lease.ended_at,
-            lease.seconds["run"], lease.work, lease.peak_bytes, lease.device_peak_bytes,
-        )
-        for lease in leases
-    )  # fmt: skip
-    return tuple(sorted(spans, key=lambda span: (span.worker, span.began_at)))
+def timeline_of(leases: Iterable[LeaseResult]) -> tuple[LeaseResult, ...]:
+    """Return finished leases by worker and begin."""
+    return tuple(sorted(leases, key=lambda lease: (lease.worker, lease.began_at)))
 
 
 def measure_timeline(
-    spans: Sequence[LeaseSpan], n_workers: int, wall_s: float | None = None
+    leases: Sequence[LeaseResult], n_workers: int, wall_s: float | None = None
 ) -> TimelineMeasures:
-    """Measure overhead, tail and balance of one run, which had at least as many workers as the spans name.
+    """Measure overhead, tail and balance of one run, which had at least as many workers as the leases name.
 
     ``wall_s`` is the wall time of the phase, by default from the first begin to the last end.
     """
-    by_worker: dict[str, list[LeaseSpan]] = {}
-    for span in spans:
-        by_worker.setdefault(span.worker, []).append(span)
-    loads = tuple(_load(name, by_worker[name]) for name in sorted(by_worker))
+    by_worker: dict[str, list[LeaseResult]] = {}
+    for lease in leases:
+        by_worker.setdefault(lease.worker, []).append(lease)
+    loads = tuple(
+        WorkerLoad(
+            worker=worker,
+            leases=len(own),
+            busy_s=sum(lease.seconds["run"] for lease in own),
+            work=sum(lease.work for lease in own),
+            first_at=min(lease.began_at for lease in own),
+            last_at=max(lease.ended_at for lease in own),
+            peak_bytes=max(lease.peak_bytes for lease in own),
+            device_peak_bytes=max(lease.device_peak_bytes for lease in own),
+        )
+        for worker, own in sorted(by_worker.items())
+    )
     n_workers = max(n_workers, len(loads))
     if not loads:
         return TimelineMeasures((), n_workers, wall_s or 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -104,25 +101,12 @@ def measure_timeline(
     )
 
 
-def _load(worker: str, spans: Sequence[LeaseSpan]) -> WorkerLoad:
-    return WorkerLoad(
-        worker=worker,
-        leases=len(spans),
-        busy_s=sum(span.run_s for span in spans),
-        work=sum(span.work for span in spans),
-        first_at=min(span.began_at for span in spans),
-        last_at=max(span.ended_at for span in spans),
-        peak_bytes=max(span.peak_bytes for span in spans),
-        device_peak_bytes=max(span.device_peak_bytes for span in spans),
-    )
-
-
 @dataclass(frozen=True)
 class SessionTimeline:
     """The leases of one session."""
 
     session: SessionInfo
-    spans: tuple[LeaseSpan, ...]
+    leases: tuple[LeaseResult, ...]  # by worker and begin
     measures: TimelineMeasures
 
 
@@ -150,12 +134,12 @@ def read_job(path: str | os.PathLike[str]) -> JobFacts:
     history = directory.history()
     timelines, at = [], 0
     for session in history.sessions:
-        spans = spans_of(history.leases[at : at + session.leases])
+        leases = timeline_of(history.leases[at : at + session.leases])
         at += session.leases
         # The phases of the result are those of the session that finished the job.
         ended = result is not None and session is history.sessions[-1]
         wall = run_wall_s(result) if result is not None and ended else None
-        timelines.append(SessionTimeline(session, spans, measure_timeline(spans, session.workers, wall)))
+        timelines.append(SessionTimeline(session, leases, measure_timeline(leases, session.workers, wall)))
     return JobFacts(
         status=directory.status(),
         plan=None if directory.plan_key is None else directory.plan(),
@@ -170,7 +154,7 @@ def run_wall_s(result: CountResult) -> float:
     return result.seconds["run"] + result.seconds["fold"]
 
 
-def span_rows(spans: tuple[LeaseSpan, ...], **same: Any) -> Iterator[dict[str, Any]]:
-    """Yield the leases as flat rows, each with the fields given."""
-    for span in spans:
-        yield {**same, **asdict(span)}
+def lease_rows(leases: Iterable[LeaseResult], **same: Any) -> Iterator[dict[str, Any]]:
+    """Yield the leases as flat rows with :data:`LEASE_COLUMNS`, each with the fields given."""
+    for lease in leases:
+        yield {**same, **vars(lease), "run_s": lease.seconds["run"]}

@@ -14,7 +14,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -29,16 +29,25 @@ from papilio.charts import require_matplotlib
 from papilio.errors import StoreError
 from papilio.families import family_of
 from papilio.motifs import Listing, motif_from_json
-from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, RunRecord
+from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, Mode, RunRecord, absolute
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
-from papilio.reports.job import JobFacts, LeaseSpan, read_job, span_rows
-from papilio.reports.scaling import SHORT_S, Point, counting_s, gather_points, read_run, read_spans, rows_of
-from papilio.storage.files import atomic_file, check_replaceable, is_url, local_path
+from papilio.reports.job import LEASE_COLUMNS, JobFacts, lease_rows, read_job
+from papilio.reports.scaling import (
+    SHORT_S,
+    Point,
+    counting_s,
+    gather_points,
+    read_run,
+    read_timeline,
+    rows_of,
+)
+from papilio.storage.answers import ColumnType, write_rows
+from papilio.storage.files import atomic_file, check_replaceable, local_path
+from papilio.storage.labels import read_names
 from papilio.storage.ledger import write_durably
-from papilio.storage.names import read_names
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
-from papilio.storage.tables import ColumnType, write_rows
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
 
 _MAX_ROWS = 64
@@ -109,13 +118,13 @@ _MAX_TIMELINES = 8
 
 def draw_job(facts: JobFacts) -> list[Figure]:
     """Return one timeline for each of the last sessions that finished leases."""
-    drawn = [each for each in facts.timelines if each.spans][-_MAX_TIMELINES:]
+    drawn = [each for each in facts.timelines if each.leases][-_MAX_TIMELINES:]
     return [
         draw_timeline(
             f"leases-{each.session.number}",
             f"Leases of session {each.session.number}, by worker: "
-            f"{plural(len(each.spans), 'lease')} on {plural(each.session.workers, 'worker')}.",
-            each.spans,
+            f"{plural(len(each.leases), 'lease')} on {plural(each.session.workers, 'worker')}.",
+            each.leases,
             each.session.workers,
         )
         for each in drawn
@@ -139,7 +148,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
         plan=facts.plan,
         result=facts.result,
         timelines=facts.timelines,
-        last=next((each for each in reversed(facts.timelines) if each.spans), None),
+        last=next((each for each in reversed(facts.timelines) if each.leases), None),
         failures=facts.failures,
         figures=figures,
         command=_command(facts),
@@ -151,7 +160,7 @@ def _command(facts: JobFacts) -> str:
     """Return the command that asks the same question, into a job directory beside this one."""
     status, verb = facts.status, "count" if facts.status.listing is None else "enumerate"
     motif, *flags = motif_from_json(status.motif).words
-    words = ["papilio", verb, motif, _absolute(status.source or "GRAPH"), *flags]
+    words = ["papilio", verb, motif, "GRAPH" if status.source is None else absolute(status.source), *flags]
     words += ["--per", status.per] if status.listing is None else _listing_words(facts)
     if facts.plan is not None:
         words += [word for name, value in facts.plan.job.options for word in (f"--{name}", value)]
@@ -161,10 +170,6 @@ def _command(facts: JobFacts) -> str:
         if session.cluster in ("inline", "local", "cuda"):
             words += ["--cluster", session.cluster]
     return shlex.join([*words, "--job", f"{os.path.abspath(status.path)}-again"])
-
-
-def _absolute(path: str) -> str:
-    return path if is_url(path) or path == "GRAPH" else os.path.abspath(path)
 
 
 def _listing_words(facts: JobFacts) -> list[str]:
@@ -186,61 +191,21 @@ def _listing_words(facts: JobFacts) -> list[str]:
     return [*words, "--output", f"{os.path.abspath(output)}-again" if output else "DIR"]
 
 
-@dataclass(frozen=True)
-class ScalingFacts:
-    """What is known of an experiment."""
-
-    directory: ExperimentDirectory
-    points: tuple[Point, ...]  # those with a finished run
-    # timeline of the middle run of each point, by its number of workers
-    spans: dict[int, tuple[LeaseSpan, ...]]
-    largest: JobFacts | None  # the middle run with the most workers
-    n_finished: int
-    failed: tuple[RunRecord, ...]
-
-    @property
-    def state(self) -> str:
-        """``finished``, or how many runs are."""
-        n_runs = self.directory.n_runs
-        return "finished" if self.n_finished == n_runs else f"{self.n_finished} of {n_runs} runs finished"
-
-
-def draw_scaling(facts: ScalingFacts) -> list[Figure]:
+def draw_scaling(
+    points: Sequence[Point], mode: Mode, timelines: Mapping[int, Sequence[LeaseResult]]
+) -> list[Figure]:
     """Return speed-up, efficiency, times, and the timeline of the middle run of every point."""
-    if not facts.points:
+    if not points:
         return []
-    figures = [
-        draw_speedup(facts.points),
-        draw_efficiency(facts.points),
-        draw_times(facts.points, facts.directory.experiment.mode),
-    ]
-    for point in facts.points:
+    figures = [draw_speedup(points), draw_efficiency(points), draw_times(points, mode)]
+    for point in points:
         caption = (
             f"Leases by worker with {plural(point.workers, 'worker')}: {plural(point.middle.leases, 'lease')} in the "
             f"run of median time (repetition {point.middle.repeat})."
         )
-        figures.append(
-            draw_timeline(f"leases-w{point.workers}", caption, facts.spans[point.workers], point.workers)
-        )
+        leases = timelines[point.workers]
+        figures.append(draw_timeline(f"leases-w{point.workers}", caption, leases, point.workers))
     return figures
-
-
-def show_scaling(facts: ScalingFacts, figures: Sequence[Figure]) -> str:
-    """Return the page of an experiment; without the figures of :func:`draw_scaling` it says that they were left out."""
-    experiment = facts.directory.experiment
-    paths = list(dict.fromkeys(graph.path for graph in experiment.graphs))
-    graphs = paths[0] if len(paths) == 1 else f"{len(paths)} graphs, {paths[0]} to {paths[-1]}"
-    return render_page(
-        "scaling.html",
-        title=f"{experiment.mode.capitalize()} scaling of the {experiment.motif.name} count",
-        state=facts.state,
-        subtitle=f"{graphs}; begun {show_moment(facts.directory.created_at)}",
-        experiment=experiment,
-        points=facts.points,
-        largest=facts.largest,
-        failed=facts.failed,
-        figures=figures,
-    )
 
 
 _PAGE = "report.html"
@@ -253,12 +218,6 @@ _RUN_COLUMNS: dict[str, ColumnType] = {
     "leases": "int", "lease_overhead": "float", "tail_s": "float", "balance": "float", "busy_s": "float",
     "run_wall_s": "float", "peak_memory_bytes": "int", "engine": "text", "cluster": "text", "hosts": "text",
     "graph_hash": "text", "n_edges": "int", "began_at": "float", "versions": "text", "job": "text",
-}  # fmt: skip
-
-_SPAN_COLUMNS: dict[str, ColumnType] = {
-    "worker": "text", "partition": "int", "start": "int", "stop": "int", "began_at": "float",
-    "ended_at": "float", "run_s": "float", "work": "int", "peak_bytes": "int",
-    "device_peak_bytes": "int",
 }  # fmt: skip
 
 
@@ -311,41 +270,49 @@ def _write_scaling(directory: ExperimentDirectory, target: Path, figures: bool) 
 def _write_scaling_once(
     directory: ExperimentDirectory, records: Sequence[RunRecord], target: Path, figures: bool
 ) -> Path:
+    experiment, failed = directory.experiment, directory.failed_runs()
     runs = [read_run(directory, record) for record in records]
-    points = gather_points(runs)
-    middle = {point.workers: point.middle for point in points}
-    facts = ScalingFacts(
-        directory=directory,
-        points=points,
-        spans={workers: read_spans(directory, run) for workers, run in middle.items()},
-        largest=read_job(directory.root / points[-1].middle.job) if points else None,
-        n_finished=len(runs),
-        failed=directory.failed_runs(),
+    points, n_runs = gather_points(runs), len(experiment.graphs) * experiment.repeat
+    timelines = {run.job: read_timeline(directory, run) for run in runs}
+    middle = {point.workers: timelines[point.middle.job] for point in points}
+    drawn = draw_scaling(points, experiment.mode, middle) if figures else []
+    rows, state = (
+        rows_of(points),
+        "finished" if len(runs) == n_runs else f"{len(runs)} of {n_runs} runs finished",
     )
-    drawn = draw_scaling(facts) if figures else []
-    rows = rows_of(points)
     write_rows(target / "runs.parquet", _RUN_COLUMNS, rows)
-    spans = (
-        row
-        for run in runs
-        for row in span_rows(read_spans(directory, run), workers=run.workers, repeat=run.repeat)
+    leases = (
+        row for run in runs for row in lease_rows(timelines[run.job], workers=run.workers, repeat=run.repeat)
     )
-    write_rows(target / "leases.parquet", {"workers": "int", "repeat": "int", **_SPAN_COLUMNS}, spans)
+    write_rows(target / "leases.parquet", {"workers": "int", "repeat": "int", **LEASE_COLUMNS}, leases)
     results = {
-        "experiment": write_record(directory.experiment),
-        "state": facts.state,
+        "experiment": write_record(experiment),
+        "state": state,
         "points": [point.to_json() for point in points],
         "runs": rows,
-        "failures": [asdict(record) for record in facts.failed],
+        "failures": [asdict(record) for record in failed],
     }
-    return _write_files(target, results, drawn, show_scaling(facts, drawn))
+    paths = list(dict.fromkeys(graph.path for graph in experiment.graphs))
+    graphs = paths[0] if len(paths) == 1 else f"{len(paths)} graphs, {paths[0]} to {paths[-1]}"
+    page = render_page(
+        "scaling.html",
+        title=f"{experiment.mode.capitalize()} scaling of the {experiment.motif.name} count",
+        state=state,
+        subtitle=f"{graphs}; begun {show_moment(directory.created_at)}",
+        experiment=experiment,
+        points=points,
+        largest=read_job(directory.root / points[-1].middle.job) if points else None,
+        failed=failed,
+        figures=drawn,
+    )
+    return _write_files(target, results, drawn, page)
 
 
 def _write_job(root: Path, target: Path, figures: bool) -> Path:
     facts = read_job(root)
     drawn = draw_job(facts) if figures else []
-    spans = (row for each in facts.timelines for row in span_rows(each.spans, session=each.session.number))
-    write_rows(target / "leases.parquet", {"session": "int", **_SPAN_COLUMNS}, spans)
+    rows = (row for each in facts.timelines for row in lease_rows(each.leases, session=each.session.number))
+    write_rows(target / "leases.parquet", {"session": "int", **LEASE_COLUMNS}, rows)
     results = {
         "job": facts.status.to_json(),
         "result": None if facts.result is None else facts.result.to_json(),

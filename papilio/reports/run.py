@@ -38,12 +38,6 @@ RunEnded = Callable[[int, int, CountResult | PapilioError | None], None]
 """Called with workers, repetition, and what came of it: None when it was finished before."""
 
 
-def _installed_versions() -> dict[str, str]:
-    """Return the versions of Papilio, Python and the libraries that counting uses; imports none of them."""
-    found = {"papilio": __version__, "python": platform.python_version()}
-    return found | {name: held for name in _PACKAGES if (held := installed_version(name)) is not None}
-
-
 def run_experiment(
     directory: ExperimentDirectory,
     *,
@@ -75,7 +69,7 @@ def run_experiment(
             if on_run is not None:
                 on_run(each, repeat, outcome)
             if isinstance(outcome, PapilioError):
-                failures.append(f"{_name(each, repeat)}: {outcome}")
+                failures.append(f"{plural(each, 'worker')}, repetition {repeat}: {outcome}")
             elif outcome is not None:
                 require_equal_counts([read_run(directory, record) for record in directory.finished_runs()])
     if failures:
@@ -118,7 +112,8 @@ def _count(
             store,
             experiment.motif,
             per=experiment.per,
-            cluster=_exactly(executor, workers),
+            # An existing cluster may have more workers than the point.
+            cluster=executor if len(executor.workers) <= workers else _FirstWorkers(executor, workers),
             engine=experiment.engine,
             progress=listener,
             job=job,
@@ -126,14 +121,9 @@ def _count(
         )
 
 
-def _name(workers: int, repeat: int) -> str:
-    return f"{plural(workers, 'worker')}, repetition {repeat}"
-
-
 def _run_once(
     directory: ExperimentDirectory, workers: int, repeat: int, cluster: str, listener: Listener
 ) -> CountResult | PapilioError | None:
-    """Run one repetition of one point, unless it is finished; return its result or its error."""
     experiment, job = directory.experiment, directory.job_path(workers, repeat)
     with Ledger(directory.point_path(workers)) as ledger:
         held = directory.records(workers).get(repeat)
@@ -141,9 +131,11 @@ def _run_once(
             return None
         began_at, began = time.time(), time.perf_counter()
         outcome: CountResult | PapilioError
+        versions = {"papilio": __version__, "python": platform.python_version()}
+        versions |= {name: found for name in _PACKAGES if (found := installed_version(name)) is not None}
         fields: dict[str, Any] = {
             "type": "run", "repeat": repeat, "host": socket.gethostname(), "began_at": began_at,
-            "versions": _installed_versions(), "question": experiment.question_of(workers),
+            "versions": versions, "question": experiment.question_of(workers),
         }  # fmt: skip
 
         def note_start(name: str, start_s: float) -> None:
@@ -191,11 +183,6 @@ def _require_workers(result: CountResult, workers: int) -> None:
         )
 
 
-def _exactly(executor: Executor, workers: int) -> Any:
-    """Return the executor with no more workers than asked for: an existing cluster may have more."""
-    return executor if len(executor.workers) <= workers else _FirstWorkers(executor, workers)
-
-
 class _FirstWorkers:
     """An executor that hides all but its first workers, and else is the one that it was made from."""
 
@@ -215,10 +202,10 @@ class _FirstWorkers:
         return {worker.name: live[worker.name] for worker in self.workers if worker.name in live}
 
     def run(self, *arguments: Any, **named: Any) -> Iterator[Any]:
-        """Run tasks as the executor does, with the flow seeing the first workers alone."""
-        from papilio.cluster.flow import TaskFlow
+        from papilio.cluster.dispatcher import Dispatcher
 
-        return iter(TaskFlow(self, *arguments, **named))
+        pool: Any = self
+        return iter(Dispatcher(pool, *arguments, **named))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._executor, name)

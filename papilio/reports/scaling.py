@@ -15,8 +15,9 @@ from typing import Any
 
 from papilio.errors import ExecutionError, StoreError
 from papilio.reports.experiment import ExperimentDirectory, RunRecord
-from papilio.reports.job import LeaseSpan, TimelineMeasures, measure_timeline, run_wall_s, spans_of
+from papilio.reports.job import TimelineMeasures, measure_timeline, run_wall_s, timeline_of
 from papilio.tasks.directory import JobDirectory
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.result import rate_of
 
 SHORT_S = 10.0
@@ -53,7 +54,6 @@ class Run:
 
     @property
     def counting_s(self) -> float:
-        """Wall time of everything after the workers run and the graph is read."""
         return counting_s(self.seconds)
 
     @property
@@ -63,7 +63,6 @@ class Run:
 
     @property
     def work_per_second(self) -> float | None:
-        """Work units over the seconds of the phase ``run``, as of any count."""
         return rate_of(self.work, self.seconds["run"])
 
 
@@ -97,7 +96,6 @@ def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
             "it was changed: run the experiment in another directory"
         )
     result = job.result(with_vectors=False)
-    spans = spans_of(job.history().leases)
     seconds = {**result.seconds, "start": record.start_s}
     seconds["total"] = result.seconds["total"] + record.start_s - result.seconds["start"]
     return Run(
@@ -108,7 +106,7 @@ def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
         work=result.work,
         work_unit=result.work_unit,
         leases=result.leases,
-        measures=measure_timeline(spans, record.workers, run_wall_s(result)),
+        measures=measure_timeline(job.history().leases, record.workers, run_wall_s(result)),
         peak_bytes=result.peak_memory_bytes,
         graph_hash=str(result.graph["hash"]),
         n_edges=int(result.graph["n_edges"]),
@@ -121,9 +119,9 @@ def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
     )
 
 
-def read_spans(directory: ExperimentDirectory, run: Run) -> tuple[LeaseSpan, ...]:
-    """Return the timeline of a run."""
-    return spans_of(JobDirectory(directory.root / run.job).history().leases)
+def read_timeline(directory: ExperimentDirectory, run: Run) -> tuple[LeaseResult, ...]:
+    """Return the leases of a run, by worker and begin."""
+    return timeline_of(JobDirectory(directory.root / run.job).history().leases)
 
 
 def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
@@ -185,31 +183,21 @@ def rows_of(points: Sequence[Point]) -> list[dict[str, Any]]:
 
 
 def _row(run: Run, speedup: float, efficiency: float) -> dict[str, Any]:
-    measures = run.measures
+    nested = ("seconds", "measures", "peak_bytes")
     return {
-        "workers": run.workers,
-        "repeat": run.repeat,
+        **{name: value for name, value in vars(run).items() if name not in nested},
         "count": str(run.count),
+        "hosts": ", ".join(run.hosts),
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         **{f"seconds_{phase}": value for phase, value in run.seconds.items()},
         "seconds_counting": run.counting_s,
-        "work": run.work,
-        "work_unit": run.work_unit,
         "work_per_second": run.work_per_second,
         "speedup": speedup,
         "efficiency": efficiency,
-        "leases": run.leases,
-        "lease_overhead": measures.overhead,
-        "tail_s": measures.tail_s,
-        "balance": measures.balance,
-        "busy_s": measures.busy_s,
-        "run_wall_s": measures.wall_s,
+        "lease_overhead": run.measures.overhead,
+        "tail_s": run.measures.tail_s,
+        "balance": run.measures.balance,
+        "busy_s": run.measures.busy_s,
+        "run_wall_s": run.measures.wall_s,
         "peak_memory_bytes": run.peak_bytes,
-        "engine": run.engine,
-        "cluster": run.cluster,
-        "hosts": ", ".join(run.hosts),
-        "graph_hash": run.graph_hash,
-        "n_edges": run.n_edges,
-        "began_at": run.began_at,
-        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
-        "job": run.job,
     }

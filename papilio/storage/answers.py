@@ -1,8 +1,9 @@
 """Answers as files and as Arrow tables: numbers per vertex, edge and pair, tables of counts; partials of leases.
 
 Every file is written under a temporary name and renamed. Counts are ``uint64``. Results are Parquet, CSV or JSON by
-the suffix of their file (:mod:`papilio.storage.tables`); the Parquet metadata of one holds the content hash of the
-graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
+the suffix of their file; the Parquet metadata of one holds the content hash of the graph (``papilio.graph_hash``) and
+the motif (``papilio.motif``, JSON). CSV has a line of names, text in quotes, and nothing for null. JSON is an array
+with an object for each row. Integers are written in full in all of them.
 
 A decomposition is a directory, whole or absent; its files hold what was asked (``papilio.api.decompose``, JSON) in
 place of the motif.
@@ -18,23 +19,26 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log10
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import GraphError, StoreError
+from papilio.errors import InputError, StoreError
 from papilio.extras import import_extra
-from papilio.motifs import Cell, CensusClass, Motif, motif_to_json
+from papilio.motifs import Cell, CensusClass
 from papilio.storage.edge_files import numbers_of
 from papilio.storage.files import (
     atomic_directory,
     atomic_file,
+    check_file,
     check_replaceable,
     local_path,
     os_errors_named,
@@ -43,9 +47,97 @@ from papilio.storage.files import (
 )
 from papilio.storage.labelled import FrameRows, LabelledGraph
 from papilio.storage.records import seal_json
-from papilio.storage.sealed import SealedReader, SealedWriter
+from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import open_table, schema_of
+
+TABLE_SUFFIXES = (".parquet", ".csv", ".json")
+
+_JSON_ROWS = 1 << 16
+"""Rows that are Python objects at a time."""
+
+
+def check_suffix(path: str | os.PathLike[str]) -> None:
+    """Check that the name of a file says which kind of table it is to hold; InputError when it does not."""
+    if Path(path).suffix.lower() not in TABLE_SUFFIXES:
+        raise InputError(
+            f"output {os.fspath(path)!r} has the suffix {Path(path).suffix!r}, which says what is written; give a name "
+            f"that ends in {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]}"
+        )
+
+
+def check_table_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
+    """Return the file to write, before anything is computed; errors as :func:`check_file` and :func:`check_suffix`."""
+    target = check_file(path, overwrite)
+    check_suffix(path)
+    return target
+
+
+def write_tables(
+    path: str | os.PathLike[str],
+    schema: pa.Schema,
+    tables: Iterable[Any],
+    *,
+    overwrite: bool = False,
+    integers: tuple[str, ...] = (),
+) -> None:
+    """Write the rows of tables, each a list of columns, to a new file: whole or not at all.
+
+    The suffix says whether Parquet, CSV or JSON is written; Parquet alone keeps the metadata of the schema.
+    ``integers`` are columns of integers that are text in Parquet, having too many digits. StoreError or InputError
+    when the file cannot be written, or is there already.
+    """
+    target = check_table_file(path, overwrite)
+    rows = (pa.table(columns, schema=schema) for columns in tables)
+    try:
+        with atomic_file(target, overwrite) as scratch:
+            if target.suffix.lower() == ".json":
+                _write_json(scratch, rows, integers)
+            elif target.suffix.lower() == ".csv":
+                with pa_csv.CSVWriter(scratch, schema) as writer:
+                    for table in rows:
+                        writer.write_table(table)
+            else:
+                with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+                    writer.write_table(schema.empty_table())  # older versions of Arrow need a row group
+                    for table in rows:
+                        writer.write_table(table)
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(
+            f"{target}: cannot be written ({reason}); make room or choose another file"
+        ) from error
+
+
+def _write_json(scratch: Path, tables: Iterable[pa.Table], integers: tuple[str, ...]) -> None:
+    with scratch.open("w", encoding="utf-8") as file:
+        separator = "[\n"
+        for batch in (each for table in tables for each in table.to_batches(_JSON_ROWS)):
+            for row in batch.to_pylist():
+                plain: dict[str, Any] = row | {name: int(row[name]) for name in integers}
+                file.write(separator + json.dumps(plain, ensure_ascii=False))
+                separator = ",\n"
+        file.write("[]\n" if separator == "[\n" else "\n]\n")
+
+
+ColumnType = Literal["int", "float", "text"]
+
+_TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+
+
+def write_rows(
+    path: str | os.PathLike[str], columns: Mapping[str, ColumnType], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Write one row per mapping to a Parquet file, whole or not at all; a missing value or None is null.
+
+    ``columns`` gives names and types, in order; integers have 64 bits, and keys that are no columns are left out.
+    StoreError when the file cannot be written.
+    """
+    given = list(rows)
+    arrays = [[row.get(name) for row in given] for name in columns]
+    write_tables(
+        path, pa.schema({name: _TYPES[kind] for name, kind in columns.items()}), [arrays], overwrite=True
+    )
+
 
 _ROW_GROUP = 1 << 20
 """Rows of a row group; a bound of memory while writing."""
@@ -57,71 +149,75 @@ Columns = Mapping[str, NDArray[Any]]
 """Numbers by the name of their column, all of one length; floats that are NaN and what is masked are null."""
 
 
-def write_vertex_columns(
+def file_metadata(graph_hash: str, **asked: Any) -> dict[str, str]:
+    """Return the metadata of a file of answers: the hash of the graph, and the question as JSON."""
+    named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in asked.items()}
+    return {"papilio.graph_hash": graph_hash, **named}
+
+
+def write_columns(
     path: str | os.PathLike[str],
     store: GraphStore,
-    layers: Mapping[Literal["u", "v"], Columns],
+    columns: Mapping[str, Columns],
     metadata: Mapping[str, str],
     *,
     overwrite: bool = False,
     names_layer: bool = True,
 ) -> None:
-    """Write a row for each vertex of some layers, by layer, then id; ``overwrite`` and errors as :func:`open_table`.
+    """Write a row for each vertex of some layers, by layer, then id; or for each ``edge``, in the order of the store.
 
-    Columns: layer ('u' or 'v', where ``names_layer``), id (int32), label (if the store has labels of these layers),
-    then those given, which have the same names and types for every layer.
+    Vertices have the columns layer ('u' or 'v', where ``names_layer``), id (int32), label (where the store has labels
+    of these layers), then those given, which have the same names and types for every layer. Edges have u, v (int32),
+    u_label and v_label (where the store has labels), then those given; the edges are read again, one row group at a
+    time. ``overwrite`` and errors as :func:`write_tables`; StoreError when the store cannot be read.
     """
-    labels = {layer: store.label_column(layer) for layer in layers}
-    label_types = {each.type for each in labels.values() if each is not None}
-    types = ({"layer": pa.string()} if names_layer else {}) | {"id": pa.int32()}
-    if label_types:
-        types["label"] = pa.int64() if label_types == {pa.int64()} else pa.string()
-    schema = pa.schema([*schema_of(types), *_fields_of(next(iter(layers.values())))], metadata=dict(metadata))
-    with open_table(path, schema, overwrite=overwrite) as write:
-        for layer, columns in layers.items():
-            size = next(iter(columns.values())).size
-            for rows in _row_groups(size):
-                ids = pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))
-                arrays = [pa.repeat(layer, len(ids)), ids] if names_layer else [ids]
-                if label_types:
-                    given = labels[layer]
-                    arrays.append((ids if given is None else given[rows]).cast(types["label"]))
-                write(pa.table(arrays + _arrays_of(columns, rows), schema=schema))
-
-
-def write_edge_columns(
-    path: str | os.PathLike[str],
-    store: GraphStore,
-    columns: Columns,
-    metadata: Mapping[str, str],
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Write a row for each edge, in the order of the store: columns u, v (int32), then those given.
-
-    u_label and v_label stand behind u and v, where the store has labels. The edges are read again, one
-    row group at a time. ``overwrite`` and errors as :func:`open_table`; StoreError when the store cannot be read.
-    """
-    labels = (store.label_column("u"), store.label_column("v"))
-    types = {"u": pa.int32(), "v": pa.int32()} | {
-        f"{layer}_label": given.type for layer, given in zip("uv", labels, strict=True) if given is not None
+    layers: tuple[Literal["u", "v"], ...] = ("u", "v")
+    labels: dict[str, pa.ChunkedArray | None] = {
+        layer: store.label_column(layer) for layer in layers if layer in columns or "edge" in columns
     }
-    schema = pa.schema([*schema_of(types), *_fields_of(columns)], metadata=dict(metadata))
-    at = 0
-    with open_table(path, schema, overwrite=overwrite) as write:
-        for u, v, _ in store.batches():
-            ends = [pa.array(u), pa.array(v)]
-            ends += [given.take(ids) for ids, given in zip(ends, labels, strict=True) if given is not None]
-            write(pa.table([*ends, *_arrays_of(columns, slice(at, at + u.size))], schema=schema))
-            at += u.size
+    if "edge" in columns:
+        types = {"u": pa.int32(), "v": pa.int32()}
+        types |= {f"{layer}_label": each.type for layer, each in labels.items() if each is not None}
+        rows = _edge_rows(store, columns["edge"], labels)
+    else:
+        types = ({"layer": pa.string()} if names_layer else {}) | {"id": pa.int32()}
+        label_type = _label_type(labels)
+        types |= {} if label_type is None else {"label": label_type}
+        rows = _vertex_rows(columns, labels, label_type, names_layer)
+    fields = [*schema_of(types), *_fields_of(next(iter(columns.values())))]
+    write_tables(path, pa.schema(fields, metadata=dict(metadata)), rows, overwrite=overwrite)
 
 
-def _write_columns(path: str | os.PathLike[str], columns: Columns, metadata: Mapping[str, str]) -> None:
-    """Write columns as they are, one row group at a time; errors as :func:`open_table`."""
-    schema = pa.schema(_fields_of(columns), metadata=dict(metadata))
-    with open_table(path, schema) as write:
+Labels = Mapping[str, pa.ChunkedArray | None]
+
+
+def _label_type(labels: Labels) -> pa.DataType | None:
+    """Return the type of a column of the labels of some layers; ids take the place of those that are missing."""
+    types = {each.type for each in labels.values() if each is not None}
+    return types.pop() if len(types) == 1 else pa.string() if types else None
+
+
+def _vertex_rows(
+    layers: Mapping[str, Columns], labels: Labels, label_type: pa.DataType | None, names_layer: bool
+) -> Iterator[list[pa.Array]]:
+    for layer, columns in layers.items():
         for rows in _row_groups(next(iter(columns.values())).size):
-            write(pa.table(_arrays_of(columns, rows), schema=schema))
+            ids = pa.array(np.arange(rows.start, rows.stop, dtype=np.int32))
+            arrays = [pa.repeat(layer, len(ids)), ids] if names_layer else [ids]
+            if label_type is not None:
+                given = labels[layer]
+                arrays.append((ids if given is None else given[rows]).cast(label_type))
+            yield arrays + _arrays_of(columns, rows)
+
+
+def _edge_rows(store: GraphStore, columns: Columns, labels: Labels) -> Iterator[list[pa.Array]]:
+    at = 0
+    for u, v, _ in store.batches():
+        ends = [pa.array(u), pa.array(v)]
+        named = zip(ends, labels.values(), strict=True)
+        ends += [given.take(ids) for ids, given in named if given is not None]
+        yield ends + _arrays_of(columns, slice(at, at + u.size))
+        at += u.size
 
 
 def _row_groups(n_rows: int) -> Iterator[slice]:
@@ -149,110 +245,47 @@ def _arrays_of(columns: Columns, rows: slice) -> list[pa.Array]:
     return arrays
 
 
-def _metadata(store: GraphStore, motif: Motif) -> dict[str, str]:
-    return {
-        "papilio.graph_hash": store.hash,
-        "papilio.motif": json.dumps(motif_to_json(motif), sort_keys=True),
-    }
-
-
-def _check_counts(name: str, counts: NDArray[np.uint64], size: int) -> None:
-    if counts.shape != (size,) or counts.dtype != np.uint64:
-        raise GraphError(
-            f"{name} has shape {counts.shape} and dtype {counts.dtype}; expected shape ({size},), uint64"
-        )
-
-
-def write_vertex_counts(
-    path: str | os.PathLike[str],
-    store: GraphStore,
-    counts_u: NDArray[np.uint64],
-    counts_v: NDArray[np.uint64] | None = None,
-    *,
-    motif: Motif,
-    overwrite: bool = False,
-) -> None:
-    """Write counts per vertex, uint64 of shapes (n_u,) and (n_v,), layer U before V, by id.
-
-    Columns: layer ('u' or 'v'), id (int32), label (if the store has labels), count (uint64). ``counts_v`` is None for
-    a unipartite graph. GraphError for arrays of another shape or dtype; other errors as :func:`open_table`.
-    """
-    layers: list[tuple[Literal["u", "v"], NDArray[np.uint64]]] = [("u", counts_u)]
-    _check_counts("counts_u", counts_u, store.n_u)
-    if store.kind == "bipartite":
-        if counts_v is None:
-            raise GraphError("counts_v is missing; a bipartite graph has counts for both layers")
-        _check_counts("counts_v", counts_v, store.n_v)
-        layers.append(("v", counts_v))
-    columns: dict[Literal["u", "v"], Columns] = {layer: {"count": counts} for layer, counts in layers}
-    write_vertex_columns(path, store, columns, _metadata(store, motif), overwrite=overwrite)
-
-
-def write_edge_counts(
-    path: str | os.PathLike[str],
-    store: GraphStore,
-    counts: NDArray[np.uint64],
-    *,
-    motif: Motif,
-    overwrite: bool = False,
-) -> None:
-    """Write counts per edge, uint64 of shape (n_edges,): columns u, v (int32) and support, in the order of the store.
-
-    GraphError for an array of another shape or dtype; other errors as :func:`write_edge_columns`.
-    """
-    _check_counts("counts", counts, store.n_edges)
-    write_edge_columns(path, store, {"support": counts}, _metadata(store, motif), overwrite=overwrite)
-
-
 def write_table(
     path: str | os.PathLike[str],
-    store: GraphStore,
     table: Mapping[Cell, int],
+    metadata: Mapping[str, str],
     *,
-    motif: Motif,
     key: Sequence[str] = ("p", "q"),
     overwrite: bool = False,
 ) -> None:
-    """Write counts by size, all above 0, by rising key; errors as :func:`open_table`.
+    """Write counts by size, all above 0, by rising key; errors as :func:`write_tables`.
 
     Columns: the key (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
     """
     types = {**dict.fromkeys(key, pa.int32()), "count": pa.string(), "log10": pa.float64()}
-    schema = schema_of(types, _metadata(store, motif))
-    with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
-        rows = sorted(table.items())
-        for start in range(0, len(rows), _TABLE_ROWS):
-            cells = rows[start : start + _TABLE_ROWS]
-            columns = zip(*((*cell, str(count), log10(count)) for cell, count in cells), strict=True)
-            write(pa.table(list(columns), schema=schema))
+    rows = sorted(table.items())
+    groups = (rows[start : start + _TABLE_ROWS] for start in range(0, len(rows), _TABLE_ROWS))
+    columns = (
+        list(zip(*((*cell, str(count), log10(count)) for cell, count in cells), strict=True))
+        for cells in groups
+    )
+    write_tables(path, schema_of(types, metadata), columns, overwrite=overwrite, integers=("count",))
 
 
 def write_census(
     path: str | os.PathLike[str],
-    store: GraphStore,
     rows: Sequence[tuple[CensusClass, int, float]],
+    metadata: Mapping[str, str],
     *,
-    motif: Motif,
     overwrite: bool = False,
 ) -> None:
     """Write the rows of a census: columns class and group (string), count (string, all digits) and share (float64).
 
-    In JSON the counts are integers. Errors as :func:`open_table`.
+    In JSON the counts are integers. Errors as :func:`write_tables`.
     """
     types = {"class": pa.string(), "group": pa.string(), "count": pa.string(), "share": pa.float64()}
-    schema = schema_of(types, _metadata(store, motif))
     columns = zip(*((each.name, each.group, str(count), share) for each, count, share in rows), strict=True)
-    with open_table(path, schema, overwrite=overwrite, integers=("count",)) as write:
-        write(pa.table(list(columns), schema=schema))
+    schema = schema_of(types, metadata)
+    write_tables(path, schema, [list(columns)], overwrite=overwrite, integers=("count",))
 
 
 def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDArray[np.uint64]]) -> str:
-    """Write the vectors of one partial, uint64 of shape (k,), and return the digest of the file.
-
-    GraphError for vectors that are not one-dimensional uint64.
-    """
-    for name, vector in vectors.items():
-        _check_counts(name, vector, vector.size)
+    """Write the vectors of one partial, uint64 of shape (k,), and return the digest of the file."""
     sizes = {name: int(vectors[name].size) for name in sorted(vectors)}
     schema = schema_of({"value": pa.uint64()}, {"papilio.vectors": json.dumps(sizes)})
     with (
@@ -290,19 +323,23 @@ def write_pairs(
 ) -> None:
     """Write a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
 
-    Labels are int64 if all are integers, else text. ``overwrite`` and errors as :func:`open_table`.
+    Labels are int64 if all are integers, else text. ``overwrite`` and errors as :func:`write_tables`.
     """
-    flat = [label for pair in labels for label in pair]
-    are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in flat)
-    label_type, form = (pa.int64(), int) if are_integers else (pa.string(), str)
+    flat = _label_array([label for pair in labels for label in pair])
     arrays: dict[str, Any] = {}
     for place, name in enumerate(("first", "second")):
         arrays[name] = pa.array([pair[place] for pair in ids], pa.int32())
-        arrays[f"{name}_label"] = pa.array([form(pair[place]) for pair in labels], label_type)
+        arrays[f"{name}_label"] = flat[place::2]
     arrays |= {name: pa.array(numbers, pa.uint64()) for name, numbers in columns.items()}
     schema = schema_of({name: array.type for name, array in arrays.items()}, metadata)
-    with open_table(path, schema, overwrite=overwrite) as write:
-        write(pa.table(arrays, schema=schema))
+    write_tables(path, schema, [list(arrays.values())], overwrite=overwrite)
+
+
+def _label_array(labels: Sequence[Any]) -> pa.Array:
+    """Return labels as int64 where all are Python integers that fit, else as text."""
+    if all(type(label) is int and -(2**63) <= label < 2**63 for label in labels):
+        return pa.array(labels, pa.int64())
+    return pa.array([str(label) for label in labels], pa.string())
 
 
 DECOMPOSITION_NAME = "_decomposition.json"
@@ -333,19 +370,27 @@ def write_decomposition(
     StoreError when the directory cannot be written or the store not be read.
     """
     asked = {"kind": kind, "layer": layer}
-    metadata = {"papilio.graph_hash": store.hash, "papilio.api.decompose": json.dumps(asked, sort_keys=True)}
+    metadata = file_metadata(store.hash, **{"api.decompose": asked})
     with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
         columns: dict[str, NDArray[Any]] = {kind: numbers}
         if item_nodes is not None:
             columns["node"] = _known(item_nodes)
-        if layer is None:
-            write_edge_columns(scratch / "edges.parquet", store, columns, metadata)
-        else:
-            write_vertex_columns(
-                scratch / "vertices.parquet", store, {layer: columns}, metadata, names_layer=False
-            )
+        name = "edges" if layer is None else "vertices"
+        places: dict[str, Columns] = {layer or "edge": columns}
+        write_columns(scratch / f"{name}.parquet", store, places, metadata, names_layer=False)
         if nodes is not None:
-            _write_nodes(scratch / "nodes.parquet", nodes, metadata)
+            levels, parents, members, sizes = nodes
+            ids = np.arange(levels.size, dtype=np.int32)
+            columns = {
+                "node": ids,
+                "level": levels,
+                "parent": _known(parents),
+                "members": members,
+                "size": sizes,
+            }
+            rows = (_arrays_of(columns, rows) for rows in _row_groups(levels.size))
+            schema = pa.schema(_fields_of(columns), metadata=metadata)
+            write_tables(scratch / "nodes.parquet", schema, rows)
         described = {
             **asked,
             "graph_hash": store.hash,
@@ -353,22 +398,6 @@ def write_decomposition(
             "nodes": None if nodes is None else int(nodes[0].size),
         }
         (scratch / DECOMPOSITION_NAME).write_text(seal_json(described), encoding="utf-8")
-
-
-def _write_nodes(
-    path: Path,
-    nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
-    metadata: dict[str, str],
-) -> None:
-    levels, parents, members, sizes = nodes
-    columns: dict[str, NDArray[Any]] = {
-        "node": np.arange(levels.size, dtype=np.int32),
-        "level": levels,
-        "parent": _known(parents),
-        "members": members,
-        "size": sizes,
-    }
-    _write_columns(path, columns, metadata)
 
 
 def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -418,15 +447,16 @@ def vertex_table(source: Source, layers: Mapping[str, Mapping[str, NDArray[Any]]
     """
     tables = []
     labels = {layer: _label_column(source, "v" if layer == "v" else "u") for layer in layers}
-    are_labelled = any(each is not None for each in labels.values())
+    label_type = _label_type(labels)
     for layer, columns in layers.items():
         size = next(iter(columns.values())).size
         ids = pa.array(np.arange(size, dtype=np.int32))
         given: dict[str, Any] = {"layer": pa.array([layer] * size), "id": ids}
-        if are_labelled:
-            given["label"] = ids if labels[layer] is None else labels[layer]
+        if label_type is not None:
+            names = labels[layer]
+            given["label"] = (ids if names is None else names).cast(label_type)
         tables.append(pa.table(given | {name: pa.array(values) for name, values in columns.items()}))
-    return pa.concat_tables(_of_one_label_type(tables))
+    return pa.concat_tables(tables)
 
 
 def edge_table(source: Source, columns: Mapping[str, NDArray[Any]]) -> pa.Table:
@@ -496,15 +526,4 @@ def _label_column(source: Source, layer: Literal["u", "v"]) -> pa.ChunkedArray |
     labels = source.labels(layer)
     if labels is None:
         return None
-    if labels.dtype.kind == "O":
-        are_integers = all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
-        labels = labels if are_integers else np.array([str(label) for label in labels], dtype=object)
-        return pa.chunked_array([pa.array(labels, pa.int64() if are_integers else pa.string())])
-    return pa.chunked_array([pa.array(labels)])
-
-
-def _of_one_label_type(tables: list[pa.Table]) -> list[pa.Table]:
-    if len({table.schema for table in tables}) == 1:
-        return tables
-    at = tables[0].schema.get_field_index("label")
-    return [table.set_column(at, "label", table.column("label").cast(pa.string())) for table in tables]
+    return pa.chunked_array([_label_array(labels.tolist()) if labels.dtype.kind == "O" else pa.array(labels)])

@@ -5,16 +5,8 @@ dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated
 
 Sorting and relabelling out of core, by DuckDB, within a memory limit.
 
-Dense ids for integer labels, without a join: ids follow the numerical order of the labels.
-
-While edges are read, a table of marks notes which labels occur. Then one of two maps serves:
-
-* an offset, when the labels are an interval, or lie within the sizes that a header declares
-  (declared vertices without an edge are kept, isolated);
-* a table of ranks, when there are gaps.
-
-Labels too widespread for a table within the memory budget, and text, are joined by DuckDB instead; see
-:class:`Duck`.
+Integer labels become ids without a join (:mod:`papilio.storage.labels`). Labels too widespread for a table within the
+memory budget, and text, are joined by DuckDB instead; see :class:`Duck`.
 """
 
 from __future__ import annotations
@@ -39,15 +31,21 @@ from numpy.typing import NDArray
 from papilio.arguments import Bytes, checked, read_bytes, show_bytes, show_mebibytes
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.interrupts import removed_at_end
-from papilio.storage.column_choice import ColumnRef, WantedColumns
-from papilio.storage.compression import known_encoding
+from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
-from papilio.storage.formats import Declared, EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
-from papilio.storage.labels import read_label, write_labels
-from papilio.storage.places import InputPath, Place, find_places
+from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions, raw_schema
+from papilio.storage.inputs import Compression, InputPath, Place, find_places, known_encoding
+from papilio.storage.labels import (
+    BYTES_PER_LABEL,
+    IdMap,
+    LabelTracker,
+    declared_maps,
+    dense_map,
+    read_label,
+    write_labels,
+)
 from papilio.storage.sides import Sides
-from papilio.storage.signs import sign_rule
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
@@ -197,139 +195,6 @@ class Deduplicator:
             yield u[new], v[new], None if sign is None else sign[new]
 
 
-BYTES_PER_LABEL = 5
-"""A mark of one byte and a rank of four, for every integer up to the largest label."""
-
-_CHUNK_LABELS = 1 << 20
-
-
-class LabelTracker:
-    """The integer labels of a layer that occur; ``max_labels`` is the size of the largest table.
-
-    Labels from this on, and negative ones, leave only the range known.
-    """
-
-    def __init__(self, max_labels: int) -> None:
-        self._max_labels = min(max_labels, 2**31 - 1)
-        self.smallest: int | None = None
-        self.largest: int | None = None
-        self.marks: NDArray[np.bool_] | None = np.zeros(1024, np.bool_)
-
-    def add(self, labels: NDArray[np.int64]) -> None:
-        """Note labels, shape (k,)."""
-        if not labels.size:
-            return
-        low, high = int(labels.min()), int(labels.max())
-        self.smallest = low if self.smallest is None else min(self.smallest, low)
-        self.largest = high if self.largest is None else max(self.largest, high)
-        if self.marks is None:
-            return
-        if low < 0 or high >= self._max_labels:
-            self.marks = None
-            return
-        if high >= self.marks.size:
-            marks = np.zeros(min(max(high + 1, 2 * self.marks.size), self._max_labels), np.bool_)
-            marks[: self.marks.size] = self.marks
-            self.marks = marks
-        self.marks[labels] = True
-
-
-@dataclass(frozen=True)
-class OffsetMap:
-    """Labels that start at ``base``, the label of vertex 0: id = label - base."""
-
-    base: int
-    size: int
-    nbytes = 0
-
-    @property
-    def is_identity(self) -> bool:
-        return self.base == 0
-
-    def describe(self) -> str:
-        """Return how ids follow from labels, for the provenance."""
-        return "labels" if self.base == 0 else f"labels minus {self.base}"
-
-    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        return labels if self.base == 0 else labels - np.int32(self.base)
-
-    def label(self, vertex: int) -> int:
-        return vertex + self.base
-
-    def labels(self) -> Iterator[NDArray[np.int64]]:
-        """Yield all labels in id order, in parts."""
-        for start in range(0, self.size, _CHUNK_LABELS):
-            stop = min(start + _CHUNK_LABELS, self.size)
-            yield np.arange(start + self.base, stop + self.base, dtype=np.int64)
-
-
-class TableMap:
-    """Labels with gaps: the id of a label is its rank among those that occur, which ``marks`` tells of each."""
-
-    is_identity = False
-
-    def __init__(self, marks: NDArray[np.bool_]) -> None:
-        self._marks = marks
-        self._rank = np.cumsum(marks, dtype=np.int32)
-        self._rank -= 1
-        self.size = int(self._rank[-1]) + 1 if marks.size else 0
-        self.nbytes = self._rank.nbytes + marks.nbytes
-
-    def describe(self) -> str:
-        return "ranks of integer labels"
-
-    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        return self._rank[labels]
-
-    def label(self, vertex: int) -> int:
-        return int(np.searchsorted(self._rank, vertex))
-
-    def labels(self) -> Iterator[NDArray[np.int64]]:
-        for start in range(0, self._marks.size, _CHUNK_LABELS):
-            yield np.flatnonzero(self._marks[start : start + _CHUNK_LABELS]) + start
-
-
-IdMap = OffsetMap | TableMap
-"""Dense ids of integer labels, in numerical order; arrays of labels and ids have shape (k,)."""
-
-
-def dense_map(tracker: LabelTracker) -> IdMap | None:
-    """Return the map that leaves no gaps between the labels seen, or None when they are too widespread."""
-    if tracker.smallest is None or tracker.largest is None:
-        return OffsetMap(0, 0)
-    if tracker.marks is None:
-        return None
-    marks = tracker.marks[: tracker.largest + 1]
-    count = int(np.count_nonzero(marks))
-    if count == tracker.largest - tracker.smallest + 1:
-        return OffsetMap(tracker.smallest, count)
-    return TableMap(marks)
-
-
-def declared_maps(
-    name: str, declared: Declared, trackers: tuple[LabelTracker, LabelTracker]
-) -> tuple[OffsetMap, OffsetMap] | None:
-    """Return the maps by which all labels lie within declared sizes, or None when there are none.
-
-    Both layers count from the same base, the first of ``declared.bases`` that fits. InputError when labels do not fit
-    and the sizes are binding.
-    """
-    sizes = (declared.n_u, declared.n_v)
-    for base in declared.bases:
-        if all(
-            t.smallest is None or t.largest is None or (t.smallest >= base and t.largest < base + size)
-            for t, size in zip(trackers, sizes, strict=True)
-        ):
-            return OffsetMap(base, sizes[0]), OffsetMap(base, sizes[1])
-    if not declared.binding:
-        return None
-    found = " and ".join(f"{t.smallest} to {t.largest}" for t in trackers)
-    raise InputError(
-        f"{name} declares {sizes[0]} and {sizes[1]} vertices and holds ids {found}; correct the header, "
-        "or force another format, such as edges, if its first line is an edge"
-    )
-
-
 Duplicates = Literal["first", "last", "error"]
 """Which of several equal edges is kept: by time where there is a time column, else by place in the input."""
 
@@ -380,26 +245,24 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
         )
         raw = _RawEdges(places[0].name, source, job)
         raw.spool()
-    provenance = {**_described(given, places), "compression": compression, **_provenance(raw)}
+    provenance = _provenance(given, places, compression, raw)
     maps = raw.integer_maps()
     return _write_joined(raw, provenance) if maps is None else _write_mapped(raw, maps, provenance)
 
 
-def _described(given: InputPath | Sequence[InputPath], places: list[Place]) -> dict[str, Any]:
-    """Return what was given, without the directories that it lies in, and how many files that were."""
+def _provenance(
+    given: InputPath | Sequence[InputPath], places: list[Place], compression: Compression, raw: _RawEdges
+) -> dict[str, Any]:
+    """Return where a graph comes from; what was given is named without its directories."""
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
+    info, options = raw.info, raw.job.options
     return {
         "papilio": __version__,
         "source": names[0] if len(names) == 1 else names,
         "source_bytes": sum(place.n_bytes for place in places),
         "source_files": len(places),
-    }
-
-
-def _provenance(raw: _RawEdges) -> dict[str, Any]:
-    info, options = raw.info, raw.job.options
-    return {
+        "compression": compression,
         "format": info.format,
         "format_forced": options.format is not None,
         "layout": info.layout,
@@ -670,7 +533,9 @@ def convert(
         or disk.
     """
     rule = sign_rule(sign_column is not None, positive_from, sign_values)
-    values = _value_column(sign_column, weight_column)
+    if weight_column is not None and sign_column is not None:
+        raise InputError("weight_column and sign_column are both given; signs follow from one column")
+    values = weight_column if sign_column is None else sign_column
     columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
     text = known_encoding(encoding)
     options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text, quotes)
@@ -681,12 +546,6 @@ def convert(
     with _scratch_directory(target, temp_dir) as scratch:
         job = _Job(target, scratch, options, duplicates, memory, overwrite, report)
         return _ingest(input, job)
-
-
-def _value_column(sign: ColumnRef | None, weight: ColumnRef | None) -> ColumnRef | None:
-    if weight is not None and sign is not None:
-        raise InputError("weight_column and sign_column are both given; signs follow from one column")
-    return weight if sign is None else sign
 
 
 def _read_memory(given: Bytes | None) -> int:

@@ -29,9 +29,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.graph import GraphKind
-from papilio.storage.manifest import STORE_ADVICE, EdgeFile, Manifest
-from papilio.storage.sealed import SealedReader, SealedWriter
-from papilio.storage.tables import schema_of
+from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 
 
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
@@ -134,6 +132,20 @@ def edge_problem(
     return None
 
 
+STORE_ADVICE = "convert the graph again"
+"""What to do about a damaged store."""
+
+
+@dataclass(frozen=True)
+class EdgeFile:
+    """One Parquet file of the edge list; ``name`` is its path within the store, ``edges/part-00000.parquet``."""
+
+    name: str
+    n_edges: int
+    n_bytes: int
+    digest: str  # see papilio.storage.sealed
+
+
 ROW_GROUP_EDGES = 1 << 20
 """Edges of a full row group: the unit that reading a range of u touches."""
 
@@ -230,16 +242,18 @@ def _open_file(filesystem: arrow_fs.FileSystem, root: str, entry: EdgeFile) -> S
     return SealedReader(filesystem, f"{root}/{entry.name}", entry.digest, STORE_ADVICE)
 
 
-def list_row_groups(filesystem: arrow_fs.FileSystem, root: str, manifest: Manifest) -> tuple[RowGroup, ...]:
-    """Read the footers of all edge files of the store at ``root``.
+def list_row_groups(
+    filesystem: arrow_fs.FileSystem, root: str, files: Sequence[EdgeFile], signed: bool
+) -> tuple[RowGroup, ...]:
+    """Read the footers of the edge files of the store at ``root``.
 
     StoreError when a file is missing, was changed, or disagrees with the manifest in columns or rows.
     """
     groups: list[RowGroup] = []
     first_edge = 0
-    for entry in manifest.edge_files:
+    expected = edge_schema(signed)
+    for entry in files:
         with _open_file(filesystem, root, entry) as file:
-            expected = edge_schema(manifest.signed)
             if file.schema.names != expected.names or file.schema.types != expected.types:
                 found = ", ".join(f"{f.name} {f.type}" for f in file.schema)
                 wanted = ", ".join(f"{f.name} {f.type}" for f in expected)

@@ -33,12 +33,12 @@ from papilio.storage.column_choice import (
     USUAL,
     ColumnRef,
     Columns,
+    SignRule,
     WantedColumns,
     choose_columns,
     show_column,
 )
 from papilio.storage.quotes import iter_records, split_record
-from papilio.storage.signs import SignRule
 
 FormatName = Literal[
     "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet"

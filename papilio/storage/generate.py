@@ -117,10 +117,11 @@ def generate(
         overwrite=overwrite,
     ) as writer:
         dropped = Counter(source.dropped)
-        for keys, lost in _edges(source, threads, advance):
-            dropped.update(lost)
-            u, v = _split(keys)
-            writer.append(u, v, None if signs is None else edge_signs(keys, signs, seed))
+        for block in run_blocks(source, threads):
+            dropped.update(block.dropped)
+            sign = None if signs is None else edge_signs(block.keys, signs, seed)
+            writer.append(*_split(block.keys), sign)
+            advance(block.drawn)
         writer.dropped.update(dropped)
     return writer.store
 
@@ -130,9 +131,8 @@ def generate_graph(
     model: Model, seed: Seed = 0, *, signs: Share | None = None, workers: Threads | None = None
 ) -> BipartiteGraph | UnipartiteGraph:
     """Generate a graph in memory, with exactly the edges and signs that :func:`generate` stores; errors as there."""
-    advance = _Advance(None)
-    source, threads = _prepare(model, seed, None, workers, advance)
-    parts = [keys for keys, _ in _edges(source, threads, advance)]
+    source, threads = _prepare(model, seed, None, workers, _Advance(None))
+    parts = [block.keys for block in run_blocks(source, threads)]
     keys = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     u, v = _split(keys)
     sign = None if signs is None else edge_signs(keys, signs, seed)
@@ -160,12 +160,13 @@ def _prepare(
 ) -> tuple[EdgeSource, int]:
     """Make the source, with as many threads as the memory allows, and make its first pass if it needs one."""
     budget = psutil.virtual_memory().total // 4 if memory_bytes is None else memory_bytes
-    if type(model) not in _SOURCES:
+    make = _SOURCES.get(type(model))
+    if make is None:
         raise InputError(
             f"no generator for {type(model).__name__}; expected Rmat, PowerLaw, Planted or Complete"
         )
-    _check_memory(model, "the vertices alone", _STATE_BYTES.get(type(model), lambda _: 0)(model), budget)
-    source = _SOURCES[type(model)](model, seed)
+    _check_memory(model, "the vertices alone", make.state_bytes_of(model), budget)
+    source = make(model, seed)
     compact = isinstance(model, Rmat) and model.compact
     held = source.state_bytes + (CompactSource.extra_bytes(source) if compact else 0) + _WRITER_BYTES
     one_worker = 3 * source.block_bytes
@@ -185,15 +186,6 @@ def _check_memory(model: Model, what: str, needed: int, budget: int) -> None:
             f"generating {model} needs {show_bytes(needed)} for {what}; the limit is "
             f"{show_bytes(budget)}: raise the memory or make the model smaller"
         )
-
-
-def _edges(
-    source: EdgeSource, workers: int, advance: _Advance
-) -> Iterator[tuple[NDArray[np.int64], dict[str, int]]]:
-    """Yield the edges in order as keys ``u << 32 | v``, with what was dropped on the way."""
-    for block in run_blocks(source, workers):
-        yield block.keys, block.dropped
-        advance(block.drawn)
 
 
 def _split(keys: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -228,20 +220,16 @@ class PairSpace:
         return int(self.keys(np.array([number], dtype=np.int64))[0])
 
 
-class CompleteSource:
-    """Sorted blocks of K(n_u, n_v) or K(n); see :class:`papilio.storage.random_edges.EdgeSource`."""
+class CompleteSource(EdgeSource):
+    """Sorted blocks of K(n_u, n_v) or K(n)."""
 
-    def __init__(self, model: Complete) -> None:
-        self.n_u = model.n_u
-        self.n_v = model.n_u if model.n_v is None else model.n_v
+    def __init__(self, model: Complete, seed: int) -> None:
+        super().__init__(model.n_u, model.n_v)
         self._pairs = PairSpace(model.n_u, model.n_v)
         self.total_draws = self._pairs.size
-        self.state_bytes = 0
         self.block_bytes = DRAW_BYTES * min(self.total_draws, BLOCK_EDGES)
-        self.dropped: dict[str, int] = {}
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
-        """Yield the blocks in ascending (u, v), as calls that make them."""
         for start in range(0, self.total_draws, BLOCK_EDGES):
             yield partial(self._draw, start, min(start + BLOCK_EDGES, self.total_draws))
 
@@ -249,18 +237,17 @@ class CompleteSource:
         return EdgeBlock(self._pairs.keys(np.arange(start, stop, dtype=np.int64)), stop - start)
 
 
-class PlantedSource:
-    """Sorted blocks of planted bicliques or cliques over noise; an ``EdgeSource``.
+class PlantedSource(EdgeSource):
+    """Sorted blocks of planted bicliques or cliques over noise.
 
     The pairs of vertices that an edge may join are numbered in (u, v) order, so that a block is a range of numbers.
     Noise is divided among ranges by exact binomials; a planted block adds the pairs of its members.
     """
 
     def __init__(self, model: Planted, seed: int) -> None:
+        super().__init__(model.n_u, model.n_v)
         self._seed = seed
         self._unipartite = model.n_v is None
-        self.n_u = model.n_u
-        self.n_v = model.n_u if model.n_v is None else model.n_v
         self._pairs = PairSpace(model.n_u, model.n_v)
         self._noise = model.noise
         self._width = model.size_u if model.size_v is None else model.size_v
@@ -268,7 +255,6 @@ class PlantedSource:
         self.total_draws = model.noise + model.count * per_block
         self.state_bytes = self.state_bytes_of(model)
         self.block_bytes = DRAW_BYTES * (min(self.total_draws, BLOCK_EDGES) + 2 * self._width)
-        self.dropped: dict[str, int] = {}
         members = self._draw_members(model.count, model.size_u, self.n_u, 0)
         self._members_v = (
             members if self._unipartite else self._draw_members(model.count, self._width, self.n_v, 1)
@@ -279,7 +265,6 @@ class PlantedSource:
 
     @staticmethod
     def state_bytes_of(model: Planted) -> int:
-        """Host bytes of the lists of planted vertices."""
         return model.count * (16 * model.size_u + 4 * (0 if model.size_v is None else model.size_v))
 
     def _draw_members(self, count: int, size: int, n: int, layer: int) -> NDArray[np.int32]:
@@ -292,7 +277,6 @@ class PlantedSource:
         return members
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
-        """Yield the blocks in ascending (u, v), as calls that draw them."""
         pending = [(0, self._pairs.size, self._noise)] if self.total_draws else []
         while pending:
             start, stop, noise = pending.pop()
@@ -383,8 +367,8 @@ def draw_degrees(
     return offsets
 
 
-class PowerLawSource:
-    """Sorted blocks of a configuration model; an ``EdgeSource``.
+class PowerLawSource(EdgeSource):
+    """Sorted blocks of a configuration model.
 
     Vertex i owns as many consecutive stubs as its degree. A keyed pseudo-random permutation of all stubs matches them.
     It is computed at any stub alone, not stored: a block takes the stubs of consecutive vertices u, finds their
@@ -393,9 +377,8 @@ class PowerLawSource:
     """
 
     def __init__(self, model: PowerLaw, seed: int) -> None:
+        super().__init__(model.n_u, model.n_v)
         self._unipartite = model.n_v is None
-        self.n_u = model.n_u
-        self.n_v = model.n_u if model.n_v is None else model.n_v
         self.state_bytes = self.state_bytes_of(model)
         self.block_bytes = DRAW_BYTES * (BLOCK_EDGES + model.max_degree_u)
         self._offsets_u = draw_degrees(
@@ -414,12 +397,11 @@ class PowerLawSource:
 
     @staticmethod
     def state_bytes_of(model: PowerLaw) -> int:
-        """Host bytes of the stub offsets and, while they are drawn, of the distribution's table."""
+        # The stub offsets and, while they are drawn, the table of the distribution.
         n_v = 0 if model.n_v is None else model.n_v
         return 8 * (model.n_u + n_v) + DRAW_BYTES * max(model.max_degree_u, model.max_degree_v, _DEGREE_BLOCK)
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
-        """Yield the blocks in ascending (u, v), as calls that draw them."""
         cuts = np.searchsorted(self._offsets_u, np.arange(0, self._stubs_u, BLOCK_EDGES))
         bounds = [*np.unique(cuts).tolist(), self.n_u]
         for start, stop in pairwise(bounds):
@@ -457,14 +439,9 @@ class PowerLawSource:
         return owners
 
 
-_SOURCES: dict[type[Model], Callable[[Any, int], EdgeSource]] = {
+_SOURCES: dict[type[Model], type[Any]] = {
     Rmat: RmatSource,
     PowerLaw: PowerLawSource,
     Planted: PlantedSource,
-    Complete: lambda model, seed: CompleteSource(model),
+    Complete: CompleteSource,
 }
-
-_STATE_BYTES: dict[type[Model], Callable[[Any], int]] = {
-    PowerLaw: PowerLawSource.state_bytes_of, Planted: PlantedSource.state_bytes_of
-}  # fmt: skip
-"""Host bytes that a source takes for its vertices, where it takes any."""

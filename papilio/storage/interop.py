@@ -23,13 +23,12 @@ from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.column_choice import pick_ends
 from papilio.storage.labelled import (
-    ArrayRows,
     ArrowRows,
     FrameRows,
     Graph,
     LabelledGraph,
     NetworkEdges,
-    PairRows,
+    Origin,
     SparseEntries,
     assemble,
     assemble_columns,
@@ -81,14 +80,6 @@ def from_networkx(
     names = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
     values = None if sign is None else _edge_values(graph, sign)
     return _by_sides(kind, nodes, ends, sides, values, positive_from, "bipartite", names)
-
-
-def _require_names(names: list[Any]) -> None:
-    at = find_missing(label_array(names))
-    if at is not None:
-        raise GraphError(
-            f"vertex {at} has the name {names[at]!r}, which is a missing value; name or remove it"
-        )
 
 
 def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) -> Sides:
@@ -206,10 +197,14 @@ def _by_sides(
     edge_names: list[tuple[Hashable, ...]] | None = None,
 ) -> LabelledGraph:
     """Return the graph whose edges join places in ``names``; ``sides``, an ``attribute``, say which are in V."""
-    _require_names(names)
+    at = find_missing(label_array(names))
+    if at is not None:
+        raise GraphError(
+            f"vertex {at} has the name {names[at]!r}, which is a missing value; name or remove it"
+        )
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     signs = None if values is None else read_signs(label_array(values), positive_from)
-    origin = NetworkEdges([(names[a], names[b]) for a, b in edges] if edge_names is None else edge_names)
+    origin = NetworkEdges(names=edge_names or [(names[a], names[b]) for a, b in edges])
     if kind == "unipartite":
         result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
         evidence = _sides_by(attribute, sides, ends)
@@ -359,9 +354,7 @@ def from_numpy(
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
     relabel = array.dtype.kind not in "iuf" if relabel is None else relabel
-    return assemble_columns(
-        list(array.T), ArrayRows(), kind=kind, relabel=relabel, n_u=n_u, n_v=n_v, positive_from=positive_from
-    )
+    return assemble_columns(list(array.T), (), Origin("NumPy array"), kind, relabel, n_u, n_v, positive_from)
 
 
 @checked
@@ -389,22 +382,10 @@ def from_pandas(
     sign : hashable, optional
         Column of the value that gives the sign.
     """
-    names = _pick_columns(list(frame.columns), u, v, sign)
-    for name in names:
-        if frame[name].ndim != 1:
-            raise InputError(f"the data frame has several columns {name!r}; rename them")
+    names = _pick_columns("data frame", list(frame.columns), u, v, sign)
     columns = [frame[name].to_numpy() for name in names]
-    origin = FrameRows(frame.index)
-    return assemble_columns(
-        columns,
-        origin,
-        kind=kind,
-        relabel=relabel,
-        n_u=n_u,
-        n_v=n_v,
-        positive_from=positive_from,
-        names=names,
-    )
+    origin = FrameRows(index=frame.index)
+    return assemble_columns(columns, names, origin, kind, relabel, n_u, n_v, positive_from)
 
 
 @checked
@@ -434,22 +415,10 @@ def from_arrow(
             raise InputError(
                 f"a {kind_of} gives no Arrow table ({error}); give a table of one edge per row"
             ) from error
-    names = _pick_columns(list(table.schema.names), u, v, sign)
-    columns = []
-    for name in names:
-        if table.schema.names.count(name) != 1:
-            raise InputError(f"the table has several columns {name!r}; rename them")
-        columns.append(table.column(name).to_numpy(zero_copy_only=False))
-    return assemble_columns(
-        columns,
-        ArrowRows(),
-        kind=kind,
-        relabel=relabel,
-        n_u=n_u,
-        n_v=n_v,
-        positive_from=positive_from,
-        names=names,
-    )
+    names = _pick_columns("table", list(table.schema.names), u, v, sign)
+    columns = [table.column(name).to_numpy(zero_copy_only=False) for name in names]
+    origin = ArrowRows("pyarrow table")
+    return assemble_columns(columns, names, origin, kind, relabel, n_u, n_v, positive_from)
 
 
 @checked
@@ -481,7 +450,8 @@ def from_pairs(
                 f"entry {i} is {row!r}; an edge is a pair (u, v), or a triple (u, v, sign), the same for all edges"
             )
     columns = [label_array([row[i] for row in rows]) for i in range(width)]
-    return assemble_columns(columns, PairRows(), kind=kind, relabel=True, positive_from=positive_from)
+    origin = Origin("list of pairs", "pairs")
+    return assemble_columns(columns, (), origin, kind, True, None, None, positive_from)
 
 
 @checked
@@ -512,11 +482,11 @@ def from_scipy(
     dropped = {"zeros": int(present.size - np.count_nonzero(present))}
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
-    return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(matrix.format))
+    return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(format=matrix.format))
 
 
 def _pick_columns(
-    present: list[Any], u: Hashable | None, v: Hashable | None, sign: Hashable | None
+    what: str, present: list[Any], u: Hashable | None, v: Hashable | None, sign: Hashable | None
 ) -> list[Any]:
     if (u is None) != (v is None):
         raise InputError(f"u is {u!r} and v is {v!r}; name both columns or neither")
@@ -530,6 +500,8 @@ def _pick_columns(
         if name is None or name not in present:
             missing = "which columns are the ends" if name is None else f"no column {name!r}"
             raise InputError(f"{missing}: there are {', '.join(map(repr, present))}; name two as u and v")
+        if present.count(name) != 1:
+            raise InputError(f"the {what} has several columns {name!r}; rename them")
     return names
 
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import CapacityError, GraphError, InputError
+from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
-from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.storage.sides import Sides
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
+from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph
 
@@ -42,8 +42,8 @@ def sparse_array(graph: Graph, values: NDArray[Any], format: str) -> Any:
 class Origin:
     """The object that a graph was read from: edges in an order of its own, vertices under their labels."""
 
-    name: ClassVar[str]
-    rows: ClassVar[str] = "rows"
+    name: str  # in messages
+    rows: str = "rows"
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return values of the edges of ``graph``, shape (n_edges,), one for each row."""
@@ -55,27 +55,11 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayRows(Origin):
-    """A NumPy array of edges: values of edges are an array with an entry for each row."""
-
-    name = "NumPy array"
-
-
-@dataclass(frozen=True, eq=False)
-class PairRows(ArrayRows):
-    """Pairs of labels: values of edges are an array with an entry for each pair."""
-
-    name = "list of pairs"
-    rows = "pairs"
-
-
-@dataclass(frozen=True, eq=False)
 class FrameRows(Origin):
     """A data frame: values of edges are a Series with its index, those of vertices a Series by label."""
 
-    name = "data frame"
-
-    index: Any
+    name: str = "data frame"
+    index: Any = None
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         pandas = import_extra("pandas", "a Series needs")
@@ -86,11 +70,8 @@ class FrameRows(Origin):
         return pandas.Series(values, index=pandas.Index(labels))
 
 
-@dataclass(frozen=True, eq=False)
 class ArrowRows(Origin):
     """A pyarrow table: values of edges are a pyarrow array with an entry for each row."""
-
-    name = "pyarrow table"
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         import pyarrow
@@ -102,10 +83,9 @@ class ArrowRows(Origin):
 class NetworkEdges(Origin):
     """A graph of NetworkX or igraph: values of edges are a dictionary by edge, as it names them, parallel ones too."""
 
-    name = "graph"
-    rows = "edges"
-
-    names: list[tuple[Hashable, ...]]
+    name: str = "graph"
+    rows: str = "edges"
+    names: Sequence[tuple[Hashable, ...]] = ()
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         return dict(zip(self.names, values[edge_of_row].tolist(), strict=True))
@@ -115,10 +95,9 @@ class NetworkEdges(Origin):
 class SparseEntries(Origin):
     """A SciPy sparse matrix: values of edges are a sparse array of the same shape and format."""
 
-    name = "sparse matrix"
-    rows = "entries"
-
-    format: str
+    name: str = "sparse matrix"
+    rows: str = "entries"
+    format: str = "csr"
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         return sparse_array(graph, values, self.format)
@@ -161,10 +140,6 @@ class LabelledGraph:
         """Return the ids of both ends of edges."""
         return [(int(self.graph.u[edge]), int(self.graph.v[edge])) for edge in edges]
 
-    def is_renamed(self, place: str) -> bool:
-        """Whether the object that the graph was read from has other names, or another order, at ``place``."""
-        return self.origin is not None and (place == "edge" or self.labels(place) is not None)
-
     def align(self, place: str, values: NDArray[Any]) -> Any:
         """Return values by id of ``u``, ``v`` or ``edge`` in the form of what it was read from; see :mod:`.origins`."""
         if self.origin is None:
@@ -182,9 +157,7 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
             return np.array(labels, dtype=np.int64)
         except OverflowError:
             pass
-    out = np.empty(len(labels), dtype=object)
-    out[:] = labels
-    return out
+    return object_array(labels)
 
 
 def _is_missing(label: Any) -> bool:
@@ -284,11 +257,8 @@ def assemble(
 
     CapacityError for a layer of more than 2^31 - 1 vertices.
     """
-    for name, size in (("n_u", n_u), ("n_v", n_v)):
-        if size > MAX_VERTICES:
-            raise CapacityError(
-                f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)"
-            )
+    check_layer("n_u", n_u)
+    check_layer("n_v", n_v)
     dropped = {}
     if kind == "unipartite":
         u, v = np.minimum(u, v), np.maximum(u, v)
@@ -316,19 +286,17 @@ def assemble(
 
 def assemble_columns(
     columns: Sequence[NDArray[Any]],
+    names: Sequence[Any],
     origin: Origin,
-    *,
     kind: GraphKind,
     relabel: bool,
-    n_u: int | None = None,
-    n_v: int | None = None,
+    n_u: int | None,
+    n_v: int | None,
     positive_from: float | None,
-    names: Sequence[Any] = (),
 ) -> LabelledGraph:
     """Assemble a graph from two columns of labels or ids of an object, shape (k,) each, and perhaps one of sign values.
 
-    ``names`` are the names of the columns, if any.
-
+    ``names`` are empty where columns have none; the other parameters are those of :func:`.interop.from_numpy`.
     InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
     signs that cannot be read.
     """
@@ -391,10 +359,9 @@ class Vectors(Mapping[str, T]):
 
     def __getitem__(self, name: str) -> T:
         values = self._values[name]
-        place = self._place or name
-        if self._graph is not None and self._graph.is_renamed(place):
-            assert self._graph.origin is not None
-            origin = self._graph.origin
+        place, graph = self._place or name, self._graph
+        origin = None if graph is None else graph.origin
+        if graph is not None and origin is not None and (place == "edge" or graph.labels(place) is not None):
             given = f"the {origin.name} that was given"
             why = f"the edges are in another order than the {origin.rows} of {given}"
             if place != "edge":

@@ -1,10 +1,22 @@
-"""Label files ``labels_u.parquet`` and ``labels_v.parquet``: dense id -> original label."""
+"""Labels of vertices: dense ids from integer labels, label files, and ids and labels one from the other.
+
+Files ``labels_u.parquet`` and ``labels_v.parquet`` hold dense id -> original label. No vertex becomes a Python object.
+
+Ids follow the numerical order of integer labels, without a join. While edges are read, a table of marks notes which
+labels occur. Then one of two maps serves:
+
+* an offset, when the labels are an interval, or lie within the sizes that a header declares
+  (declared vertices without an edge are kept, isolated);
+* a table of ranks, when there are gaps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +24,148 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import CapacityError, GraphError, StoreError
+from papilio.errors import CapacityError, GraphError, InputError, StoreError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.manifest import STORE_ADVICE
-from papilio.storage.sealed import SealedReader, SealedWriter
-from papilio.storage.tables import schema_of
+from papilio.storage.edge_files import STORE_ADVICE
+from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
+
+if TYPE_CHECKING:
+    from papilio.storage.formats import Declared
+    from papilio.storage.store import GraphStore
+
+
+BYTES_PER_LABEL = 5
+"""A mark of one byte and a rank of four, for every integer up to the largest label."""
+
+_CHUNK_LABELS = 1 << 20
+
+
+class LabelTracker:
+    """The integer labels of a layer that occur; ``max_labels`` is the size of the largest table.
+
+    Labels from this on, and negative ones, leave only the range known.
+    """
+
+    def __init__(self, max_labels: int) -> None:
+        self._max_labels = min(max_labels, 2**31 - 1)
+        self.smallest: int | None = None
+        self.largest: int | None = None
+        self.marks: NDArray[np.bool_] | None = np.zeros(1024, np.bool_)
+
+    def add(self, labels: NDArray[np.int64]) -> None:
+        """Note labels, shape (k,)."""
+        if not labels.size:
+            return
+        low, high = int(labels.min()), int(labels.max())
+        self.smallest = low if self.smallest is None else min(self.smallest, low)
+        self.largest = high if self.largest is None else max(self.largest, high)
+        if self.marks is None:
+            return
+        if low < 0 or high >= self._max_labels:
+            self.marks = None
+            return
+        if high >= self.marks.size:
+            marks = np.zeros(min(max(high + 1, 2 * self.marks.size), self._max_labels), np.bool_)
+            marks[: self.marks.size] = self.marks
+            self.marks = marks
+        self.marks[labels] = True
+
+
+@dataclass(frozen=True)
+class OffsetMap:
+    """Labels that start at ``base``, the label of vertex 0: id = label - base."""
+
+    base: int
+    size: int
+    nbytes = 0
+
+    @property
+    def is_identity(self) -> bool:
+        return self.base == 0
+
+    def describe(self) -> str:
+        """Return how ids follow from labels, for the provenance."""
+        return "labels" if self.base == 0 else f"labels minus {self.base}"
+
+    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        return labels if self.base == 0 else labels - np.int32(self.base)
+
+    def label(self, vertex: int) -> int:
+        return vertex + self.base
+
+    def labels(self) -> Iterator[NDArray[np.int64]]:
+        """Yield all labels in id order, in parts."""
+        for start in range(0, self.size, _CHUNK_LABELS):
+            stop = min(start + _CHUNK_LABELS, self.size)
+            yield np.arange(start + self.base, stop + self.base, dtype=np.int64)
+
+
+class TableMap:
+    """Labels with gaps: the id of a label is its rank among those that occur, which ``marks`` tells of each."""
+
+    is_identity = False
+
+    def __init__(self, marks: NDArray[np.bool_]) -> None:
+        self._marks = marks
+        self._rank = np.cumsum(marks, dtype=np.int32)
+        self._rank -= 1
+        self.size = int(self._rank[-1]) + 1 if marks.size else 0
+        self.nbytes = self._rank.nbytes + marks.nbytes
+
+    def describe(self) -> str:
+        return "ranks of integer labels"
+
+    def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+        return self._rank[labels]
+
+    def label(self, vertex: int) -> int:
+        return int(np.searchsorted(self._rank, vertex))
+
+    def labels(self) -> Iterator[NDArray[np.int64]]:
+        for start in range(0, self._marks.size, _CHUNK_LABELS):
+            yield np.flatnonzero(self._marks[start : start + _CHUNK_LABELS]) + start
+
+
+IdMap = OffsetMap | TableMap
+"""Dense ids of integer labels, in numerical order; arrays of labels and ids have shape (k,)."""
+
+
+def dense_map(tracker: LabelTracker) -> IdMap | None:
+    """Return the map that leaves no gaps between the labels seen, or None when they are too widespread."""
+    if tracker.smallest is None or tracker.largest is None:
+        return OffsetMap(0, 0)
+    if tracker.marks is None:
+        return None
+    marks = tracker.marks[: tracker.largest + 1]
+    count = int(np.count_nonzero(marks))
+    if count == tracker.largest - tracker.smallest + 1:
+        return OffsetMap(tracker.smallest, count)
+    return TableMap(marks)
+
+
+def declared_maps(
+    name: str, declared: Declared, trackers: tuple[LabelTracker, LabelTracker]
+) -> tuple[OffsetMap, OffsetMap] | None:
+    """Return the maps by which all labels lie within declared sizes, or None when there are none.
+
+    Both layers count from the same base, the first of ``declared.bases`` that fits. InputError when labels do not fit
+    and the sizes are binding.
+    """
+    sizes = (declared.n_u, declared.n_v)
+    for base in declared.bases:
+        if all(
+            t.smallest is None or t.largest is None or (t.smallest >= base and t.largest < base + size)
+            for t, size in zip(trackers, sizes, strict=True)
+        ):
+            return OffsetMap(base, sizes[0]), OffsetMap(base, sizes[1])
+    if not declared.binding:
+        return None
+    found = " and ".join(f"{t.smallest} to {t.largest}" for t in trackers)
+    raise InputError(
+        f"{name} declares {sizes[0]} and {sizes[1]} vertices and holds ids {found}; correct the header, "
+        "or force another format, such as edges, if its first line is an edge"
+    )
+
 
 _ROW_GROUP_LABELS = 1 << 20
 """Labels of a row group; a bound of memory while writing."""
@@ -80,3 +229,122 @@ def read_label_column(
             f"expected id, label and {size} rows: {STORE_ADVICE}"
         )
     return table.column("label")
+
+
+_SHOWN = 3
+"""Labels that a message shows as examples."""
+
+
+LayerNames = Mapping[str, pa.Array]
+"""What the vertices of each layer (``u`` and ``v``, or ``n`` of a unipartite graph) are called: labels (int64 or
+string) or, where there are none, ids (int32)."""
+
+
+def read_names(store: GraphStore, ids: Mapping[str, NDArray[np.int32]]) -> LayerNames:
+    """Return the names of vertices by layer, in the order of the ids given."""
+    names: dict[str, pa.Array] = {}
+    for layer, chosen in ids.items():
+        column = store.label_column("v" if layer == "v" else "u")
+        names[layer] = pa.array(chosen) if column is None else column.take(pa.array(chosen)).combine_chunks()
+    return names
+
+
+def find_ids(store: GraphStore, layer: Literal["u", "v"], labels: Iterable[str | int]) -> tuple[int, ...]:
+    """Return the ids of the vertices of a layer that have these labels, rising; each once.
+
+    Where the labels are integers, or there are none and the ids are meant, an integer may be written as text.
+    InputError names the first label that no vertex has.
+    """
+    given = list(dict.fromkeys(labels))
+    if not given:
+        return ()
+    found = _look_up(store, layer, given)
+    for label, place in zip(given, found, strict=True):
+        if place is None:
+            raise InputError(_not_there(store, layer, label))
+    return tuple(sorted({place for place in found if place is not None}))
+
+
+def find_held(
+    store: GraphStore,
+    containing: Iterable[str | int],
+    with_u: Iterable[str | int],
+    with_v: Iterable[str | int],
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the ids that a listing's motifs must hold: of U, or of a unipartite graph, and of V.
+
+    ``containing`` are labels of vertices of any layer. InputError as for :func:`find_ids`, and where both layers have a
+    vertex of that label.
+    """
+    labels_u, labels_v, given = [*with_u], [*with_v], list(dict.fromkeys(containing))
+    if store.kind == "unipartite" and labels_v:
+        raise InputError(
+            f"{store.path} is unipartite and has no layer V, where {labels_v[0]!r} is looked for; give containing "
+            "(--containing)"
+        )
+    if store.kind == "unipartite" or not given:
+        return find_ids(store, "u", [*labels_u, *given]), find_ids(store, "v", labels_v)
+    for label, in_u, in_v in zip(
+        given, _look_up(store, "u", given), _look_up(store, "v", given), strict=True
+    ):
+        if in_u is not None and in_v is not None:
+            raise InputError(
+                f"both layers of {store.path} have a vertex {label!r}; say which is meant: with_u (--with-u) or with_v "
+                "(--with-v)"
+            )
+        if in_u is None and in_v is None:
+            raise InputError(f"{_not_there(store, 'u', label)}, and {_not_there(store, 'v', label)}")
+        (labels_v if in_u is None else labels_u).append(label)
+    return find_ids(store, "u", labels_u), find_ids(store, "v", labels_v)
+
+
+def _look_up(store: GraphStore, layer: Literal["u", "v"], labels: list[str | int]) -> list[int | None]:
+    """Return the id of the vertex of each label, None where there is none."""
+    column = store.label_column(layer)
+    if column is None:
+        size = store.n_u if layer == "u" else store.n_v
+        numbers = [_integer(label) for label in labels]
+        return [number if number is not None and 0 <= number < size else None for number in numbers]
+    import pyarrow.compute as pc  # takes a tenth of a second, which a count without labels saves
+
+    wanted: list[Any] = [str(label) if column.type == pa.string() else _integer(label) for label in labels]
+    found: list[int | None] = pc.index_in(
+        pa.array(wanted, column.type), value_set=column, skip_nulls=True
+    ).to_pylist()
+    return found
+
+
+def _not_there(store: GraphStore, layer: Literal["u", "v"], label: str | int) -> str:
+    where = store.path if store.kind == "unipartite" else f"layer {layer.upper()} of {store.path}"
+    column = store.label_column(layer)
+    if column is None:
+        size = store.n_u if layer == "u" else store.n_v
+        return f"{where} has no vertex {label!r}: it has no labels, and ids 0 to {size - 1}"
+    shown = ", ".join(repr(name) for name in column.slice(0, _SHOWN).to_pylist())
+    return f"{where} has no vertex with the label {label!r}; its labels are such as {shown}"
+
+
+def _integer(label: str | int) -> int | None:
+    try:
+        number = int(label)
+    except ValueError:
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def hash_labels(store: GraphStore) -> str:
+    """Return 32 hexadecimal digits that identify the labels of both layers; O(bytes)."""
+    import pyarrow.compute as pc
+
+    lengths, values = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for layer in ("u", "v"):
+        column = store.label_column("u" if layer == "u" else "v")
+        lengths.update(f"{layer} {None if column is None else column.type}".encode())
+        for chunk in () if column is None else column.chunks:
+            if chunk.type == pa.string():
+                lengths.update(pc.binary_length(chunk).to_numpy())
+                values.update("".join(chunk.to_pylist()).encode())
+            else:
+                values.update(np.ascontiguousarray(chunk.to_numpy(), "<i8").data)
+    lengths.update(values.digest())
+    return lengths.hexdigest()

@@ -35,11 +35,17 @@ import xxhash
 from papilio.errors import StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
-from papilio.storage.digests import digest_file, require_digest
 from papilio.storage.files import atomic_directory, atomic_file
-from papilio.storage.names import LayerNames
+from papilio.storage.labels import LayerNames
 from papilio.storage.parquet_lists import MAGIC, Group, ListPacker, make_footer
-from papilio.storage.records import read_json, read_record, require_format, seal_json
+from papilio.storage.records import (
+    digest_file,
+    read_json,
+    read_record,
+    require_digest,
+    require_format,
+    seal_json,
+)
 from papilio.storage.sealed import unreadable_named
 from papilio.version import __version__
 

@@ -13,13 +13,14 @@ on the order in which threads draw.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import PCG64, SeedSequence
@@ -41,19 +42,25 @@ class EdgeBlock:
     dropped: dict[str, int] = field(default_factory=dict)  # what was drawn and erased, by reason
 
 
-class EdgeSource(Protocol):
-    """A graph as a sequence of blocks."""
+class EdgeSource(ABC):
+    """A graph as a sequence of blocks; without ``n_v`` it is unipartite, and both sizes are ``n_u``."""
 
-    n_u: int
-    n_v: int  # equals n_u if unipartite
     total_draws: int  # sum of ``drawn`` over all blocks
-    state_bytes: int  # host bytes that the source itself holds
     block_bytes: int  # host bytes that drawing one block takes at its peak
-    dropped: dict[str, int]  # what is erased before any block is drawn, by reason
+    state_bytes = 0  # host bytes that the source itself holds
 
+    def __init__(self, n_u: int, n_v: int | None) -> None:
+        self.n_u, self.n_v = n_u, n_u if n_v is None else n_v
+        self.dropped: dict[str, int] = {}  # what is erased before any block is drawn, by reason
+
+    @staticmethod
+    def state_bytes_of(model: Any) -> int:
+        """Return the host bytes of the vertices of a model, before its source is made."""
+        return 0
+
+    @abstractmethod
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
         """Yield the blocks in ascending (u, v), as calls that draw them."""
-        ...
 
 
 def deduplicate(keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -91,8 +98,8 @@ _STATE_BYTES_PER_VERTEX = 5
 """A flag while looking, then an int32."""
 
 
-class CompactSource:
-    """The blocks of another source with vertices renumbered; itself an ``EdgeSource``.
+class CompactSource(EdgeSource):
+    """The blocks of another source with vertices renumbered.
 
     Making one draws every block once, to see which vertices have an edge; new ids keep the order of the old.
     ``workers`` threads draw, and ``on_block`` is told the ``drawn`` of each block.
@@ -110,7 +117,7 @@ class CompactSource:
         self._source = source
         self._new_u = _new_ids(used_u)
         self._new_v = self._new_u if unipartite else _new_ids(used_v)
-        self.n_u, self.n_v = int(np.count_nonzero(used_u)), int(np.count_nonzero(used_v))
+        super().__init__(int(np.count_nonzero(used_u)), int(np.count_nonzero(used_v)))
         self.total_draws, self.block_bytes = source.total_draws, source.block_bytes
         self.state_bytes = source.state_bytes + self.extra_bytes(source)
         isolated = source.n_u - self.n_u + (0 if unipartite else source.n_v - self.n_v)
@@ -122,7 +129,6 @@ class CompactSource:
         return _STATE_BYTES_PER_VERTEX * (source.n_u + source.n_v)
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
-        """Yield the blocks in ascending (u, v), as calls that draw and renumber them."""
         for draw in self._source.blocks():
             yield partial(self._renumber, draw)
 

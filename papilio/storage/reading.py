@@ -36,9 +36,8 @@ from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef
 from papilio.storage.files import is_url, os_errors_named
-from papilio.storage.manifest import FORMAT_VERSION, Manifest
 from papilio.storage.sides import LOOKS_BIPARTITE
-from papilio.storage.store import GraphStore, open_store
+from papilio.storage.store import FORMAT_VERSION, GraphStore, Manifest, open_store
 from papilio.version import __version__
 
 _GRAPH, _SOURCE = "graph", "source.json"

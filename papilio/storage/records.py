@@ -17,10 +17,22 @@ under the key ``digest``, and are used only if it fits.
 | a dataclass | an object with its fields; those that have a default may be missing |
 | ... with ``may_grow`` | the same, and keys that newer versions have added are passed over |
 | ``Motif`` | an object with ``name`` and the fields of the motif of that name |
+
+Nothing that Papilio wrote is used before it was compared with a digest: 32 hexadecimal digits of XXH3 (128
+bits), which reveal damage and exchanged files, at 26 GB/s. It is no signature: someone who can write a file can write
+its digest as well.
+
+| file | its digest is in |
+|---|---|
+| edges and labels of a store, blocks of a partition | its manifest, see :mod:`papilio.storage.sealed` |
+| vectors and rows of a lease | the ledger; for the answer, ``result.json`` or ``_listing.json`` |
+| JSON files | the file itself, see :func:`seal_json` |
+| ledgers | each line, chained to the line before, see :mod:`papilio.storage.ledger` |
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -31,11 +43,33 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import xxhash
 
 from papilio.errors import PapilioError, StoreError
 from papilio.motifs import MOTIFS, Motif, motif_to_json
-from papilio.storage.digests import digest_of, require_digest
+
+
+def digest_of(*parts: Any) -> str:
+    """Return the digest of buffers, one after the other."""
+    found = xxhash.xxh3_128()
+    for part in parts:
+        found.update(part)
+    return found.hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Return the digest of a whole file; OSError when it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
+
+
+def require_digest(found: str, expected: str, name: str, advice: str) -> None:
+    """Check the digest of a file called ``name``; StoreError with the advice when it was changed."""
+    if found != expected:
+        raise StoreError(f"{name} has digest {found}; expected {expected}: it was changed, {advice}")
+
 
 SignedInt = Annotated[int, "signed"]
 """An integer that may be below 0; every other one is a size, a number or an identity from 0 on."""
@@ -187,6 +221,21 @@ def require_format(data: Any, name: str, form: str, version: int, what: str, adv
             f"{version}: {advice}"
         )
     return unseal_json(data, name, advice)
+
+
+def read_manifest(
+    kind: type[Record], text: str | bytes, name: str, form: str, version: int, what: str, advice: str
+) -> tuple[Record, dict[str, Any]]:
+    """Return the record of a manifest, which has all its fields, and its keys; parameters as :func:`require_format`.
+
+    StoreError when the text is not JSON, not such a manifest, of another version, was changed, or does not fit.
+    """
+    data = require_format(parse_json(text, name, advice), name, form, version, what, advice)
+    missing = [each.name for each in fields(cast(Any, kind)) if each.name not in data]
+    if missing:
+        raise StoreError(f"{name} lacks {', '.join(missing)}; {advice}")
+    kept = {key: value for key, value in data.items() if key != "format"}
+    return read_record(kind, kept, name, advice), data
 
 
 def read_record(kind: type[Record], value: Any, name: str, advice: str) -> Record:

@@ -25,6 +25,7 @@ from papilio.storage.random_edges import (
     BLOCK_EDGES,
     DRAW_BYTES,
     EdgeBlock,
+    EdgeSource,
     deduplicate,
     draw_binomial,
     draw_words32,
@@ -114,8 +115,8 @@ def _ratio(part: float, whole: float) -> float:
     return min(part / whole, 1.0) if whole > 0.0 else 0.0
 
 
-class RmatSource:
-    """Sorted blocks of an R-MAT graph; see :class:`papilio.storage.random_edges.EdgeSource`."""
+class RmatSource(EdgeSource):
+    """Sorted blocks of an R-MAT graph."""
 
     def __init__(self, model: Rmat, seed: int) -> None:
         self._seed = seed
@@ -125,10 +126,8 @@ class RmatSource:
         self._joint = min(self._scale_u, self._scale_v)
         upright = (model.a, model.b, model.c, model.d)
         self._quadrants = {False: upright, True: (model.a, model.c, model.b, model.d)}
-        self.n_u, self.n_v = 1 << self._scale_u, 1 << self._scale_v
+        super().__init__(1 << self._scale_u, 1 << self._scale_v)
         self.total_draws = model.edges
-        self.state_bytes = 0
-        self.dropped: dict[str, int] = {}
         self.block_bytes = DRAW_BYTES * min(model.edges, BLOCK_EDGES) + self._hub_bytes(model)
 
     def _hub_bytes(self, model: Rmat) -> int:
@@ -141,7 +140,6 @@ class RmatSource:
         return int(_MERGE_BYTES * degree) if degree > BLOCK_EDGES else 0
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
-        """Yield the blocks in ascending (u, v), as calls that draw them."""
         root = _TOGETHER if self._unipartite else _BIPARTITE
         pending: list[tuple[int, int, dict[Stratum, int]]] = [(0, 0, {root: self.total_draws})]
         while pending:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +19,7 @@ import xxhash
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
-from papilio.storage.digests import digest_of, require_digest
+from papilio.storage.records import digest_of, require_digest
 
 DECODING_ERRORS = (
     pa.ArrowException, OSError, ValueError, ArithmeticError, LookupError, TypeError, MemoryError
@@ -42,6 +42,11 @@ def unreadable_named(name: str, advice: str) -> Iterator[None]:
         raise StoreError(f"{name} is missing; {advice}") from error
     except DECODING_ERRORS as error:
         raise StoreError(f"{name} cannot be read as Parquet ({error}); {advice}") from error
+
+
+def schema_of(types: Mapping[str, pa.DataType], metadata: Mapping[str, str] | None = None) -> pa.Schema:
+    """Return the schema of columns that hold no nulls."""
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()], metadata)
 
 
 class _Sink:

@@ -129,17 +129,18 @@ def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
         if labels.type == pa.int64():
             return numbers_of(labels)
         labels = labels.take(pa.array(np.arange(0, len(labels), 1 << halvings)))
-        return _objects(labels.to_pylist())
+        return object_array(labels.to_pylist())
     if labels.dtype.kind in "iu":
         return np.asarray(labels, np.int64)
     if labels.dtype.kind == "f" and bool(
         (np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()
     ):
         return np.asarray(labels, np.int64)
-    return _objects(labels[:: 1 << halvings].tolist())
+    return object_array(labels[:: 1 << halvings].tolist())
 
 
-def _objects(labels: list[Any]) -> NDArray[Any]:
+def object_array(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as an array of objects, shape (k,), tuples as one label each."""
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array

@@ -1,35 +1,327 @@
-"""Opening what is converted: the reader of its format, and text files one after the other."""
+"""The readers of all kinds of input: NumPy arrays, Parquet files, text files one after the other.
+
+Parquet is one file, or those of a table that Spark, Dask or Hive wrote into a directory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from math import prod
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
-from papilio.storage.arrays import NpySource
-from papilio.storage.compression import Compression, InputFile
+from papilio.storage.column_choice import SignRule, choose_columns
 from papilio.storage.formats import (
     BLANKS,
     Declared,
     EdgeSource,
     FormatName,
+    LabelType,
     LineCounts,
     ReadOptions,
     SourceInfo,
+    describe_columns,
     fields_of,
+    raw_schema,
     unify_line_ends,
 )
-from papilio.storage.parquet_source import ParquetSource
-from papilio.storage.places import Place
+from papilio.storage.inputs import Compression, InputFile, Place
+from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
 
 OnRead = Callable[[int], None]
 """Told the bytes of the stored files taken so far."""
+
+_CHUNK_ROWS = 1 << 20
+"""Rows read at a time."""
+
+
+class _NpyFile:
+    """The header of a ``.npy`` file of integers, and reads of its rows that do not load the rest."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                version = npy_format.read_magic(file)
+                read = (
+                    npy_format.read_array_header_1_0
+                    if version == (1, 0)
+                    else npy_format.read_array_header_2_0
+                )
+                self.shape, self._fortran, self._dtype = read(file)
+                self._offset = file.tell()
+        except Exception as error:  # NumPy tokenizes and evaluates the header: a damaged one raises anything
+            raise InputError(f"{name} is not a readable .npy file ({error!r}); write it again") from error
+        if self._dtype.kind not in "iu":
+            raise InputError(f"{name} has dtype {self._dtype}; expected integers")
+        if not 1 <= len(self.shape) <= 2 or min(self.shape) < 0:
+            raise InputError(f"{name} has shape {self.shape}; expected (k, 2), or two arrays of shape (k,)")
+        expected = self._offset + prod(self.shape) * self._dtype.itemsize
+        if path.stat().st_size != expected:
+            raise InputError(
+                f"{name} has {path.stat().st_size} bytes; its header describes {expected}: write it again"
+            )
+
+    @property
+    def columns(self) -> int:
+        return self.shape[1] if len(self.shape) == 2 else 1
+
+    def read(self, start: int, count: int) -> list[NDArray[Any]]:
+        """Return ``count`` rows from ``start`` on, one array of shape (count,) per column."""
+        width = self._dtype.itemsize
+        if self._fortran or self.columns == 1:
+            places = [
+                self._offset + (column * self.shape[0] + start) * width for column in range(self.columns)
+            ]
+            return [np.fromfile(self.path, self._dtype, count, offset=place) for place in places]
+        place = self._offset + start * self.columns * width
+        rows = np.fromfile(self.path, self._dtype, count * self.columns, offset=place)
+        return list(rows.reshape(count, self.columns).T)
+
+
+class NpySource:
+    """The edges of one uncompressed local ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
+
+    ``on_read`` is told the fraction read so far, times the size of the files in bytes.
+    """
+
+    def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
+        names = [place.name for place in places]
+        if len(places) > 2:
+            raise InputError(
+                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
+            )
+        self._files = [_NpyFile(Path(place.path), place.name) for place in places]
+        self._name = names[0]
+        self._options = options
+        self._on_read = on_read
+        first = self._files[0]
+        if len(self._files) == 1 and (len(first.shape) != 2 or first.columns < 2):
+            raise InputError(
+                f"{names[0]} has shape {first.shape}; expected (k, 2): one row per edge "
+                "(transpose it, or give two arrays of shape (k,))"
+            )
+        if len(self._files) == 2 and any(f.shape != (first.shape[0],) for f in self._files):
+            shapes = " and ".join(str(f.shape) for f in self._files)
+            raise InputError(f"{' and '.join(names)} have shapes {shapes}; expected the same (k,)")
+        columns = sum(f.columns for f in self._files)
+        self._columns = choose_columns(names[0], (), columns, options.columns)
+        timed = options.sign is not None and self._columns.time is not None
+        self.info = SourceInfo("npy", time=pa.int64() if timed else None, layout={"columns": columns})
+        describe_columns(self.info, (), columns, self._columns, options.sign is not None)
+        if options.labels == "text":
+            self.info.labels = ("text", "text")
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the edges in order."""
+        schema = raw_schema(self.info, self._options.sign is not None)
+        rows = self._files[0].shape[0]
+        total = sum(file.path.stat().st_size for file in self._files)
+        for start in range(0, rows, _CHUNK_ROWS):
+            count = min(_CHUNK_ROWS, rows - start)
+            columns = [column for file in self._files for column in file.read(start, count)]
+            chosen = self._columns
+            arrays = [_integers(self._name, columns[at]) for at in (chosen.u, chosen.v)]
+            if self._options.sign is not None and chosen.sign is not None:
+                signs = self._options.sign.from_numbers(columns[chosen.sign])
+                if signs is None:
+                    raise InputError(f"{self._name} holds numbers; sign_values are for words")
+                arrays.append(pa.array(signs))
+            if self.info.time is not None and chosen.time is not None:
+                arrays.append(_integers(self._name, columns[chosen.time]))
+            fields = [array.cast(f.type) for array, f in zip(arrays, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(fields, schema=schema)
+            self._on_read(total * (start + count) // rows)
+
+
+def _integers(name: str, column: NDArray[Any]) -> pa.Array:
+    if column.dtype == np.uint64 and column.size and int(column.max()) >= 2**63:
+        raise InputError(f"{name} holds {column.max()}; integers go up to 2^63 - 1")
+    return pa.array(column.astype(np.int64))
+
+
+class ParquetSource:
+    """The edges of Parquet files, from the columns that :mod:`papilio.storage.column_choice` finds.
+
+    Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column with a usual name of
+    times orders duplicates. Directories of the form ``year=2024`` below the root of all places are columns, too.
+    ``on_read`` is told the fraction read so far, times the size of the files in bytes.
+    """
+
+    def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
+        self._names = {place.path: place.name for place in places}
+        self._name = places[0].name
+        self._options = options
+        self._n_bytes = sum(place.n_bytes for place in places)
+        self._on_read = on_read
+        self._fragments = _fragments(places)
+        self._schema = schema = self._unified()
+        names = list(schema.names)
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise InputError(
+                f"{self._name} has columns {', '.join(names)}; expected two or more, all different"
+            )
+        unfit = [at for at, field in enumerate(schema) if _label_kind(field.type) is None]
+        signed = options.sign is not None
+        chosen = choose_columns(self._name, names, len(names), options.columns, unfit=unfit)
+        read = [chosen.u, chosen.v, *((chosen.sign, chosen.time) if signed else ())]
+        self._columns = [names[at] for at in read if at is not None]
+        kinds = [self._label_type(schema.field(column)) for column in self._columns[:2]]
+        if not options.bipartite and "text" in kinds:
+            kinds = ["text", "text"]
+        time = _time_type(schema.field(self._columns[3]).type) if len(self._columns) == 4 else None
+        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), time, layout={"columns": list(self._columns)})
+        describe_columns(self.info, names, len(names), chosen, signed)
+
+    def _unified(self) -> pa.Schema:
+        """Return the columns of all files; InputError for a file whose columns are not those of the others."""
+        first = self._fragments[0][1]
+        found = first
+        for fragment, schema in self._fragments[1:]:
+            name = self._names[fragment.path]
+            missing = [column for column in first.names if column not in schema.names]
+            if missing:
+                raise InputError(
+                    f"{name} has no column {missing[0]}, which {self._name} has; convert it by itself"
+                )
+            try:
+                found = pa.unify_schemas([found, schema], promote_options="permissive")
+            except pa.ArrowException as error:
+                raise InputError(f"{name} and {self._name} do not go together ({error})") from error
+        return found
+
+    def _label_type(self, column: pa.Field) -> LabelType:
+        kind = _label_kind(column.type)
+        if kind is not None:
+            return "text" if self._options.labels == "text" else kind
+        raise InputError(
+            f"{self._name}: column {column.name} has type {column.type}; expected integers or strings"
+        )
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the edges in order; InputError for missing values, values without a sign, and damaged data."""
+        rows = sum(fragment.metadata.num_rows for fragment, _ in self._fragments)
+        done = 0
+        for fragment, _ in self._fragments:
+            name, before = self._names[fragment.path], done
+            said = pads.get_partition_keys(fragment.partition_expression)
+            held = [column for column in self._columns if column in fragment.physical_schema.names]
+            with _damage_named(name):
+                file = pq.ParquetFile(
+                    fragment.path, filesystem=fragment.filesystem, page_checksum_verification=True
+                )
+            with file:
+                batches = file.iter_batches(_CHUNK_ROWS, columns=held)
+                while True:
+                    with _damage_named(name, f"cannot be read from row {done - before} on"):
+                        batch = next(batches, None)
+                        if batch is None:
+                            break
+                        columns = [
+                            batch.column(column)
+                            if column in held
+                            else pa.repeat(
+                                pa.scalar(said[column], self._schema.field(column).type), batch.num_rows
+                            )
+                            for column in self._columns
+                        ]
+                        edges = self._edges(columns, name, done - before)
+                    yield edges
+                    done += batch.num_rows
+                    self._on_read(self._n_bytes * done // max(rows, 1))
+
+    def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
+        """Return the edges of rows of a file, from the row ``start`` on, given their columns."""
+        for title, column in zip(self._columns, columns, strict=True):
+            column.validate(full=True)  # text of damaged files may be no UTF-8
+            if column.null_count:
+                raise InputError(
+                    f"{name}: column {title} has {column.null_count} missing values "
+                    f"in rows {start} to {start + len(column) - 1}; remove them"
+                )
+        if self._options.sign is not None:
+            columns[2] = self._signs(self._options.sign, columns[2])
+        schema = raw_schema(self.info, self._options.sign is not None)
+        arrays = [column.cast(f.type) for column, f in zip(columns, schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _signs(self, rule: SignRule, column: pa.Array) -> pa.Array:
+        kind = column.type
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            signs = rule.from_numbers(column.cast(pa.float64(), safe=False).to_numpy())
+        else:
+            signs = rule.apply(column.cast(pa.string()))
+        if signs is None:
+            examples = ", ".join(map(str, pc.unique(column)[:5].to_pylist()))
+            raise InputError(
+                f"{self._name}: the rule ({self.info.sign_column}: {rule.describe()}) "
+                f"gives some of {examples}... no sign"
+            )
+        return pa.array(signs)
+
+
+def _time_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_date(kind):
+        return kind
+    return pa.string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.int64()
+
+
+def _label_kind(kind: pa.DataType) -> LabelType | None:
+    """Return the type of labels that a column of a type gives, or None for none."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind):
+        return "integer"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+
+
+def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
+    """Return the files with their columns, those that their directories say included."""
+    names = {place.path: place.name for place in places}
+    root = places[0].root if len({place.root for place in places}) == 1 else ""
+    with _damage_named(places[0].name):
+        dataset = pads.dataset(
+            [place.path for place in places],
+            format="parquet",
+            filesystem=places[0].filesystem,
+            partitioning="hive" if root else None,
+            partition_base_dir=root or None,
+        )
+    found = []
+    for fragment in dataset.get_fragments():
+        with _damage_named(names[fragment.path]):
+            schema = fragment.physical_schema
+            held = set(schema.names)
+            for column in pads.get_partition_keys(fragment.partition_expression):
+                if column not in held:
+                    schema = schema.append(dataset.schema.field(column))
+        found.append((fragment, schema))
+    return found
+
+
+@contextmanager
+def _damage_named(name: str, what: str = "is not a readable Parquet file") -> Iterator[None]:
+    """Turn what pyarrow raises about a damaged file into an InputError."""
+    try:
+        yield
+    except DECODING_ERRORS as error:
+        raise InputError(f"{name} {what} ({error})") from error
+
 
 _LINE_BYTES = 1 << 16
 """Beginning of a file that tells whether there is more than a line of names."""
@@ -52,9 +344,14 @@ def open_source(
     first = stack.enter_context(InputFile(places[0]))
     chosen = options.format or _kind_of(first)
     if chosen == "parquet":
-        return _open_parquet(first, places, options, scratch, on_read), first.compression
+        # Files that are not compressed as a whole are read where they are.
+        system = places[0].filesystem
+        is_plain = system is not None and all(place.filesystem == system for place in places)
+        if first.compression != "none" or not is_plain:
+            places = _spool(first, places, scratch)
+        return ParquetSource(places, options, on_read), first.compression
     if chosen == "npy":
-        return _open_npy(first, places, options, scratch, on_read), first.compression
+        return NpySource(_spool(first, places, scratch), options, on_read), first.compression
     return JoinedText(first, places[1:], options, threads, on_read), first.compression
 
 
@@ -63,43 +360,15 @@ def _kind_of(file: InputFile) -> FormatName | None:
     return next((name for magic, name in _MAGIC if file.peek(8).startswith(magic)), None)
 
 
-def _open_npy(
-    first: InputFile, places: Sequence[Place], options: ReadOptions, scratch: Path, on_read: OnRead
-) -> NpySource:
-    names = [place.name for place in places]
-    if len(places) > 2:
-        raise InputError(
-            f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
-        )
-    return NpySource(_spool(first, places, scratch), names, options, on_read)
-
-
-def _open_parquet(
-    first: InputFile, places: Sequence[Place], options: ReadOptions, scratch: Path, on_read: OnRead
-) -> ParquetSource:
-    """Read Parquet files where they are, if they are not compressed as a whole."""
-    filesystem, root = places[0].filesystem, places[0].root
-    paths = [place.path for place in places]
-    if (
-        filesystem is None
-        or first.compression != "none"
-        or any(each.filesystem != filesystem for each in places)
-    ):
-        filesystem, root = arrow_fs.LocalFileSystem(), ""
-        paths = list(map(str, _spool(first, places, scratch)))
-    root = root if all(place.root == root for place in places) else ""
-    n_bytes = sum(place.n_bytes for place in places)
-    return ParquetSource(filesystem, paths, [place.name for place in places], options, root, n_bytes, on_read)
-
-
-def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Path]:
-    """Return local uncompressed files with the content of all."""
-    paths = []
+def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Place]:
+    """Return the places of local uncompressed files with the content of all."""
+    spooled = []
     for at, place in enumerate(places):
         (scratch / str(at)).mkdir()
         with first if at == 0 else InputFile(place) as file:
-            paths.append(file.spool(scratch / str(at)))
-    return paths
+            path = str(file.spool(scratch / str(at)))
+            spooled.append(replace(place, filesystem=arrow_fs.LocalFileSystem(), path=path, root=""))
+    return spooled
 
 
 class JoinedText:

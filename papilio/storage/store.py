@@ -11,26 +11,30 @@ A store is written into a temporary sibling and renamed into place: it is whole 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import CapacityError, GraphError, StoreError
-from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph
+from papilio.errors import GraphError, StoreError
+from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
 from papilio.storage.edge_files import (
+    STORE_ADVICE,
     ContentHash,
     EdgeBatch,
+    EdgeFile,
     EdgeFilesWriter,
     RowGroup,
     edge_problem,
@@ -39,8 +43,83 @@ from papilio.storage.edge_files import (
 )
 from papilio.storage.files import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
-from papilio.storage.manifest import STORE_ADVICE, Manifest
+from papilio.storage.records import read_manifest, seal_json, write_record
 from papilio.storage.sealed import footer_digest
+
+FORMAT = "papilio-graph"
+"""Value of the key ``format``, by which a manifest is told from another program's ``graph.json``."""
+
+FORMAT_VERSION = 2
+"""Version of the store layout that this code writes and reads; stores of version 1 hold no digests."""
+
+_HASH = re.compile(r"[0-9a-f]{32}")
+
+_EDGE_FILE = re.compile(r"edges/[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Facts about a stored graph that are known without reading its edges."""
+
+    may_grow: ClassVar[bool] = True
+
+    kind: GraphKind
+    n_u: int  # layer sizes; of a unipartite graph both are the number of vertices
+    n_v: int
+    n_edges: int
+    signed: bool
+    hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edge_files
+    edge_files: tuple[EdgeFile, ...]  # in the order of their edges
+    # digest of the label file of each layer that has one; the labels of other layers are the ids
+    labels: dict[str, str] = field(default_factory=dict)
+    # what ingest left out: duplicates, self_loops, malformed
+    dropped: dict[str, int] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)  # name of the source, its format, the options
+    format_version: int = FORMAT_VERSION
+
+    def to_json(self) -> str:
+        """Return the text of ``graph.json``; the inverse of :meth:`from_json`."""
+        return seal_json({"format": FORMAT, **write_record(self)}, indent=2, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str | bytes, name: str) -> Manifest:
+        """Read the text of ``graph.json``; ``name`` is its path, for messages.
+
+        StoreError when it is no manifest, of another version, was changed, or breaks an invariant.
+        """
+        manifest, _ = read_manifest(cls, text, name, FORMAT, FORMAT_VERSION, "a graph store", STORE_ADVICE)
+        problem = _problem(manifest)
+        if problem:
+            raise StoreError(f"{name}: {problem}; {STORE_ADVICE}")
+        return manifest
+
+
+def _problem(manifest: Manifest) -> str | None:
+    n_u, n_v = manifest.n_u, manifest.n_v
+    if max(n_u, n_v) > MAX_VERTICES:
+        return f"a layer has {max(n_u, n_v)} vertices; at most {MAX_VERTICES}"
+    if manifest.kind == "unipartite" and n_u != n_v:
+        return f"a unipartite graph has n_u = {n_u} and n_v = {n_v}; expected the same"
+    digests = [
+        ("hash", manifest.hash),
+        *((f"labels.{layer}", each) for layer, each in manifest.labels.items()),
+    ]
+    digests += [(each.name, each.digest) for each in manifest.edge_files]
+    wrong = next(((name, each) for name, each in digests if not _HASH.fullmatch(each)), None)
+    if wrong is not None:
+        return f"{wrong[0]} is {wrong[1]!r}; expected 32 hexadecimal digits"
+    layers = ("u", "v") if manifest.kind == "bipartite" else ("u",)
+    if not manifest.labels.keys() <= set(layers):
+        return f"labels has {', '.join(manifest.labels)}; expected some of {', '.join(layers)}"
+    names = [each.name for each in manifest.edge_files]
+    outside = next((name for name in names if not _EDGE_FILE.fullmatch(name)), None)
+    if outside is not None:
+        return f"edge_files has {outside!r}, which is no file of the directory edges"
+    if len(set(names)) < len(names):
+        return "edge_files has a file twice"
+    if sum(each.n_edges for each in manifest.edge_files) != manifest.n_edges:
+        return f"n_edges is {manifest.n_edges} and edge_files disagree with it"
+    return None
 
 
 class GraphStore:
@@ -80,7 +159,7 @@ class GraphStore:
     def row_groups(self) -> tuple[RowGroup, ...]:
         """All row groups in edge order; reads the footers of the edge files."""
         with self._replaced_named():
-            return list_row_groups(*self._filesystem(), self.manifest)
+            return list_row_groups(*self._filesystem(), self.manifest.edge_files, self.signed)
 
     def read_groups(self, groups: Sequence[RowGroup]) -> Iterator[EdgeBatch]:
         """Yield the edges of row groups, which have the digests of the manifest but are not checked beyond them.
@@ -261,13 +340,8 @@ class StoreWriter:
         labels_v: ArrayLike | None = None,
         overwrite: bool = False,
     ) -> None:
-        for name, size in (("n_u", n_u), ("n_v", n_v)):
-            if size < 0:
-                raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
-            if size > MAX_VERTICES:
-                raise CapacityError(
-                    f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)"
-                )
+        check_layer("n_u", n_u)
+        check_layer("n_v", n_v)
         if kind == "unipartite" and (n_u != n_v or labels_v is not None):
             raise GraphError("a unipartite graph has n_u = n_v and its labels in labels_u only")
         self.path = os.fspath(path)

@@ -32,7 +32,6 @@ import pyarrow.csv as arrow_csv
 from papilio.errors import InputError, MalformedLineError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.column_choice import show_column
-from papilio.storage.compression import InputFile
 from papilio.storage.formats import (
     BLANKS,
     NOT_A_NUMBER,
@@ -50,6 +49,7 @@ from papilio.storage.formats import (
     time_type,
     unify_line_ends,
 )
+from papilio.storage.inputs import InputFile
 from papilio.storage.quotes import BROKEN_QUOTES, Cut, count_ends, count_inner, cut_records, iter_records
 from papilio.storage.text_format import SeenIds, detect_layout, judge
 

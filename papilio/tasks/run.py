@@ -26,7 +26,7 @@ import numpy as np
 from papilio.errors import LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import CostTable, Engine, Partial, decisions_of
+from papilio.kernels.engine import CostTable, Engine, Partial
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.job import (
@@ -145,7 +145,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         table = CostTable.from_costs(costs)
         n_items, work = table.n_items, table.total
         digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
-        n_bytes, decisions = int(prepared.nbytes), decisions_of(prepared)
+        n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
         worker=worker.name,
         engine=task.engine,

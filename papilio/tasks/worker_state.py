@@ -23,7 +23,7 @@ from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
 from papilio.motifs import Listing
 from papilio.storage.files import release_memory
-from papilio.storage.names import LayerNames, read_names
+from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
@@ -168,7 +168,7 @@ class WorkerState:
         self.key = self.loader = None
 
     def forget(self, chosen: Callable[[Any], bool]) -> None:
-        """Forget the prepared graphs and parts whose key is chosen."""
+        """Drop the prepared graphs and parts whose key is chosen."""
         for graphs in self.graphs.values():
             graphs.forget(chosen)
 
@@ -219,7 +219,7 @@ def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
 
 
 def run_alone(run: Callable[[], Made], forget: Callable[[], None]) -> Made:
-    """Run; once more with nothing else kept when memory runs out."""
+    """Run; when memory runs out, run again after ``forget`` dropped everything else."""
     try:
         return run()
     except (MemoryError, LeaseTooLargeError):

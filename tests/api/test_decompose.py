@@ -128,7 +128,7 @@ def test_an_interrupt_while_files_are_written_leaves_nothing_behind(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("papilio.storage.answers._write_nodes", stop)
+    monkeypatch.setattr("papilio.storage.answers.seal_json", stop)
     with pytest.raises(KeyboardInterrupt):
         papilio.decompose(GRAPH, "wing", engine="cpu", output=tmp_path / "wings")
     assert list(tmp_path.iterdir()) == []

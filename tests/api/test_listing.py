@@ -20,10 +20,9 @@ import papilio
 from papilio.cluster.events import Event, LeaseFinished
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError, UnsupportedError
 from papilio.motifs import Listing
-from papilio.storage.digests import digest_file
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.listings import ListingShard
-from papilio.storage.records import read_record, write_record
+from papilio.storage.records import digest_file, read_record, write_record
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.fold import Fold
 from papilio.tasks.job import JobSpec, LeaseResult, LeaseTask

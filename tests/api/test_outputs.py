@@ -19,7 +19,6 @@ from papilio.api import call as inputs
 from papilio.api import count as api
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
-from papilio.measures import census_pairs as signed_pairs
 from papilio.measures import values as measures
 from papilio.storage import files as location
 from papilio.storage.interop import from_pandas
@@ -81,7 +80,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **options: Any) -> Any:
         raise AssertionError("work began")
 
-    for module in (api, measures, signed_pairs):
+    for module in (api, measures):
         monkeypatch.setattr(module, "GraphInput", fail)
     monkeypatch.setattr(inputs, "make_executor", fail)
 
@@ -123,12 +122,12 @@ def test_csv_and_json_hold_what_parquet_holds(name: str, store: GraphStore, tmp_
         assert {row["label"] for row in right} <= {*FRAME["u"], "7", "9"}
 
 
-def test_integers_are_exact_however_long(tmp_path: Path, store: GraphStore) -> None:
+def test_integers_are_exact_however_long(tmp_path: Path) -> None:
     from papilio.storage.answers import write_table
 
     table = {(2, 2): 2**64 - 1, (3, 3): 10**40 + 1}
     for suffix in ("json", "csv"):
-        write_table(tmp_path / f"t.{suffix}", store, table, motif=papilio.Biclique())
+        write_table(tmp_path / f"t.{suffix}", table, {})
         assert [int(row["count"]) for row in rows_of(tmp_path / f"t.{suffix}")] == list(table.values())
     assert json.loads((tmp_path / "t.json").read_text())[1] == {
         "p": 3,
@@ -136,7 +135,7 @@ def test_integers_are_exact_however_long(tmp_path: Path, store: GraphStore) -> N
         "count": 10**40 + 1,
         "log10": 40.0,
     }
-    write_table(tmp_path / "none.json", store, {}, motif=papilio.Biclique())
+    write_table(tmp_path / "none.json", {}, {})
     assert json.loads((tmp_path / "none.json").read_text()) == []
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import papilio
 from papilio.cli.app import cli
-from papilio.storage.digests import digest_of
+from papilio.storage.records import digest_of
 
 HERE = Path(__file__).parent
 

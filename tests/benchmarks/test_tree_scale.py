@@ -41,8 +41,7 @@ from tests.tools.devices import emulator
 from tests.tools.oracle_clique import count_cliques
 
 SEARCHES: list[tuple[Callable[[Any], Any], Motif]] = [
-    (lambda device: CliqueGpu(device, "pivot", root="vertex", tuning=EAGER), Clique()),
-    (lambda device: CliqueGpu(device, "pivot", root="edge", tuning=EAGER), Clique()),
+    (lambda device: CliqueGpu(device, "pivot", tuning=EAGER), Clique()),
     (lambda device: MaximalCliqueGpu(device, tuning=EAGER), MaximalClique()),
     (BicliqueGpu, Biclique(4, 3)),
     (BicliqueGpu, Biclique(5, 3)),
@@ -88,7 +87,7 @@ def test_what_all_gpus_count_is_the_whole(make: Any, motif: Motif, divide: Any) 
 
 def test_the_largest_item_is_found_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
     searcher = Searcher(
-        CliqueGpu(emulator(1), "pivot", root="vertex", tuning=EAGER),
+        CliqueGpu(emulator(1), "pivot", tuning=EAGER),
         random_graph(3, 20, 0.5),
         Clique(),
         Untimed,
@@ -119,11 +118,11 @@ def test_rows_are_printed_and_a_wrong_count_is_told(
 ) -> None:
     graph, device = random_graph(3, 20, 0.5), emulator(1)
     total = count_cliques(20, edges_of(graph))[(4,)] + error
-    case = ScaleCase("little", "none", Clique(4), total, {"root": "edge"})
+    case = ScaleCase("little", "none", Clique(4), total, {"order": "degree"})
     monkeypatch.setattr(tree_scale, "TimedKernels", Untimed)
     monkeypatch.setattr(ScaleCase, "read", lambda case, data: graph)
     monkeypatch.setattr(
-        tree_scale, "load_engine", lambda *_, root, **__: CliqueGpu(device, root=root, tuning=EAGER)
+        tree_scale, "load_engine", lambda *_, order, **__: CliqueGpu(device, order=order, tuning=EAGER)
     )
     options = Namespace(data=None, gpus=(1, 3), divisions=list(DIVISIONS), repeats=1)
     assert measure(case, [Inline()] * 3, options) == (error == 0)

@@ -36,7 +36,6 @@ def test_one_size(store: Path, run: Run) -> None:
     for flags in (
         ("--algorithm", "pivot"),
         ("--algorithm", "orient", "--order", "degree"),
-        ("--root", "edge"),
     ):
         code, out, _ = run("count", "clique", store, "-k", 3, *flags, "--json", *INLINE)
         assert code == 0
@@ -76,7 +75,7 @@ def test_a_vertex_without_edges_is_a_clique_of_one(tmp_path: Path, run: Run) -> 
         assert papilio.count(graph, papilio.MaximalClique(2)).table == {(2,): 1}
         assert papilio.maximum_clique(graph, per="vertex").sizes["n"].tolist() == [1, 2, 2, 1, 1]
     edgeless = UnipartiteGraph.from_edges([], [], 3)
-    assert papilio.count(edgeless, papilio.Clique(), options={"root": "edge"}).table == {(1,): 3}
+    assert papilio.count(edgeless, papilio.Clique()).table == {(1,): 3}
     assert papilio.count(edgeless, papilio.MaximalClique()).table == {(1,): 3}
     listed = papilio.enumerate_motifs(lone, papilio.MaximalClique(), output=tmp_path / "rows", limit=None)
     assert (listed.rows, listed.checked) == (4, True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio.cluster import driver, flow
+from papilio.cluster import dispatcher, driver
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.own_cluster import LocalExecutor
 from papilio.errors import CapacityError, FailedItemsError
@@ -61,7 +61,7 @@ def test_without_a_job_directory_the_first_item_that_fails_ends_the_run(
 def test_the_item_that_kills_every_worker_is_named_and_the_rest_is_finished(
     women: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow, "REPLACEMENT_S", 300.0)
+    monkeypatch.setattr(dispatcher, "REPLACEMENT_S", 300.0)
     job = tmp_path / "job"
     with LocalExecutor(2) as executor:
         with monkeypatch.context() as patch:
@@ -93,7 +93,7 @@ def test_an_item_that_does_not_fit_is_an_error_that_names_it(
 def test_a_worker_that_loses_its_device_is_replaced(
     senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow, "REPLACEMENT_S", 300.0)
+    monkeypatch.setattr(dispatcher, "REPLACEMENT_S", 300.0)
     monkeypatch.setattr(driver, "run_lease", functions.lose_device_once)
     with LocalExecutor(1) as executor:
         before = executor.workers[0].pid

@@ -17,7 +17,7 @@ from distributed import Future, LocalCluster
 from distributed.comm import CommClosedError
 
 import papilio
-from papilio.cluster import driver, existing, flow
+from papilio.cluster import dispatcher, driver, existing
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
@@ -156,7 +156,7 @@ def test_a_task_that_takes_its_workers_down_is_tried_three_times() -> None:
 
 
 def test_an_answer_that_is_lost_with_its_worker_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "COLLECT_S", 0.5)
+    monkeypatch.setattr(dispatcher, "COLLECT_S", 0.5)
     with LocalExecutor(2) as executor:
         assert sorted(run(executor, functions.die_after_answer, 6, "answered")) == list(range(6))
 
@@ -212,7 +212,7 @@ def test_a_worker_that_goes_while_it_is_asked_is_passed_over(
 
 
 def test_no_worker_left_ends_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "REPLACEMENT_S", 1.0)
+    monkeypatch.setattr(dispatcher, "REPLACEMENT_S", 1.0)
     with ExistingExecutor(scheduler_file) as executor:
         monkeypatch.setattr(executor, "live_workers", dict)
         with pytest.raises(ClusterError, match="all workers are gone"):
@@ -241,7 +241,7 @@ def test_tasks_that_someone_cancels_end_the_run(scheduler_file: Path) -> None:
 
 
 def test_paused_workers_end_the_run(scheduler_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "STALL_S", 0.5)
+    monkeypatch.setattr(dispatcher, "STALL_S", 0.5)
     with ExistingExecutor(scheduler_file) as executor:
         monkeypatch.setattr(executor, "live_workers", lambda: {"tcp://127.0.0.1:9": "paused"})
         with pytest.raises(ClusterError, match="paused by their memory limit"):

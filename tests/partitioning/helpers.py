@@ -13,7 +13,7 @@ from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.motifs import Granularity, Motif
-from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
+from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, PartBytes, RootPart, StartBlock, WedgePart
 
 GRAPH_HASH = "0123456789abcdef" * 2
@@ -110,11 +110,10 @@ def write_wedges(
     """Write a partition of ``n_parts`` parts of the same content; ``change`` is added to a middle."""
     starts, ends = start_block(9), end_block(9)
     starts.middles[0] += change
-    with PartitionWriter(path, overwrite=overwrite) as writer:
+    with write_partition(path, overwrite=overwrite) as writer:
         parts = []
         for i in range(n_parts):
             writer.write_block(f"s{i}", starts)
             writer.write_block(f"e{i}", ends)
             parts.append(part_info(i, (f"s{i}", f"e{i}"), WedgePart(starts, ends)))
-        writer.finish(manifest_of(*parts, **values))
-    return writer.partition
+        return writer.finish(manifest_of(*parts, **values))

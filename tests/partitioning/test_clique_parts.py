@@ -155,7 +155,6 @@ def test_a_root_that_fits_no_part_is_named_with_the_budget_that_would_do(tmp_pat
     ("options", "strategy", "word"),
     [
         ({"order": "degeneracy"}, "auto", "order of degrees"),
-        ({"root": "edge"}, "auto", "root 'auto'"),
         ({}, "pair_blocks", "for butterflies"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 
 from papilio.errors import StoreError
 from papilio.graph import UnipartiteGraph
-from papilio.partitioning.store import FORMAT_VERSION, PartitionManifest, PartitionWriter, open_partition
+from papilio.partitioning.store import FORMAT_VERSION, PartitionManifest, open_partition, write_partition
 from papilio.parts import CliquePart, MaximalPart, RootPart
 from tests.partitioning.helpers import manifest_of, root_part, write_wedges
 from tests.tools.tampering import replace_sealed, reseal
@@ -255,7 +255,7 @@ def test_places_of_parts_of_roots(kind: type[Any], tmp_path: Path) -> None:
     if kind is MaximalPart:
         wrong.append(replace(part, excluded=np.array([4], np.int32)))
     for number, each in enumerate([part, *wrong]):
-        with PartitionWriter(tmp_path / str(number)) as writer:
+        with write_partition(tmp_path / str(number)) as writer:
             writer.write_block("r0", each)
             writer.finish(manifest_of())
         partition = open_partition(tmp_path / str(number))

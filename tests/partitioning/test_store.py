@@ -17,8 +17,8 @@ from papilio.partitioning import blocks as partition_blocks
 from papilio.partitioning.store import (
     PartInfo,
     PartitionManifest,
-    PartitionWriter,
     open_partition,
+    write_partition,
 )
 from papilio.parts import PartSizes, RootPart, WedgePart
 from tests.partitioning.helpers import (
@@ -50,7 +50,7 @@ def assert_same(found: Any, expected: Any) -> None:
 def test_blocks_come_back(tmp_path: Path, edges: bool, n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_blocks, "_ROW_GROUP", 128)
     starts, ends = start_block(n_rows, edges=edges), end_block(n_rows, edges=edges)
-    with PartitionWriter(tmp_path / "p") as writer:
+    with write_partition(tmp_path / "p") as writer:
         writer.write_block("s", starts)
         writer.write_block("e", ends)
         parts = (part_info(0, ("s", "e"), WedgePart(starts, ends)),) if n_rows else ()
@@ -67,7 +67,7 @@ def test_blocks_come_back(tmp_path: Path, edges: bool, n_rows: int, monkeypatch:
 
 def test_root_parts_come_back(tmp_path: Path) -> None:
     part = root_part()
-    with PartitionWriter(tmp_path / "p") as writer:
+    with write_partition(tmp_path / "p") as writer:
         writer.write_block("r0", part)
         info = PartInfo(
             0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes
@@ -102,7 +102,7 @@ def test_hash_is_of_what_was_cut(tmp_path: Path) -> None:
 
 def test_blocks_are_written_by_several_threads(tmp_path: Path) -> None:
     blocks = [(start_block(50 + i), end_block(40 + i)) for i in range(12)]
-    with PartitionWriter(tmp_path / "p") as writer:
+    with write_partition(tmp_path / "p") as writer:
 
         def write(i: int) -> PartInfo:
             writer.write_block(f"s{i}", blocks[i][0])
@@ -122,14 +122,14 @@ def test_blocks_are_written_by_several_threads(tmp_path: Path) -> None:
 def test_nothing_is_left_on_failure(tmp_path: Path) -> None:
 
     def interrupted() -> None:
-        with PartitionWriter(tmp_path / "p") as writer:
+        with write_partition(tmp_path / "p") as writer:
             writer.write_block("s", start_block(5))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert os.listdir(tmp_path) == []
-    with pytest.raises(StoreError, match="was not finished"), PartitionWriter(tmp_path / "p") as writer:
+    with pytest.raises(StoreError, match="was not finished"), write_partition(tmp_path / "p") as writer:
         writer.write_block("s", start_block(5))
     assert os.listdir(tmp_path) == []
 
@@ -147,7 +147,7 @@ def test_an_existing_partition_is_replaced_only_on_request(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["", "../s", "a/b", ".s", "S"])
 def test_names_of_blocks(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="cannot be named"), PartitionWriter(tmp_path / "p") as writer:
+    with pytest.raises(ValueError, match="cannot be named"), write_partition(tmp_path / "p") as writer:
         writer.write_block(name, start_block(1))
 
 
@@ -163,7 +163,7 @@ def test_manifest_must_agree_with_the_blocks(tmp_path: Path) -> None:
     ]
 
     def write(part: PartInfo) -> None:
-        with PartitionWriter(tmp_path / "p") as writer:
+        with write_partition(tmp_path / "p") as writer:
             writer.write_block("s", starts)
             writer.write_block("e", ends)
             writer.finish(manifest_of(part))
@@ -191,13 +191,12 @@ def test_what_it_serves(tmp_path: Path) -> None:
 
 def test_which_bicliques_it_serves(tmp_path: Path) -> None:
     part = root_part()
-    with PartitionWriter(tmp_path / "p") as writer:
+    with write_partition(tmp_path / "p") as writer:
         writer.write_block("r0", part)
         info = PartInfo(
             0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes
         )
-        writer.finish(manifest_of(info, family="roots", layer="u", least_p=2, least_q=3))
-    roots = writer.partition
+        roots = writer.finish(manifest_of(info, family="roots", layer="u", least_p=2, least_q=3))
     roots.require_serves(Biclique(2, 3), "total")
     roots.require_serves(Biclique(4, 9), "vertex")
     for motif in (Biclique(1, 3), Biclique(2, 2), Biclique(None, 3), Biclique(2)):

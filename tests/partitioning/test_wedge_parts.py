@@ -14,14 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.errors import CapacityError, InputError, StoreError
+from papilio.graph import BipartiteGraph
 from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.store import Partition
 from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.partitioning.wedge_plan import PART_OVERHEAD_BYTES
-from papilio.storage.store import write_store
 from tests import conftest
 from tests.conftest import share_of_examples
 from tests.partitioning.wedge_reference import BYTES, check_partition, limits, moved_bytes, store_of
@@ -309,13 +308,6 @@ def test_a_cut_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert not told, "the edges were read before the output was looked at"
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("parts/*")) == ["parts/mine"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["graph", "parts"]
-
-
-def test_graphs_of_one_layer_are_refused(tmp_path: Path) -> None:
-    graph = UnipartiteGraph.from_edges([0, 1], [1, 2], 3)
-    store = write_store(tmp_path / "graph", graph, provenance={"made": "for a test"})
-    with pytest.raises(UnsupportedError, match="bipartite"):
-        cut_wedges(store, tmp_path / "parts", Butterfly(), {}, ask(10**6))
 
 
 @pytest.mark.parametrize(

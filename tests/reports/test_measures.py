@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
-from papilio.errors import ExecutionError, InputError, StoreError
+from papilio.errors import ExecutionError, InputError
 from papilio.reports.experiment import grow_model, parse_model
-from papilio.reports.job import LeaseSpan, measure_timeline, span_rows, spans_of
+from papilio.reports.job import lease_rows, measure_timeline, timeline_of
 from papilio.reports.scaling import Run, gather_points, rows_of
+from papilio.storage.answers import write_rows
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
-from papilio.storage.tables import read_rows, write_rows
 from papilio.tasks.job import LeaseResult
 
 
@@ -80,10 +81,10 @@ def test_rows_survive_parquet(tmp_path: Path) -> None:
     write_rows(
         path, {"a": "int", "b": "float", "c": "text"}, [{"a": 1, "b": 0.5, "c": "x", "d": 2}, {"a": None}]
     )
-    assert read_rows(path) == [{"a": 1, "b": 0.5, "c": "x"}, {"a": None, "b": None, "c": None}]
-    path.write_bytes(b"PAR1")
-    with pytest.raises(StoreError, match="cannot be read as Parquet"):
-        read_rows(path)
+    assert pq.read_table(path).to_pylist() == [
+        {"a": 1, "b": 0.5, "c": "x"},
+        {"a": None, "b": None, "c": None},
+    ]
 
 
 def test_models_are_parsed_and_grow() -> None:
@@ -115,11 +116,10 @@ def test_models_that_make_no_sense(text: str, message: str) -> None:
         parse_model(text)
 
 
-def span(worker: str, began_at: float, ended_at: float, run_s: float | None = None) -> LeaseSpan:
+def span(worker: str, began_at: float, ended_at: float, run_s: float | None = None) -> LeaseResult:
     """Return a lease that was in the engine all the time, unless it says otherwise."""
-    return LeaseSpan(
-        worker, 0, 0, 1, began_at, ended_at, ended_at - began_at if run_s is None else run_s, 10, 100
-    )
+    seconds = {"run": ended_at - began_at if run_s is None else run_s}
+    return LeaseResult(0, 0, 1, 1, 10, worker, "cpu", seconds, 100, began_at=began_at, ended_at=ended_at)
 
 
 def test_two_even_workers_lose_nothing() -> None:
@@ -159,16 +159,15 @@ def test_no_leases_at_all() -> None:
     assert (found.loads, found.n_workers, found.overhead, found.tail_s) == ((), 4, 0, 0)
 
 
-def test_spans_of_leases_and_their_rows() -> None:
+def test_the_timeline_of_leases_and_its_rows() -> None:
     leases = [
         LeaseResult(0, 5, 9, 1, 7, "b", "cpu", {"run": 0.5}, 11, began_at=1.0, ended_at=2.0),
         LeaseResult(0, 0, 5, 1, 8, "a", "cpu", {"run": 0.25}, 12, began_at=1.5, ended_at=2.5),
     ]
-    spans = spans_of(leases)
-    assert [(each.worker, each.start, each.run_s, each.work) for each in spans] == [
+    rows = list(lease_rows(timeline_of(leases), session=3))
+    assert [(row["worker"], row["start"], row["run_s"], row["work"]) for row in rows] == [
         ("a", 0, 0.25, 8),
         ("b", 5, 0.5, 7),
     ]
-    rows = list(span_rows(spans, session=3))
     assert rows[0]["session"] == 3
     assert rows[0]["ended_at"] == 2.5

@@ -9,13 +9,13 @@ import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pyarrow.parquet as pq
 import pytest
 
 import papilio
 from papilio.errors import StoreError
 from papilio.reports.page import render_page, write_report
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import read_rows
 from tests.reports.conftest import SENATE, call, parse_page, text_of
 from tests.test_imports import run_blocked
 from tests.tools.tampering import reseal
@@ -109,7 +109,7 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
     assert results["result"]["count"] == (40 * 39 // 2) * (30 * 29 // 2)
     assert results["sessions"][0]["outcome"] == "finished"
     assert (
-        sum(row["work"] for row in read_rows(output / "leases.parquet"))
+        sum(row["work"] for row in pq.read_table(output / "leases.parquet").to_pylist())
         == results["result"]["work"]["wedges"]
     )
     assert not (odd_job / "report").exists()

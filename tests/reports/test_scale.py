@@ -12,12 +12,13 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 import papilio
 from papilio.cli import cli
-from papilio.cluster import flow
+from papilio.cluster import dispatcher
 from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
@@ -26,7 +27,6 @@ from papilio.reports.page import write_report
 from papilio.reports.run import run_experiment
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
-from papilio.storage.tables import read_rows
 from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.reports.conftest import SENATE, call, call_json, repetitions
@@ -69,7 +69,7 @@ def test_strong_scaling_on_local_workers(measured: Path) -> None:
     assert [(run["workers"], run["repeat"], run["count"]) for run in results["runs"]] == [
         (workers, repeat, str(SENATE)) for workers, repeat in product((1, 2), range(1, repetitions() + 1))
     ]
-    rows = read_rows(measured / "report" / "runs.parquet")
+    rows = pq.read_table(measured / "report" / "runs.parquet").to_pylist()
     assert rows == results["runs"]
     for row in rows:
         assert row["seconds_total"] >= row["seconds_start"] + row["seconds_counting"]
@@ -89,7 +89,7 @@ def test_strong_scaling_on_local_workers(measured: Path) -> None:
 
 
 def test_the_timeline_holds_every_work_item_once(measured: Path) -> None:
-    spans = read_rows(measured / "report" / "leases.parquet")
+    spans = pq.read_table(measured / "report" / "leases.parquet").to_pylist()
     for workers, repeat in product((1, 2), range(1, repetitions() + 1)):
         own = sorted(
             (e["start"], e["stop"]) for e in spans if (e["workers"], e["repeat"]) == (workers, repeat)
@@ -293,7 +293,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
     votes: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are no workers that came while it ran, however long nothing ends."""
-    monkeypatch.setattr(flow, "WATCH_S", 0.0)
+    monkeypatch.setattr(dispatcher, "WATCH_S", 0.0)
     monkeypatch.setattr(lengths, "SHORTEST_LEASE_S", 0.0)
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
     with papilio.open_cluster("local:insecure", workers=2) as cluster:

@@ -17,9 +17,8 @@ import pytest
 
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
-from papilio.storage.manifest import FORMAT_VERSION, Manifest
 from papilio.storage.records import MAX_JSON_BYTES
-from papilio.storage.store import open_store, write_store
+from papilio.storage.store import FORMAT_VERSION, Manifest, open_store, write_store
 from tests.tools.tampering import replace_sealed, reseal
 
 EDGES = "edges/part-00000.parquet"

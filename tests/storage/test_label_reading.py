@@ -13,9 +13,9 @@ import pytest
 
 from papilio.errors import DuplicateEdgeError, GraphError, InputError, MalformedLineError
 from papilio.graph import BipartiteGraph
-from papilio.storage import convert as relabel
+from papilio.storage import labels as relabel
 from papilio.storage import text as textlines
-from papilio.storage.answers import write_vertex_columns
+from papilio.storage.answers import write_columns
 from papilio.storage.convert import convert
 from papilio.storage.interop import from_numpy, from_pandas
 from papilio.storage.store import write_store
@@ -245,7 +245,7 @@ def test_layers_of_one_size_keep_their_own_labels(tmp_path: Path) -> None:
         labels_v=np.array(["x", "y", "z"]),
     )
     numbers = {"u": {"count": np.arange(3)}, "v": {"count": np.arange(3) + 10}}
-    write_vertex_columns(tmp_path / "t.parquet", store, numbers, {})  # type: ignore[arg-type]
+    write_columns(tmp_path / "t.parquet", store, numbers, {})
     assert pq.read_table(tmp_path / "t.parquet").to_pylist() == [
         {"layer": layer, "id": at, "label": names[at], "count": at + 10 * (layer == "v")}
         for layer, names in (("u", "abc"), ("v", "xyz"))

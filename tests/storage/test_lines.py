@@ -19,12 +19,10 @@ import pytest
 
 from papilio.errors import InputError, MalformedLineError, PapilioError
 from papilio.storage import text as textlines
-from papilio.storage.column_choice import WantedColumns
-from papilio.storage.compression import InputFile
+from papilio.storage.column_choice import SignRule, WantedColumns
 from papilio.storage.convert import convert
 from papilio.storage.formats import ReadOptions
-from papilio.storage.places import find_places
-from papilio.storage.signs import SignRule
+from papilio.storage.inputs import InputFile, find_places
 from papilio.storage.text import LineParser, TextSource
 from tests.storage import test_input_fuzz
 from tests.storage.convert_helpers import labelled_edges, write_input

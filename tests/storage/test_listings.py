@@ -18,6 +18,7 @@ import pytest
 
 from papilio.errors import InputError, StoreError
 from papilio.graph import BipartiteGraph
+from papilio.storage.labels import find_ids, hash_labels, read_names
 from papilio.storage.listings import (
     ListingShard,
     ListingWriter,
@@ -27,7 +28,6 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.names import find_ids, hash_labels, read_names
 from papilio.storage.store import GraphStore, write_store
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}

@@ -700,7 +700,7 @@ def test_text_that_looks_like_a_missing_value_is_a_label(text: str) -> None:
         assert (top.labels, top.count) == ((text,), 1)
 
 
-MISSING = [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT, np.datetime64("NaT")]
+MISSING = [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "ns")]
 
 
 @pytest.mark.parametrize("missing", MISSING, ids=repr)

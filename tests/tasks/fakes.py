@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import CostTable, Cut, EngineName, Partial, never_cut
+from papilio.kernels.engine import CostTable, Cut, Engine, EngineName, Partial, Prepared, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
 from papilio.tasks.job import JobSpec, PrepareReport
 from papilio.tasks.machine import WorkerInfo
@@ -22,20 +22,16 @@ from papilio.tasks.plan import CountPlan, make_plan
 
 
 @dataclass
-class FakePrepared:
+class FakePrepared(Prepared):
     """A prepared graph: one item per vertex of U, of the vertex's degree as cost."""
 
     costs: NDArray[np.int64]
     shape: dict[str, int]
     nbytes: int = 1000
 
-    @property
-    def n_items(self) -> int:
-        return int(self.costs.size)
-
 
 @dataclass
-class FakeEngine:
+class FakeEngine(Engine):
     """Total = number of items run; every vector entry = 1 per item run; records its calls."""
 
     name: EngineName = "cpu"
@@ -52,12 +48,6 @@ class FakeEngine:
         time.sleep(self.prepare_s)
         sizes = {"total": {}, "vertex": {"u": graph.n_u, "v": graph.n_v}, "edge": {"edge": graph.n_edges}}
         return FakePrepared(np.sort(graph.degree_u)[::-1].copy(), sizes[per])
-
-    def work(self, prepared: FakePrepared) -> NDArray[np.int64]:
-        return prepared.costs
-
-    def slice_work(self, prepared: FakePrepared) -> int:
-        return 1
 
     def run(
         self,

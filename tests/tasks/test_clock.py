@@ -33,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e3)
     monkeypatch.setattr(lease_policy, "LATE", 1e-12)
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
-    monkeypatch.setattr(biclique, "SERIAL_COST", 1)
+    monkeypatch.setattr(biclique.BicliqueCpu, "serial_cost", 1)
     monkeypatch.setattr(butterfly, "SLICE_WEDGES_PER_EDGE", 0)
     monkeypatch.setattr(run, "SLICE_S", 0.0)
 

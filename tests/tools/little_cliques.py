@@ -93,6 +93,7 @@ class Prepared:
     order: NDArray[np.int64]
     costs: NDArray[np.int64]
     ids_n: NDArray[np.int32]
+    decisions: tuple[tuple[str, str], ...] = ()
 
     @property
     def n_items(self) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from papilio.families import Question, load_engine
 from papilio.kernels.engine import CostTable
 from papilio.motifs import Biclique, Granularity, Motif
-from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, PartitionWriter
+from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, PartitionRef, job_of
@@ -26,7 +26,7 @@ def store_parts(
     engine = load_engine(motif, "cpu", 1)
     names: dict[int, str] = {}
     infos = []
-    with PartitionWriter(path) as writer:
+    with write_partition(path) as writer:
 
         def write(block: StartBlock | EndBlock | RootPart) -> str:
             if id(block) in names:
@@ -54,7 +54,7 @@ def store_parts(
         roots = isinstance(motif, Biclique)
         least = (motif.p or 1, motif.q or 1) if isinstance(motif, Biclique) else (2, 2)
         layer = parts[0].layer if roots else None
-        writer.finish(
+        return writer.finish(
             PartitionManifest(
                 store.hash,
                 store.n_u,
@@ -70,7 +70,6 @@ def store_parts(
                 tuple(infos),
             )
         )
-    return writer.partition
 
 
 def store_grid(

@@ -112,7 +112,7 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
         const long long begin = indptr[unit.root];
         arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
         const RowList matrix =
-            fill_rows<BlockTeam>(arena, columns + begin, (int)(indptr[unit.root + 1] - begin), hop + unit.first,
+            fill_rows<BlockFill>(arena, columns + begin, (int)(indptr[unit.root + 1] - begin), hop + unit.first,
                                  (int)(hop_indptr[unit.root + 1] - unit.first), rows, rights);
         const int own_near = (all_near - arena.near_used) / n_warps & ~3;
         const long long own_far = (all_far - arena.far_used) / n_warps & ~3ll;

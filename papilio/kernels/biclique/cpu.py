@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     add_cells,
@@ -33,9 +32,9 @@ from papilio.kernels.biclique.local import Around, LeftGraph, make_around
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.biclique.vertices import VertexCounts, make_vertex_counts, search_item_vertices
-from papilio.kernels.engine import Cut, Partial, never_cut, require_interval
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared
 from papilio.kernels.exact import choose_modulo
-from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost
+from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
 from papilio.kernels.tree.subset import Levels, make_levels
@@ -45,15 +44,12 @@ from papilio.parts import Part
 JOB_SLOTS = 1 << 14
 """Slots of a thread's leaf table at first."""
 
-SERIAL_COST = 1 << 14
-"""Below this many estimated set operations (a millisecond to ten) threads cost more than they bring."""
-
 CHILD_SLOTS = 1 << 9
 """Slots of the table of one child at first: few enough to stay in the first-level cache."""
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedBicliqueCpu:
+class PreparedBicliqueCpu(Prepared):
     """A graph ready for :meth:`BicliqueCpu.run`."""
 
     index: BicliqueIndex
@@ -61,9 +57,8 @@ class PreparedBicliqueCpu:
     motif: Biclique
     per: Granularity
     algorithm: str  # What runs; ``auto`` here is the race of both, child by child
-    counts_triples: (
-        bool  # Whether left sides have three vertices, which few functions count: fewer to compile
-    )
+    # Whether left sides have three vertices, which few functions count: fewer to compile
+    counts_triples: bool
     # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
     rooms: tuple[int, int, int, int]
     layers: tuple[int, int]  # Sizes of U and V, of the cover for balanced bicliques
@@ -71,37 +66,49 @@ class PreparedBicliqueCpu:
     decisions: tuple[Choice, ...]  # What was decided, and why
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
+    def work(self) -> NDArray[np.int64]:
+        return self.index.work
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        extra = (*self.graph.rights, self.graph.after)
-        return self.index.nbytes + sum(array.nbytes for array in extra)
+    def items(self) -> search.Items:
+        """The pieces, as a search reads them."""
+        return search.Items(self.index.item_root, self.index.item_first, self.index.item_last)
 
 
 @dataclass(eq=False)
 class _Worker:
-    """What one thread has of its own."""
+    """What one thread has of its own; ``place`` is the next piece."""
 
     around: Around
     stack: MatrixStack
     levels: Levels
     counts: search.Counts
+    place: int = 0
+
+
+@dataclass(eq=False)
+class _VertexWorker:
+    """What one thread has of its own for counts of vertices."""
+
+    around: Around
+    levels: Levels
+    counts: VertexCounts
+    place: int = 0
 
 
 _CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT, "auto": search.RACE}
 
 
-class BicliqueCpu(CpuEngine):
+class BicliqueCpu(SearchEngine):
     """The CPU engine of :class:`~papilio.motifs.Biclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``algorithm`` see
     :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`, for ``anchor``
-    :func:`~papilio.kernels.biclique.anchor.choose_anchor`.
+    :func:`~papilio.kernels.biclique.question.choose_anchor`.
     """
+
+    serial_cost = 1 << 14
+    """In estimated set operations: a millisecond to ten."""
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
         if algorithm not in _CODES:
@@ -151,118 +158,75 @@ class BicliqueCpu(CpuEngine):
             decisions=question.explain(index, algorithm),
         )
 
-    def work(self, prepared: PreparedBicliqueCpu) -> NDArray[np.int64]:
-        """Return the estimated set operations of each item, shape (n_items,); heaviest first, but for a part."""
-        return prepared.index.work
-
-    def run(
+    def _run_chunks(
         self,
-        prepared: PreparedBicliqueCpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-    ) -> Partial:
-        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
-        require_interval(start, stop, prepared.n_items)
-        span, n_slices = (start, stop), len(bounds) + 1
-        if prepared.per == "vertex":
-            return self._run_vertices(prepared, span, n_slices, cut)
-        index, sizes = prepared.index, prepared.index.sizes
-        items = search.Items(index.item_root, index.item_first, index.item_last)
-        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
-        code = _CODES[prepared.algorithm]
-
-        def count(worker: _Worker, begin: int, end: int) -> None:
-            if not index.hop.size:
-                return
-            if prepared.counts_triples:
-                counts = search.TripleCounts(worker.counts.histogram, worker.levels.bins, worker.counts.work)
-                search.count_triples(
-                    prepared.graph, worker.around, items, begin, end, sizes.least_right, counts
-                )
-                return
-            status, item, child = search.JOB_TABLE_FULL, begin, 0
-            while status != search.DONE:
-                status, item, child = search.search_items(
-                    prepared.graph, worker.around, worker.stack, worker.levels, worker.counts,
-                    items, item, end, child, limits, code,
-                )  # fmt: skip
-                worker.counts = _with_room(worker.counts, status)
-
-        runner = ChunkRunner(lambda: _make_worker(prepared), self.threads)
-        n_items = self._run_pieces(runner, index, span, n_slices, count, cut)
-        counts = [worker.counts for worker in runner.states]
-        cells = _expand(index, counts)
-        if start == 0 and n_items:
-            cells = add_cells(cells, index.closed_cells)
-        work = sum(int(one.work[0]) for one in counts)
-        return Partial(n_items, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
-
-    def _run_pieces(
-        self,
+        prepared: Any,
         runner: ChunkRunner[Any],
-        index: BicliqueIndex,
         span: tuple[int, int],
         n_slices: int,
-        count: Callable[[Any, int, int], None],
+        search: Callable[[Any, int, int], None],
         cut: Cut,
     ) -> int:
-        """Search the pieces of the items ``span``, or, when cut, of the first of them; return how many items."""
-        start, stop = span
+        """Search pieces: where a run is cut, the item that it stands in is finished."""
+        index = prepared.index
         first, last = index.pieces_at(span)
         costs = index.costs[first:last]
-        chunks = [(first + a, first + b) for a, b in cut_by_cost(costs, self.threads, n_slices, SERIAL_COST)]
-        n_chunks = runner.run(chunks, count, cut)
+        cuts = cut_by_cost(costs, self.threads, n_slices, self.serial_cost)
+        chunks = [(first + a, first + b) for a, b in cuts]
+        n_chunks = runner.run(chunks, search, cut)
         if n_chunks == len(chunks):
-            return stop - start
+            return span[1]
         if n_chunks == 0:
-            return 0
-        reached = chunks[n_chunks - 1][1]
-        end = index.item_over(reached)
+            return span[0]
+        end: int = index.item_over(chunks[n_chunks - 1][1])
         (whole,) = index.pieces_at([end])
         rest = [(a, min(b, whole)) for a, b in chunks[n_chunks:] if a < whole]
-        runner.run(rest, count)
-        return end - start
+        runner.run(rest, search)
+        return end
 
-    def _run_vertices(
-        self, prepared: PreparedBicliqueCpu, span: tuple[int, int], n_slices: int, cut: Cut
-    ) -> Partial:
-        index = prepared.index
-        items = search.Items(index.item_root, index.item_first, index.item_last)
-        least_left, least_right = index.sizes.least_left, index.sizes.least_right
-        most = int(index.hop_common.max(initial=0))
-        sets = choose_modulo(most, least_right)
-        members = np.zeros_like(sets)
-        members[1:] = choose_modulo(most, least_right - 1)[:-1]
-        kids = int(np.diff(index.hop_indptr).max(initial=0))
-        words = prepared.rooms[0]
+    def _make_state(self, prepared: Any) -> Any:
+        return _make_vertex_worker(prepared) if prepared.per == "vertex" else _make_worker(prepared)
 
-        def make_worker() -> tuple[Around, Levels, VertexCounts]:
-            counts = make_vertex_counts(
-                (index.n_left, index.n_right), sets, members, (words, least_left, kids)
-            )
-            return make_around(prepared.graph), make_levels(words, least_left), counts
+    def _begin(self, state: Any, item: int) -> None:
+        state.place = item
 
-        def count(worker: tuple[Around, Levels, VertexCounts], begin: int, end: int) -> None:
-            search_item_vertices(prepared.graph, *worker, items, begin, end, least_left - 2, least_right)
+    def _search(self, prepared: Any, state: Any, end: int) -> bool:
+        index, sizes, graph, around = prepared.index, prepared.index.sizes, prepared.graph, state.around
+        if isinstance(state, _VertexWorker):
+            search_item_vertices(
+                graph, around, state.levels, state.counts, prepared.items, state.place, end,
+                sizes.least_left - 2, sizes.least_right,
+            )  # fmt: skip
+        elif prepared.counts_triples and index.hop.size:
+            counts = search.TripleCounts(state.counts.histogram, state.levels.bins, state.counts.work)
+            search.count_triples(graph, around, prepared.items, state.place, end, sizes.least_right, counts)
+        elif index.hop.size:
+            limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+            status, item, child = search.JOB_TABLE_FULL, state.place, 0
+            while status != search.DONE:
+                status, item, child = search.search_items(
+                    graph, around, state.stack, state.levels, state.counts, prepared.items, item, end, child,
+                    limits, _CODES[prepared.algorithm],
+                )  # fmt: skip
+                state.counts = _with_room(state.counts, status)
+        return True
 
-        runner = ChunkRunner(make_worker, self.threads)
-        n_items = self._run_pieces(runner, index, span, n_slices, count, cut)
-        closed = span[0] == 0 and n_items > 0 and bool(index.closed_cells)
-        vectors = _vertex_vectors(prepared, [counts for _, _, counts in runner.states], closed)
-        total = index.closed_total if closed else 0
-        for _, _, counts in runner.states:
-            shared = {int(n): int(counts.histogram[n]) for n in np.flatnonzero(counts.histogram)}
-            total += sum(expand_sizes(shared, least_left, range(least_right, least_right + 1)).values())
-        work = sum(int(counts.work[0]) for _, _, counts in runner.states)
-        return Partial(n_items, total, work, vectors)
+    def _fold(self, prepared: Any, span: tuple[int, int], states: Sequence[Any]) -> Partial:
+        index, n_items, counts = prepared.index, span[1] - span[0], [state.counts for state in states]
+        is_first = span[0] == 0 < span[1]
+        work = sum(int(one.work[0]) for one in counts)
+        if prepared.per == "vertex":
+            vectors = _vertex_vectors(prepared, counts, is_first and bool(index.closed_cells))
+            total, least_right = index.closed_total if is_first else 0, index.sizes.least_right
+            for one in counts:
+                shared = {int(n): int(one.histogram[n]) for n in np.flatnonzero(one.histogram)}
+                cells = expand_sizes(shared, index.sizes.least_left, range(least_right, least_right + 1))
+                total += sum(cells.values())
+            return Partial(n_items, total, work, vectors)
+        cells = _expand(index, counts)
+        if is_first:
+            cells = add_cells(cells, index.closed_cells)
+        return Partial(n_items, sum(cells.values()), work, {}, cells if prepared.motif.is_table else {})
 
 
 def _vertex_vectors(
@@ -298,6 +262,18 @@ def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
         make_levels(levels, prepared.index.sizes.most_left if enumerates else 1, shared),
         counts,
     )
+
+
+def _make_vertex_worker(prepared: PreparedBicliqueCpu) -> _VertexWorker:
+    index, words = prepared.index, prepared.rooms[0]
+    least_left, least_right = index.sizes.least_left, index.sizes.least_right
+    most = int(index.hop_common.max(initial=0))
+    sets = choose_modulo(most, least_right)
+    members = np.zeros_like(sets)
+    members[1:] = choose_modulo(most, least_right - 1)[:-1]
+    kids = int(np.diff(index.hop_indptr).max(initial=0))
+    counts = make_vertex_counts((index.n_left, index.n_right), sets, members, (words, least_left, kids))
+    return _VertexWorker(make_around(prepared.graph), make_levels(words, least_left), counts)
 
 
 def _with_room(counts: search.Counts, status: int) -> search.Counts:

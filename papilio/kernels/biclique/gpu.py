@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
@@ -45,7 +44,7 @@ from papilio.kernels.device.constants import (
     SUBSET_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Cut, Partial, never_cut
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -83,7 +82,7 @@ _SIDE_MASK = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedBicliqueGpu:
+class PreparedBicliqueGpu(Prepared):
     """A graph ready for :meth:`BicliqueGpu.run`."""
 
     motif: Biclique
@@ -98,13 +97,7 @@ class PreparedBicliqueGpu:
     decisions: tuple[Choice, ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling, but for a part."""
         return self.index.work
 
     @property
@@ -150,17 +143,6 @@ class BicliqueGpu(TreeEngine):
         self.algorithm, self.anchor = algorithm, anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
-        """Build the index on the device; see :func:`~papilio.kernels.biclique.gpu_index.build_device_index`.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, where ``enumerate`` cannot count what is asked, for a part
-            of another layer than the one to be anchored, and for balanced bicliques of a part.
-        CapacityError
-            When the pairs of left vertices do not fit the device memory, or a side of the search has 2^16 vertices and
-            there are pivots, or counts for vertices.
-        """
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
@@ -259,13 +241,7 @@ class BicliqueGpu(TreeEngine):
             wanted, full, cut = 4 * n_keys, n_keys, never_cut
 
     def _fit_table(self, wanted: int, full: int, bounds: Sequence[int]) -> int:
-        """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit.
-
-        Raises
-        ------
-        LeaseTooLargeError
-            When no more than the ``full`` that were too few fit, or can be numbered. Fewer items have fewer keys.
-        """
+        """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit."""
         room_bytes = self.device.free_bytes()
         most = min(_MAX_SLOTS, (room_bytes if full else room_bytes // _FIRST_SHARE) // _SLOT_BYTES)
         while wanted > most:
@@ -312,7 +288,6 @@ class BicliqueGpu(TreeEngine):
 
 
 def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
-    """Return the index with the rows of its right layer."""
     indptr, rows = turn_rows(device, index.arrays["indptr"], index.arrays["columns"], index.n_right)
     return replace(index, arrays=index.arrays | {"right_indptr": indptr, "right_rows": rows})
 

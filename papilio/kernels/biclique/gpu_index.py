@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import (
     Cells,
     Layers,
@@ -38,6 +36,7 @@ from papilio.kernels.biclique.items import (
     place_roots,
     split_pairs,
 )
+from papilio.kernels.biclique.question import choose_anchor, choose_sizes
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.device.arrays import (
     fill_ints,
@@ -48,6 +47,7 @@ from papilio.kernels.device.arrays import (
     take,
 )
 from papilio.kernels.device.protocol import Device, Module, launch_over
+from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows
 from papilio.motifs import Biclique
@@ -83,7 +83,6 @@ def cut_items(
 
 
 def _sum_child_costs(device: Device, module: Module, pairs: Pairs, deep: bool) -> Any:
-    """Return the cost of all children up to each one, int64."""
     n_left = pairs.indptr.size - 1
     child_costs = device.xp.empty(pairs.others.size, dtype=np.int64)
     launch_over(
@@ -153,7 +152,6 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     @property
     def device_bytes(self) -> int:
-        """Bytes of device memory held by the arrays."""
         return sum(int(array.nbytes) for array in self.arrays.values())
 
 
@@ -223,14 +221,6 @@ def build_device_index(
         Launch constants; by default those of the device.
     roots : ndarray of int32, host, optional
         The graph is that of a part with these roots, of the layer that ``anchor`` names.
-
-    Raises
-    ------
-    InputError
-        For an unknown anchor.
-    CapacityError
-        When there are more pairs than the memory has room for, more than 2^32 - 2^13 edges, or more than 2^31 - 2^20
-        vertices over both layers.
     """
     device.load("biclique_index", {})  # compiled while the rows are linked
     load_arrays(device)
@@ -255,11 +245,6 @@ def build_index(
     """Do as :func:`papilio.kernels.biclique.index.build_index`, with the edges on the device, which are used up.
 
     The pairs with excluded vertices are ``apart_indptr`` and ``apart`` among the arrays.
-
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than the memory has room for.
     """
     chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)
     closed = closed or {}
@@ -308,10 +293,7 @@ def _stars_of(
 def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Layers]:
     """Copy the edges, U left, and count degrees; return also what decisions need of the layers, on the host.
 
-    Raises
-    ------
-    CapacityError
-        For more than 2^32 - 2^13 edges, or 2^31 - 2^20 vertices over both layers.
+    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers.
     """
     check_rows(graph.n_edges, graph.n_u + graph.n_v)
     linker = _load_linker(device)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.arrays import low_halves, make_offsets, take
 from papilio.kernels.device.constants import COUNT_PAIRS, PAIR_BINS, SUM_PAIRS, WRITE_PAIRS
 from papilio.kernels.device.protocol import Device, Module, check_fits, launch_over
+from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import PairTuning
 
 PAIR_BYTES = 32
@@ -164,10 +164,7 @@ def pair_room(device: Device, tuning: PairTuning) -> int:
 def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> Pairs:
     """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
 
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than the memory has room for; before any is written.
+    Memory is checked before a pair is written.
     """
     xp, n = device.xp, rows.n_left
     passes = _Passes(device, rows, least, tuning)

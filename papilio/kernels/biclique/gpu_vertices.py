@@ -63,7 +63,6 @@ class VertexSums:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """The last arguments of the kernel."""
         sizes, tables = self.index.sizes, self.tables
         numbers = np.int32(sizes.least_left - 2), np.int32(sizes.least_right)
         sums = self.sums, self.of_left, self.of_right

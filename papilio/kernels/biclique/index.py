@@ -41,7 +41,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.anchor import choose_anchor, choose_sizes
 from papilio.kernels.biclique.core import Core, Ids32, Rows, order_rows, reduce_to_core, transpose_rows
 from papilio.kernels.biclique.forms import (
     Cells,
@@ -72,11 +71,16 @@ from papilio.kernels.biclique.pairs import (
     lay_pairs,
     places_after,
 )
-from papilio.kernels.biclique.question import anchor_part
+from papilio.kernels.biclique.question import (
+    anchor_part,
+    choose_anchor,
+    choose_maximal_anchor,
+    choose_maximal_sizes,
+    choose_sizes,
+)
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.parts import MaximalPart
 
@@ -101,13 +105,18 @@ class BicliqueIndex(BicliqueItems):
 
 
 @compiled
-def _child_costs(pairs: Pairs, deep: bool, costs: Ints) -> None:
-    """Estimate the set operations below each child: rows of the later children, by words of the shared columns."""
+def _child_costs(pairs: Pairs, deep: bool, rows: Ints, costs: Ints) -> None:
+    """Estimate what is below each child: set operations among the later children, and the rows of one left set.
+
+    ``rows`` are by the number of shared columns; none where nothing is listed.
+    """
     for root in range(pairs.indptr.size - 1):
         end = pairs.indptr[root + 1]
         for at in range(pairs.indptr[root], end):
             words = (pairs.common[at] + 63) // 64
             costs[at] = words * (end - at) + pairs.common[at] if deep else 1
+            if rows.size:
+                costs[at] += rows[pairs.common[at]]
 
 
 @compiled
@@ -143,6 +152,31 @@ def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, 
     return items
 
 
+MOST_ROWS = 1 << 31
+"""Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
+
+
+def count_choices(most: int, size: int) -> Ints:
+    """Return C(n, size) for n up to ``most``, at most ``MOST_ROWS``; shape (most + 1,)."""
+    ways = np.zeros(most + 1, np.int64)
+    exact = 1
+    for n in range(size, most + 1):
+        if exact > MOST_ROWS:
+            ways[n:] = MOST_ROWS
+            break
+        ways[n] = exact
+        exact = exact * (n + 1) // (n + 1 - size)
+    return ways
+
+
+def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Ints]:
+    """Cut the children of all roots into pieces; return root, first and last child, and cost, heaviest first."""
+    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
+    roots, firsts, lasts, costs = cut_items(indptr, child_costs, most)
+    order = _sort_rising(-costs)
+    return roots[order], firsts[order], lasts[order], costs[order]
+
+
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
     """Return the left vertices in the order of the search: by rising number of pairs, ties as they come."""
     return _sort_rising(count_partners(pairs))
@@ -155,6 +189,7 @@ def build_biclique_index(
     anchor: str = "auto",
     keep_pairs: bool = True,
     roots: NDArray[np.int32] | None = None,
+    lists: bool = False,
 ) -> BicliqueIndex:
     """Choose the anchor, count the stars, and build the index; see :func:`build_index`.
 
@@ -168,7 +203,7 @@ def build_biclique_index(
     swapped = choose_anchor(graph, motif, anchor)
     sizes = choose_sizes(graph, motif, swapped)
     closed = closed_cells(graph, motif, _stars_of(graph, motif, swapped, roots))
-    return build_index(graph, swapped, sizes, threads, closed, keep_pairs, roots)
+    return build_index(graph, swapped, sizes, threads, closed, keep_pairs, roots, lists=lists)
 
 
 def build_index(
@@ -180,6 +215,7 @@ def build_index(
     keep_pairs: bool = True,
     roots: NDArray[np.int32] | None = None,
     excluded: NDArray[np.int32] | None = None,
+    lists: bool = False,
 ) -> BicliqueIndex:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
@@ -199,6 +235,8 @@ def build_index(
         The graph is that of a part with these roots, of the anchored layer.
     excluded : ndarray of int32, optional
         Vertices of that layer that are no children: pairs with them are kept apart. Each root is then one item.
+    lists : bool
+        Whether costs are those of a listing, with the rows.
 
     Raises
     ------
@@ -225,7 +263,7 @@ def build_index(
     apart = None
     if excluded is not None:
         pairs, apart = (Pairs(*each) for each in split_pairs(*pairs, np.isin(left_ids, excluded)))
-    pieces, item_ptr = _cut_pieces(pairs, sizes, items, roots, excluded is None)
+    pieces, item_ptr = _cut_pieces(pairs, sizes, items, roots, excluded is None, lists)
     if closed and roots is None and not pieces[0].size:
         pieces = make_star_item()
     return BicliqueIndex(
@@ -294,7 +332,7 @@ def _stars_of(
 
 
 def _cut_pieces(
-    pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool
+    pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool, lists: bool
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
     """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
 
@@ -302,18 +340,20 @@ def _cut_pieces(
     of a part may have several pieces where they may be ``finer``.
     """
     child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
-    _child_costs(pairs, sizes.most_left > 2, child_costs)
+    of_rows = np.zeros(0, np.int64)
+    if lists:
+        of_rows = count_choices(int(pairs.common.max(initial=0)), sizes.least_right)
+    _child_costs(pairs, sizes.most_left > 2, of_rows, child_costs)
     if items is not None and not finer:
         before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
         return make_root_items(pairs.indptr, before, items, n_items), None
-    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
-    roots, firsts, lasts, costs = cut_items(pairs.indptr, child_costs, most)
-    order = _sort_rising(-costs)
-    item_ptr = None
-    if items is not None:
-        order = order[_sort_rising(items[roots[order]])]
-        item_ptr = place_roots(items[roots[order]], n_items)
-    return (roots[order], firsts[order], lasts[order], costs[order]), item_ptr
+    pieces = make_pieces(pairs.indptr, child_costs)
+    if items is None:
+        return pieces, None
+    order = _sort_rising(items[pieces[0]])
+    roots, firsts, lasts, costs = pieces
+    ordered = roots[order], firsts[order], lasts[order], costs[order]
+    return ordered, place_roots(items[ordered[0]], n_items)
 
 
 def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.int64]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.graph import array_bytes
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
 
 ITEMS_PER_JOB = 8192
@@ -103,8 +104,7 @@ class BicliqueItems:
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held by the arrays."""
-        values = (getattr(self, item.name) for item in fields(self))
-        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+        return array_bytes(self)
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:

@@ -5,21 +5,24 @@ The part of a graph in which bicliques that must hold given vertices lie.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import ExecutionError, UnsupportedError
+from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import listing as rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
-from papilio.kernels.biclique.decisions import Choice, explain_choices
-from papilio.kernels.biclique.index import build_biclique_index, cut_items, lay_graph
-from papilio.kernels.biclique.items import ITEMS_PER_JOB, LEAST_ITEM_COST
+from papilio.kernels.biclique.index import (
+    build_biclique_index,
+    count_choices,
+    lay_graph,
+    make_pieces,
+)
 from papilio.kernels.biclique.list_loops import (
     Block,
     Cursor,
@@ -31,10 +34,11 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
-from papilio.kernels.engine import require_request
-from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.listing import CpuLister, Outlet
+from papilio.kernels.engine import Choice, Partial, Prepared, require_request
+from papilio.kernels.jit import Ints
+from papilio.kernels.threads import SERIAL_COST, Outlet, SearchEngine
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Listing, Motif
 
@@ -61,34 +65,13 @@ def _common(graph: BipartiteGraph, ids: Ids32, of_u: bool) -> NDArray[np.bool_]:
     return met
 
 
-def restrict_graph(graph: BipartiteGraph, p: int, q: int, with_u: Ids32, with_v: Ids32) -> Restricted:
-    """Restrict the graph to what can go with the vertices of ``with_u`` and ``with_v``.
-
-    These are left out themselves, except for one where they fill their side, so that both sizes stay at least 1.
-    """
-    if not with_u.size and not with_v.size:
-        return Restricted(graph, p, q, with_u, with_v)
-    kept_u, kept_v = _common(graph, with_v, of_u=False), _common(graph, with_u, of_u=True)
-    complete = kept_u[with_u].all() and kept_v[with_v].all()
-    sides = []
-    for kept, ids, size in ((kept_u, with_u, p), (kept_v, with_v, q)):
-        kept[ids] = False
-        if ids.size == size:
-            kept[:] = False
-            kept[ids[:1]] = True
-            ids = ids[1:]
-        sides.append((size - ids.size, ids))
-    edges = kept_u[graph.u] & kept_v[graph.v] & complete
-    restricted = BipartiteGraph(graph.n_u, graph.n_v, graph.u[edges], graph.v[edges])
-    return Restricted(restricted, sides[0][0], sides[1][0], sides[0][1], sides[1][1])
-
-
-def restrict_to_common(graph: BipartiteGraph, with_u: Ids32, with_v: Ids32) -> BipartiteGraph:
-    """Return the edges between what can go with all of ``with_u`` and ``with_v``, these vertices included.
+def restrict_to_common(graph: BipartiteGraph, listing: Listing) -> BipartiteGraph:
+    """Return the edges between what can go with all vertices that must be held, these vertices included.
 
     Every maximal biclique of the graph returned holds them all, and is one of the whole graph: what would extend it
     there goes with all of them, too. There is no edge where they cannot go together.
     """
+    with_u, with_v = (np.array(ids, np.int32) for ids in (listing.with_u, listing.with_v))
     if not with_u.size and not with_v.size:
         return graph
     kept_u, kept_v = _common(graph, with_v, of_u=False), _common(graph, with_u, of_u=True)
@@ -97,12 +80,30 @@ def restrict_to_common(graph: BipartiteGraph, with_u: Ids32, with_v: Ids32) -> B
     return BipartiteGraph(graph.n_u, graph.n_v, graph.u[edges], graph.v[edges])
 
 
-MOST_ROWS = 1 << 31
-"""Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
+def restrict_graph(graph: BipartiteGraph, p: int, q: int, listing: Listing) -> Restricted:
+    """Restrict the graph to what can go with the vertices that must be held.
+
+    These are left out themselves, except for one where they fill their side, so that both sizes stay at least 1.
+    """
+    common = restrict_to_common(graph, listing)
+    sides = []
+    for n, with_ids, size in ((graph.n_u, listing.with_u, p), (graph.n_v, listing.with_v, q)):
+        kept, ids = np.ones(n, np.bool_), np.array(with_ids, np.int32)
+        kept[ids] = False
+        if ids.size == size:
+            kept[:] = False
+            kept[ids[:1]] = True
+            ids = ids[1:]
+        sides.append((kept, size - ids.size, ids))
+    (kept_u, left_p, held_u), (kept_v, left_q, held_v) = sides
+    if common is not graph:
+        edges = kept_u[common.u] & kept_v[common.v]
+        common = BipartiteGraph(graph.n_u, graph.n_v, common.u[edges], common.v[edges])
+    return Restricted(common, left_p, left_q, held_u, held_v)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedListing:
+class PreparedListing(Prepared):
     """A graph ready for :meth:`BicliqueLister.run`."""
 
     graph: LeftGraph | Rows  # As the search needs it; rows alone where the left side is a single vertex
@@ -116,66 +117,7 @@ class PreparedListing:
     ids_u: NDArray[np.int32]
     ids_v: NDArray[np.int32]
     n_words: int  # Room for the levels of the search
-    decisions: tuple[Choice, ...] = ()  # What was decided, and why
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return int(self.costs.size)
-
-    @property
-    def work(self) -> NDArray[np.int64]:
-        """Estimated set operations and rows of each item, falling."""
-        return self.costs
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        arrays: list[NDArray[Any]] = [*self.items, self.costs, *self.positions, self.ids_u, self.ids_v]
-        if isinstance(self.graph, Rows):
-            arrays += self.graph
-        else:
-            graph = self.graph
-            arrays += [*graph.lefts, *graph.rights, graph.after]
-            arrays += [graph.hop_indptr, graph.hop, graph.hop_common]
-        return sum(array.nbytes for array in arrays)
-
-
-def _choose(most: int, size: int) -> NDArray[np.int64]:
-    """Return C(n, size) for n up to ``most``, at most ``MOST_ROWS``; shape (most + 1,)."""
-    ways = np.zeros(most + 1, np.int64)
-    exact = 1
-    for n in range(size, most + 1):
-        if exact > MOST_ROWS:
-            ways[n:] = MOST_ROWS
-            break
-        ways[n] = exact
-        exact = exact * (n + 1) // (n + 1 - size)
-    return ways
-
-
-@compiled
-def _child_costs(indptr: Ints, common: Ids32, ways: Ints, deep: bool, costs: Ints) -> None:
-    """Estimate what is below each child: the search among the later children, and the rows of one left set."""
-    for root in range(indptr.size - 1):
-        end = indptr[root + 1]
-        for at in range(indptr[root], end):
-            words = (common[at] + 63) // 64
-            costs[at] = ways[common[at]] + (words * (end - at) + common[at] if deep else 1)
-
-
-def _entry_costs(indptr: Ints, ways: Ints) -> Ints:
-    """Return the stars of each entry of the rows, as the first right vertex; and one for looking at it."""
-    behind: Ints = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, indptr[-1] + 1)
-    return 1 + ways[behind]
-
-
-def _make_items(indptr: Ints, child_costs: Ints) -> tuple[Items, NDArray[np.int64]]:
-    """Cut the children of all roots into items; return them with their costs, heaviest first."""
-    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
-    roots, firsts, lasts, costs = cut_items(indptr, child_costs, most)
-    order = np.argsort(-costs, kind="stable")
-    return Items(roots[order], firsts[order], lasts[order]), costs[order]
+    decisions: tuple[Choice, ...]
 
 
 class _Worker(NamedTuple):
@@ -187,29 +129,27 @@ class _Worker(NamedTuple):
     block: Block
 
 
-class BicliqueLister(CpuLister):
-    """Lists the bicliques of one size; holds no graph, safe to share between threads.
+class BicliqueLister(SearchEngine):
+    """Lists the bicliques of one size; ``anchor`` is that of the engine that counts.
 
-    Parameters
-    ----------
-    threads : int, optional
-        Threads of one run; by default the processors that this process may use.
-    with_u, with_v : collection of int
-        Ids of vertices that each biclique must hold.
-    limit : int, optional
-        Most rows of one run.
+    Raises
+    ------
+    UnsupportedError
+        For an algorithm that only counts.
     """
 
+    serial_cost = SERIAL_COST
+    listing: Listing
+
     def __init__(
-        self,
-        threads: int | None = None,
-        anchor: str = "auto",
-        with_u: Collection[int] = (),
-        with_v: Collection[int] = (),
-        limit: int | None = None,
+        self, threads: int | None, listing: Listing, algorithm: str = "auto", anchor: str = "auto"
     ) -> None:
-        super().__init__(threads, Listing(limit, tuple(sorted(with_u)), tuple(sorted(with_v))))
-        self.anchor = anchor
+        super().__init__(threads)
+        if algorithm == "pivot":
+            raise UnsupportedError(
+                "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
+            )
+        self.listing, self.anchor = listing, anchor
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
         """Set aside what must be held, reduce to the core, order and cut; see :class:`PreparedListing`.
@@ -225,45 +165,35 @@ class BicliqueLister(CpuLister):
         assert isinstance(motif, Biclique)
         assert motif.p is not None
         assert motif.q is not None
-        with_u, with_v = (np.array(ids, np.int32) for ids in (self.listing.with_u, self.listing.with_v))
-        search = restrict_graph(graph, motif.p, motif.q, with_u, with_v)
-        if 1 in (search.p, search.q):
-            prepared, layer = _prepare_stars(search), "U" if search.p == 1 else "V"
-            chosen: Choice = f"layer {layer} anchored", "one of its vertices is all that is searched for"
-        else:
-            prepared, chosen = self._prepare_pairs(search)
-        decisions = (*self._explain_restriction(search), chosen)
-        return replace(prepared, decisions=decisions)
+        search = restrict_graph(graph, motif.p, motif.q, self.listing)
+        decisions: tuple[Choice, ...] = ()
+        if search.graph is not graph:
+            what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
+            decisions = ((what, "only these go with what every biclique must hold"),)
+        prepare = _prepare_stars if 1 in (search.p, search.q) else self._prepare_pairs
+        return prepare(search, decisions)
 
-    def _explain_restriction(self, search: Restricted) -> tuple[Choice, ...]:
-        if not self.listing.with_u and not self.listing.with_v:
-            return ()
-        what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
-        return ((what, "only these go with what every biclique must hold"),)
-
-    def _prepare_pairs(self, search: Restricted) -> tuple[PreparedListing, Choice]:
+    def _prepare_pairs(self, search: Restricted, decisions: tuple[Choice, ...]) -> PreparedListing:
         motif = Biclique(search.p, search.q)
-        index = build_biclique_index(search.graph, motif, self.threads, self.anchor)
-        graph = lay_graph(index)
+        index = build_biclique_index(search.graph, motif, self.threads, self.anchor, lists=True)
         sizes = (search.q, search.p) if index.swapped else (search.p, search.q)
-        ways = _choose(int(index.hop_common.max(initial=0)), sizes[1])
-        costs = np.empty(index.hop_common.size, np.int64)
-        _child_costs(index.hop_indptr, index.hop_common, ways, sizes[0] > 2, costs)
         n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, sizes[0] - 1)
-        items = _make_items(index.hop_indptr, costs)
+        pieces = index.item_root, index.item_first, index.item_last, index.costs
         ids = index.left_ids, index.right_ids
         asked = self.anchor, "enumerate"
         chosen, *_ = explain_choices(motif, "total", index.sizes, index.swapped, asked, "enumerate")
-        return _finish_prepared(search, graph, items, sizes, index.swapped, ids, n_words), chosen
+        return _finish_prepared(
+            search, lay_graph(index), pieces, index.swapped, ids, n_words, (*decisions, chosen)
+        )
 
-    def _make_worker(self, prepared: PreparedListing) -> _Worker:
+    def _make_state(self, prepared: PreparedListing) -> _Worker:
         return _make_worker(prepared, self.listing.limit)
 
-    def _begin(self, worker: _Worker, item: int) -> None:
-        start_items(worker.cursor, item)
+    def _begin(self, state: _Worker, item: int) -> None:
+        start_items(state.cursor, item)
 
-    def _list_some(self, prepared: PreparedListing, worker: _Worker, end: int) -> bool:
-        around, levels, cursor, block = worker
+    def _search(self, prepared: PreparedListing, state: _Worker, end: int) -> bool:
+        around, levels, cursor, block = state
         items = prepared.items
         if isinstance(prepared.graph, Rows):
             return list_stars(prepared.graph, prepared.positions, cursor, block, items, end)
@@ -271,8 +201,8 @@ class BicliqueLister(CpuLister):
         assert levels is not None
         return list_items(prepared.graph, around, levels, prepared.positions, cursor, block, items, end)
 
-    def _pass_on(self, prepared: PreparedListing, worker: _Worker, outlet: Outlet) -> None:
-        block, held = worker.block, prepared.held_right
+    def _pass_on(self, prepared: PreparedListing, state: _Worker, outlet: Outlet) -> None:
+        block, held = state.block, prepared.held_right
         n = int(block.size[0])
         block.size[0] = 0
         lefts, rights = block.lefts[:n], block.rights[:n]
@@ -280,58 +210,38 @@ class BicliqueLister(CpuLister):
             rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
         outlet.take(*((rights, lefts) if prepared.swapped else (lefts, rights)))
 
-    def _finish(
-        self, prepared: PreparedListing, span: tuple[int, int], workers: Sequence[_Worker], outlet: Outlet
-    ) -> tuple[int, int]:
-        cursors = [worker.cursor for worker in workers]
+    def _fold(self, prepared: PreparedListing, span: tuple[int, int], states: Sequence[_Worker]) -> Partial:
+        cursors = [state.cursor for state in states]
         work = sum(int(cursor.work[0]) for cursor in cursors)
-        if outlet.full:
-            return work, 0
-        expected = _expect_rows(prepared, span, cursors)
-        if outlet.rows != expected:
-            start, stop = span
-            raise ExecutionError(
-                f"{outlet.rows} bicliques of the items [{start}, {stop}) were listed; there are {expected}"
-            )
-        return work, 0
+        return Partial(span[1] - span[0], _expect_rows(prepared, span, cursors), work)
 
 
-def make_lister(
-    threads: int | None, listing: Listing, algorithm: str = "auto", anchor: str = "auto"
-) -> BicliqueLister:
-    """Return the lister of what is asked for.
+def _prepare_stars(search: Restricted, decisions: tuple[Choice, ...]) -> PreparedListing:
+    """Prepare bicliques with a single vertex on one side: that side is left, its rows are what is searched.
 
-    Raises
-    ------
-    UnsupportedError
-        For an algorithm that only counts.
+    The children of a row are its entries, as the first right vertices.
     """
-    if algorithm == "pivot":
-        raise UnsupportedError(
-            "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
-        )
-    return BicliqueLister(threads, anchor, listing.with_u, listing.with_v, listing.limit)
-
-
-def _prepare_stars(search: Restricted) -> PreparedListing:
-    """Prepare bicliques with a single vertex on one side: that side is left, its rows are what is searched."""
     swapped = search.p != 1
-    sizes = (search.q, search.p) if swapped else (search.p, search.q)
-    core = reduce_to_core(search.graph, swapped, 1, sizes[1])
-    degrees = np.diff(core.rows.indptr)
-    costs = _entry_costs(core.rows.indptr, _choose(int(degrees.max(initial=0)), sizes[1] - 1))
-    items = _make_items(core.rows.indptr, costs)
-    return _finish_prepared(search, core.rows, items, sizes, swapped, (core.left_ids, core.right_ids), 0)
+    core = reduce_to_core(search.graph, swapped, 1, search.p if swapped else search.q)
+    indptr = core.rows.indptr
+    size = (search.p if swapped else search.q) - 1
+    behind = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, indptr[-1] + 1)
+    costs = 1 + count_choices(int(np.diff(indptr).max(initial=0)), size)[behind]
+    chosen = f"layer {'V' if swapped else 'U'} anchored", "one of its vertices is all that is searched for"
+    ids = core.left_ids, core.right_ids
+    return _finish_prepared(
+        search, core.rows, make_pieces(indptr, costs), swapped, ids, 0, (*decisions, chosen)
+    )
 
 
 def _finish_prepared(
     search: Restricted,
     graph: LeftGraph | Rows,
-    items: tuple[Items, NDArray[np.int64]],
-    sizes: tuple[int, int],
+    pieces: tuple[Ids32, Ints, Ints, Ints],
     swapped: bool,
     ids: tuple[Ids32, Ids32],
     n_words: int,
+    decisions: tuple[Choice, ...],
 ) -> PreparedListing:
     """Number the vertices that can be in a row by rising id."""
     helds = (search.held_v, search.held_u) if swapped else (search.held_u, search.held_v)
@@ -340,15 +250,16 @@ def _finish_prepared(
     held = [np.searchsorted(all_, own).astype(np.int32) for all_, own in zip(kept, helds, strict=True)]
     return PreparedListing(
         graph=graph,
-        items=items[0],
-        costs=items[1],
-        sizes=sizes,
+        items=Items(*pieces[:3]),
+        costs=pieces[3],
+        sizes=(search.q, search.p) if swapped else (search.p, search.q),
         swapped=swapped,
         positions=Positions(places[0], places[1], held[0]),
         held_right=held[1],
         ids_u=kept[1 if swapped else 0],
         ids_v=kept[0 if swapped else 1],
         n_words=n_words,
+        decisions=decisions,
     )
 
 

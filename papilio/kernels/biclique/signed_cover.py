@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.graph import MAX_VERTICES, BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells
+from papilio.kernels.engine import Choice
 
 COVER_CHOICE: Choice = (
     "signed double cover searched, half of its roots",

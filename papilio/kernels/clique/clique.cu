@@ -4,9 +4,9 @@
 // Counted once: a clique is found at its first vertex, the root of a work item; below it, branches hold disjoint sets of
 // cliques. ORIENT 0: the branches of a node are those of clique_lanes.cuh. ORIENT 1: there is one for each candidate, which
 // that one ends; its candidates are those before it.
-// A warp owns an item: the root, whose later neighbours are a square matrix of bits; with EDGES 1 the root and the next
-// vertex, and the later neighbours of both. It goes through the nodes with a stack. Where no more than three vertices
-// of the largest size are missing, it counts edges and triangles (clique_lanes.cuh). With ORIENT 0 sub-trees of at most 32
+// A warp owns an item: the root, whose later neighbours are a square matrix of bits. It goes through the nodes with a
+// stack. Where no more than three vertices of the largest size are missing, it counts edges and triangles
+// (clique_lanes.cuh). With ORIENT 0 sub-trees of at most 32
 // candidates are numbered anew and given to a lane of the warp each; while fewer than kIdleLanes of its lanes are idle they
 // search. Warps that wait get half of the branches of a node, or the last one, as a matrix of their own, through the queue of
 // tree_queue.cuh; the round of a warp is that of search.cuh.
@@ -24,12 +24,6 @@
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
-
-/// 0: an item is a root; 1: a root and one of its later neighbours, of which `first` is the place, or -1 for the root alone.
-#ifndef EDGES
-#define EDGES 0
-#endif
-constexpr bool kEdges = EDGES != 0;
 
 /// What a slot of the queue begins with, and the words before its rows.
 constexpr unsigned kCliqueSlot = 1;
@@ -54,17 +48,16 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     __device__ __forceinline__ int open(const Children& unit) {
         if (paths.sink.is_full()) return 0;
-        const bool is_alone = kEdges && unit.first < 0;  // the root alone
-        const int held = kEdges && !is_alone ? 2 : 1, n = is_alone ? 0 : name_members(unit);
+        const int n = name_members(unit);
         if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
         __syncwarp();
-        if (n == 0 || lanes.limits.most - held <= (kCounts ? 1 : 0)) {
-            end_node(held, 0, n);
+        if (n == 0 || lanes.limits.most - 1 <= (kCounts ? 1 : 0)) {
+            end_node(1, 0, n);
             return 0;
         }
         clear_words(matrix.words, Square::size(n));
         fill_square(matrix, members, n, later);
-        start(held, 0);
+        start(1, 0);
         return 1;
     }
 
@@ -105,18 +98,10 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     /// The candidates of an item, their number and the room for what is below.
     __device__ __forceinline__ int name_members(const Children& unit) {
-        if (!kEdges) {
-            const int n = (int)(unit.last - unit.first);
-            take_memory(n, 1, 0);
-            for (int i = lane_id(); i < n; i += kWarpSize) members[i] = later.ids[unit.first + i];
-            if (kPer != 0) copy_in(names, (const unsigned*)later.ids + unit.first, n);
-            return n;
-        }
-        const int child = later.ids[unit.first];
-        const int n_root = (int)(later.indptr[unit.root + 1] - unit.first - 1), n_child = (int)later.size(child);
-        take_memory(min(n_root, n_child), 2, 0);
-        const int n = list_shared(later.ids + unit.first + 1, n_root, later.ids + later.indptr[child], n_child, members);
-        matrix = Square{matrix.words, n, words_for(n)};
+        const int n = (int)(unit.last - unit.first);
+        take_memory(n, 1, 0);
+        for (int i = lane_id(); i < n; i += kWarpSize) members[i] = later.ids[unit.first + i];
+        if (kPer != 0) copy_in(names, (const unsigned*)later.ids + unit.first, n);
         return n;
     }
 

@@ -65,20 +65,6 @@ __device__ __forceinline__ void find_members(const Adjacency& later, const int* 
     __syncwarp();
 }
 
-/// The members of two ascending lists that both have, ascending, to `shared`; returns how many.
-__device__ __forceinline__ int list_shared(const int* ids, int n_ids, const int* others, int n_others, int* shared) {
-    int n = 0;
-    for (int first = 0; first < n_others; first += kWarpSize) {
-        const int i = first + lane_id();
-        const bool has = i < n_others && find_id(ids, n_ids, others[i]) >= 0;
-        const unsigned all = __ballot_sync(kFullMask, has);
-        if (has) shared[n + __popc(all & lanes_before(lane_id()))] = others[i];
-        n += __popc(all);
-    }
-    __syncwarp();
-    return n;
-}
-
 __device__ __forceinline__ void clear_words(unsigned* words, long long n) {
     for (long long i = lane_id(); i < n; i += kWarpSize) words[i] = 0;
     __syncwarp();

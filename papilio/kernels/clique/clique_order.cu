@@ -1,4 +1,4 @@
-// The order of the vertices of a unipartite graph, and the keys of the edges oriented by it.
+// The order of the vertices of a unipartite graph, the keys of the edges oriented by it, and the rows of listed cliques.
 //
 // Requires: edges u[i] < v[i], each once, of vertices below n.
 // The degeneracy order peels in synchronous rounds at rising degree: in a round go all that have no more neighbours left
@@ -7,7 +7,8 @@
 // A vertex is listed for the next round by the one decrement that takes it to the degree; those that go have no more than
 // it already, so that no one needs to be told who is gone.
 // Source: Matula and Beck, J. ACM 30(3), 1983.
-#include "team.cuh"
+#include "records.cuh"
+#include "warp.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
 count_neighbours(const int* __restrict__ u, const int* __restrict__ v, const long long n_edges, int* degree) {
@@ -129,5 +130,60 @@ later_keys(const int* __restrict__ u, const int* __restrict__ v, const long long
         const int a = rank[u[e]], b = rank[v[e]];
         keys[e] = (unsigned long long)min(a, b) << 32 | (unsigned)max(a, b);
         atomicAdd(&n_later[min(a, b)], 1);
+    }
+}
+
+// The rows of listed cliques, from their records; vertices are written as positions, in any order. Each row ends with the
+// `n_always` positions of `always`.
+
+/// A record is the ranks of a maximal clique (clique_maximal.cu); a warp copies it.
+extern "C" __global__ void __launch_bounds__(256)
+clique_copy(const int* __restrict__ positions, const int* __restrict__ always, const int n_always,
+            const unsigned long long* __restrict__ places, const long long n_records, const int* __restrict__ words,
+            const long long* __restrict__ ends, int* out) {
+    for (long long record = global_thread() / kWarpSize; record < n_records; record += grid_threads() / kWarpSize) {
+        const int* const ranks = words + (places[record] >> kLengthBits);
+        int* const row = out + ends[record];
+        const int n = (int)(ends[record + 1] - ends[record]);
+        for (int i = lane_id(); i < n; i += kWarpSize)
+            row[i] = i < n - n_always ? positions[ranks[i]] : always[i - (n - n_always)];
+    }
+}
+
+/// A record is a leaf of the search for cliques of one size (clique_matrix.cuh): how many vertices are held, their ranks, and
+/// those of the free ones, of which any are added. `ends` are of the rows, one record after the other; a thread writes row i
+/// of [first, first + n_rows): it seeks its record, and in it the choice by its number. ways[n * (k + 1) + j] is C(n, j), or
+/// more than there are rows where that is more.
+extern "C" __global__ void __launch_bounds__(256)
+clique_choose(const int* __restrict__ positions, const int* __restrict__ always, const int n_always, const int k,
+              const long long* __restrict__ ways, const unsigned long long* __restrict__ places, const long long n_records,
+              const int* __restrict__ words, const long long* __restrict__ ends, const long long first,
+              const long long n_rows, int* out) {
+    for (long long at = global_thread(); at < n_rows; at += grid_threads()) {
+        long long low = 0, high = n_records - 1;
+        while (low < high) {
+            const long long middle = (low + high) / 2;
+            if (ends[middle] <= first + at)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        const int* const leaf = words + (places[low] >> kLengthBits);
+        const int n_held = leaf[0], n_free = (int)(places[low] & ((1ull << kLengthBits) - 1)) - 1 - n_held;
+        long long number = first + at - (low == 0 ? 0 : ends[low - 1]);
+        int* row = out + at * (k + n_always);
+        for (int i = 0; i < n_held; ++i) *row++ = positions[leaf[1 + i]];
+        const int* free = leaf + 1 + n_held;
+        for (int left = n_free, missing = k - n_held; missing > 0; ++free) {
+            --left;
+            const long long with_it = ways[(long long)left * (k + 1) + missing - 1];
+            if (number < with_it) {
+                *row++ = positions[*free];
+                --missing;
+            } else {
+                number -= with_it;
+            }
+        }
+        for (int i = 0; i < n_always; ++i) *row++ = always[i];
     }
 }

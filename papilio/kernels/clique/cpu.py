@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique import loops, pivot_loops
-from papilio.kernels.clique.loops import Rows, begin_chunk, make_rows
+from papilio.kernels.clique.loops import PLACE, Rows, begin_chunk, make_rows
 from papilio.kernels.clique.maximal_loops import (
     Earlier,
     MaximalSearch,
@@ -32,27 +33,18 @@ from papilio.kernels.clique.order import (
 )
 from papilio.kernels.clique.question import (
     choose_algorithm,
-    choose_items,
     expand_leaves,
     list_choices,
     predict_maximal_work,
     predict_work,
-    require_part_choices,
+    require_part_order,
     size_range,
 )
-from papilio.kernels.engine import (
-    Cut,
-    Partial,
-    never_cut,
-    require_request,
-)
+from papilio.kernels.engine import Partial, Prepared, require_request
 from papilio.kernels.exact import mix
-from papilio.kernels.threads import CpuEngine
+from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
-
-SERIAL_COST = 1 << 16
-"""Below this many predicted set operations (about a millisecond) threads cost more than they bring."""
 
 
 def heaviest_first(
@@ -63,51 +55,51 @@ def heaviest_first(
     return roots[order], costs[order]
 
 
-class RootsCpu(CpuEngine):
-    """Base of the engines of cliques, whose items are roots with a cost each."""
+class PreparedRoots(Prepared):
+    """Base of what these engines prepare; its items are vertices, or edges, with enough later neighbours."""
 
-    def work(self, prepared: PreparedCliqueCpu | PreparedMaximalCliqueCpu) -> NDArray[np.int64]:
-        return prepared.costs
+    later: Later
+
+    @property
+    def most_later(self) -> int:
+        """Most later neighbours of a vertex."""
+        return int(np.diff(self.later.indptr).max(initial=0))
+
+
+class RootsCpu(SearchEngine):
+    """Base of the engines of cliques; a state is what a thread searches in, and its rows, which say where it stands."""
+
+    serial_cost = 1 << 16
+    """In predicted set operations: about a millisecond."""
+
+    def _make_rows(self, prepared: PreparedRoots) -> Rows:
+        return make_rows(prepared.most_later + 1)
+
+    def _begin(self, state: tuple[Any, Rows], item: int) -> None:
+        begin_chunk(state[1], item)
 
 
 _PER = {"total": loops.TOTAL, "vertex": loops.PER_VERTEX, "edge": loops.PER_EDGE}
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedCliqueCpu:
+class PreparedCliqueCpu(PreparedRoots):
     """A graph ready for :meth:`CliqueCpu.run`."""
 
     later: Later
     roots: NDArray[np.int64]  # by item
-    children: NDArray[
-        np.int64
-    ]  # by item, where edges are the items: the second vertex, -1 for none; else empty
     costs: NDArray[np.int64]  # by item, falling
     motif: Clique
     per: Granularity
     n_edges: int
     algorithm: str  # orient or pivot
+    choices: NDArray[np.uint64]  # see list_choices; none for a total
     decisions: tuple[tuple[str, str], ...]
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices, or edges, that have enough later neighbours."""
-        return int(self.roots.size)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        return sum(array.nbytes for array in (*self.later, self.roots, self.children, self.costs))
 
     @property
     def sizes(self) -> tuple[int, int]:
         """The least and the most vertices of a clique that is counted."""
         return size_range(self.motif, self.most_later)
-
-    @property
-    def most_later(self) -> int:
-        """Most later neighbours of a vertex."""
-        return int(np.diff(self.later.indptr).max(initial=0))
 
 
 class CliqueCpu(RootsCpu):
@@ -122,8 +114,6 @@ class CliqueCpu(RootsCpu):
         3.1 and 3.2).
     order : {"auto", "degeneracy", "degree"}
         What the graph is oriented by; ``auto`` is the degeneracy.
-    root : {"auto", "vertex", "edge"}
-        Whether an item is the cliques of a first vertex, as ``auto``, or of a first edge (section 3.3 there).
 
     Raises
     ------
@@ -131,15 +121,9 @@ class CliqueCpu(RootsCpu):
         For a number of threads below 1.
     """
 
-    def __init__(
-        self,
-        threads: int | None = None,
-        algorithm: str = "auto",
-        order: str = "auto",
-        root: str = "auto",
-    ) -> None:
+    def __init__(self, threads: int | None = None, algorithm: str = "auto", order: str = "auto") -> None:
         super().__init__(threads)
-        self.algorithm, self.order, self.root = algorithm, order, root
+        self.algorithm, self.order = algorithm, order
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -150,7 +134,7 @@ class CliqueCpu(RootsCpu):
         ------
         UnsupportedError
             For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
-            an order or items that a part has not.
+            an order that a part has not.
         """
         require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
@@ -158,87 +142,58 @@ class CliqueCpu(RootsCpu):
         algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
         later, by_degree = self._orient(graph)
         out = np.diff(later.indptr)
-        items, why = choose_items(motif, per, self.root)
+        most_later = int(out.max(initial=0))
         if isinstance(graph, CliquePart):
-            roots, children = graph.roots.astype(np.int64), np.zeros(0, np.int64)
+            roots = graph.roots.astype(np.int64)
             costs = predict_work(out[roots])
-        elif items == "edge":
-            roots, children, costs = _choose_edges(later, *size_range(motif, int(out.max(initial=0))))
         else:
-            roots, children = np.flatnonzero(out + 1 >= (motif.k or 1)), np.zeros(0, np.int64)
+            roots = np.flatnonzero(out + 1 >= (motif.k or 1))
             roots, costs = heaviest_first(roots, predict_work(out[roots]))
-        ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {int(out.max(initial=0))} later neighbours"
+        choices = np.zeros(1, np.uint64)
+        if per != "total" and roots.size:
+            choices = list_choices(most_later + 1, size_range(motif, most_later)[1])
+        ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
         return PreparedCliqueCpu(
-            later, roots, children, costs, motif, per, int(later.ids.size), algorithm,
-            (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}")),
+            later, roots, costs, motif, per, int(later.ids.size), algorithm, choices,
+            (("order", ordered), ("algorithm", f"{algorithm}: {reason}")),
         )  # fmt: skip
 
     def _orient(self, graph: UnipartiteGraph | CliquePart) -> tuple[Later, bool]:
         """Return the later neighbours, and whether they are those of the order by degree."""
         if isinstance(graph, CliquePart):
-            require_part_choices(self.order, self.root)
+            require_part_order(self.order)
             return orient_part(graph), True
         by_degree = self.order == "degree"
         return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
 
-    def run(
-        self,
-        prepared: PreparedCliqueCpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+    def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.Search, Rows]:
+        per = _PER[prepared.per]
+        search = loops.make_search(prepared.later, prepared.most_later, per, prepared.n_edges)
+        return search, self._make_rows(prepared)
+
+    def _search(self, prepared: PreparedCliqueCpu, state: tuple[loops.Search, Rows], end: int) -> bool:
+        (search, rows), (least, most) = state, prepared.sizes
+        items = prepared.roots, int(rows.cursor[PLACE]), end
+        if prepared.algorithm == "orient":
+            loops.count_oriented(prepared.later, search, *items, most)
+        else:
+            per = _PER[prepared.per]
+            pivot_loops.count_pivots(prepared.later, search, *items, least, most, prepared.choices, per)
+        return True
+
+    def _fold(
+        self, prepared: PreparedCliqueCpu, span: tuple[int, int], states: Sequence[tuple[loops.Search, Rows]]
     ) -> Partial:
-        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
-        per, later, roots, children = _PER[prepared.per], prepared.later, prepared.roots, prepared.children
         least, most = prepared.sizes
-        choose = np.zeros(1, np.uint64)
-        if per != loops.TOTAL and prepared.n_items:
-            choose = list_choices(prepared.most_later + 1, most)
-
-        def count(search: loops.Search, begin: int, end: int) -> None:
-            if prepared.algorithm == "orient":
-                loops.count_oriented(later, search, roots, children, begin, end, most)
-            else:
-                pivot_loops.count_pivots(later, search, roots, children, begin, end, least, most, choose, per)
-
-        n_items, searches = self._run_items(
-            prepared.costs, (start, stop), len(bounds) + 1, cut,
-            lambda: loops.make_search(later, prepared.most_later, per, prepared.n_edges), count, SERIAL_COST,
-        )  # fmt: skip
         cells: dict[tuple[int, ...], int] = {}
         total, work = 0, 0
-        for search in searches:
+        for search, _ in states:
             total += int(search.total[0]) + (int(search.total[1]) << 64)
             work += int(search.total[2])
             expand_leaves(search.leaves, prepared.most_later + 2, least, most, cells)
         total += sum(cells.values())
-        vectors = _vectors_of(prepared, searches)
-        return Partial(n_items, total, work, vectors, cells if prepared.motif.is_table else {})
-
-
-def _choose_edges(
-    later: Later, least: int, most: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return root, child and cost of the items: edges, and vertices alone where these are counted; heaviest first."""
-    n, out = later.indptr.size - 1, np.diff(later.indptr)
-    roots, children = np.repeat(np.arange(n), out), later.ids.astype(np.int64)
-    behind = later.indptr[roots + 1] - np.arange(roots.size) - 1
-    shared = np.minimum(behind, out[children])
-    kept = shared + 2 >= least if most >= 2 else np.zeros(roots.size, np.bool_)
-    roots, children, shared = roots[kept], children[kept], shared[kept]
-    costs = predict_work(shared) + out[roots] + out[children]
-    if least == 1:
-        roots, children = np.append(roots, np.arange(n)), np.append(children, np.full(n, -1))
-        costs = np.append(costs, np.ones(n, np.int64))
-    order = np.argsort(-costs, kind="stable")
-    return roots[order], children[order], costs[order]
+        vectors = _vectors_of(prepared, [search for search, _ in states])
+        return Partial(span[1] - span[0], total, work, vectors, cells if prepared.motif.is_table else {})
 
 
 def _vectors_of(
@@ -256,7 +211,7 @@ def _vectors_of(
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalCliqueCpu:
+class PreparedMaximalCliqueCpu(PreparedRoots):
     """A graph ready for :meth:`MaximalCliqueCpu.run`."""
 
     later: Later
@@ -266,21 +221,6 @@ class PreparedMaximalCliqueCpu:
     costs: NDArray[np.int64]  # by item, falling
     least: int
     decisions: tuple[tuple[str, str], ...]
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        return int(self.roots.size)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        return sum(a.nbytes for a in (*self.later, *self.earlier, self.hashes, self.roots, self.costs))
-
-    @property
-    def longest(self) -> int:
-        """Most vertices that a clique can have."""
-        return int(np.diff(self.later.indptr).max(initial=0)) + 1
 
 
 class MaximalCliqueCpu(RootsCpu):
@@ -321,52 +261,29 @@ class MaximalCliqueCpu(RootsCpu):
             (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),
         )  # fmt: skip
 
-    def run(
+    def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, Rows]:
+        return make_maximal_search(prepared.later, prepared.earlier), self._make_rows(prepared)
+
+    def _search(
+        self, prepared: PreparedMaximalCliqueCpu, state: tuple[MaximalSearch, Rows], end: int
+    ) -> bool:
+        later, earlier, (search, rows) = prepared.later, prepared.earlier, state
+        return search_maximal(
+            later, earlier, search, rows, prepared.hashes, prepared.roots, end, prepared.least
+        )
+
+    def _fold(
         self,
         prepared: PreparedMaximalCliqueCpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        span: tuple[int, int],
+        states: Sequence[tuple[MaximalSearch, Rows]],
     ) -> Partial:
-        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
-
-        def count(thread: tuple[MaximalSearch, Rows], begin: int, end: int) -> None:
-            begin_chunk(thread[1], begin)
-            search_roots(prepared, *thread, end)
-
-        n_items, threads = self._run_items(
-            prepared.costs,
-            (start, stop),
-            len(bounds) + 1,
-            cut,
-            lambda: _make_thread(prepared),
-            count,
-            SERIAL_COST,
-        )
         cells: dict[tuple[int, ...], int] = {}
         checksum = work = 0
-        for search, _ in threads:
+        for search, _ in states:
             checksum += int(search.sums[0])
             work += int(search.sums[1])
             for size in np.flatnonzero(search.histogram).tolist():
                 cells[(size,)] = cells.get((size,), 0) + int(search.histogram[size])
         total = sum(cells.values())
-        return Partial(n_items, total, work, {}, cells, checksum=checksum % (1 << 64))
-
-
-def _make_thread(prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, Rows]:
-    return make_maximal_search(prepared.later, prepared.earlier), make_rows(prepared.longest)
-
-
-def search_roots(prepared: PreparedMaximalCliqueCpu, search: MaximalSearch, rows: Rows, end: int) -> bool:
-    """Search the items below ``end``, from the cursor on; return whether they are done, else the block is full."""
-    return search_maximal(
-        prepared.later, prepared.earlier, search, rows, prepared.hashes, prepared.roots, end, prepared.least
-    )
+        return Partial(span[1] - span[0], total, work, {}, cells, checksum=checksum % (1 << 64))

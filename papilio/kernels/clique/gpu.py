@@ -18,24 +18,20 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.gpu_graph import (
     DeviceItems,
     DeviceLater,
-    choose_edges,
-    choose_vertices,
-    follow_roots,
+    list_items,
     orient_on_device,
-    orient_part_on_device,
 )
 from papilio.kernels.clique.question import (
     choose_algorithm,
-    choose_items,
     expand_leaves,
     list_choices,
     list_closed,
-    require_part_choices,
+    require_part_order,
     size_range,
 )
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Cut, Partial, never_cut, require_request
+from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity, Motif
@@ -55,7 +51,7 @@ _NODE_HEAD = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedCliqueGpu:
+class PreparedCliqueGpu(Prepared):
     """A graph ready for :meth:`CliqueGpu.run`."""
 
     later: DeviceLater
@@ -69,13 +65,7 @@ class PreparedCliqueGpu:
     decisions: tuple[tuple[str, str], ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices, or edges, that have enough later neighbours."""
-        return int(self.items.costs.size)
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item; heaviest first."""
         return self.items.costs
 
     @property
@@ -96,7 +86,7 @@ class CliqueGpu(TreeEngine):
     ----------
     device : Device
         Where to run.
-    algorithm, order, root : str
+    algorithm, order : str
         As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`.
     tuning : TreeTuning, optional
         Launch constants; by default those of the device.
@@ -110,57 +100,38 @@ class CliqueGpu(TreeEngine):
         device: Device,
         algorithm: str = "auto",
         order: str = "auto",
-        root: str = "auto",
         tuning: TreeTuning | None = None,
         lists: bool = False,
     ) -> None:
         super().__init__(device, tuning if tuning is not None else clique_tuning(device.max_shared_bytes))
-        self.algorithm, self.order, self.root = algorithm, order, root
+        self.algorithm, self.order = algorithm, order
         self._defines = {"LISTS": 1} if lists else {}
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueGpu:
-        """Order the vertices and orient the graph on the device, a part of it as it is; O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, for ``orient`` where it cannot count what is asked, and for
-            an order or items that a part has not.
-        CapacityError
-            When a vertex has 2^16 later neighbours or more, or the counts of leaves do not fit the device memory.
-        """
+        """Order the vertices and orient the graph on the device, a part of it as it is; O(n_edges log n_edges)."""
         require_request("gpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
         likely, _ = choose_algorithm(motif, per, self.algorithm, self.name)
-        items, why = choose_items(motif, per, self.root)
         with self.device.guard():
-            self._choose_search(likely, per, items == "edge").load_on(self.device)
-            if isinstance(graph, CliquePart):
-                require_part_choices(self.order, self.root)
-                by_degree, later = True, orient_part_on_device(self.device, graph)
-            else:
-                by_degree = self.order == "degree"
-                later = orient_on_device(self.device, graph, by_degree, per == "edge")
+            self._choose_search(likely, per).load_on(self.device)
+            part = graph if isinstance(graph, CliquePart) else None
+            if part is not None:
+                require_part_order(self.order)
+            by_degree = part is not None or self.order == "degree"
+            later = orient_on_device(self.device, graph, by_degree, per == "edge")
             most_later = int(later.out.max()) if later.out.size else 0
             check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")
             algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name, most_later)
-            search = self._choose_search(algorithm, per, items == "edge")
-            if isinstance(graph, CliquePart):
-                chosen = follow_roots(self.device, later, None, graph.roots)
-            else:
-                choose = choose_edges if items == "edge" else choose_vertices
-                chosen = choose(self.device, later, *size_range(motif, most_later))
-            classes, shortage = self._make_ready(search, _estimate_need(chosen.sizes, algorithm, motif, per))
+            search = self._choose_search(algorithm, per)
+            items = list_items(self.device, later, motif.k or 1, None if part is None else part.roots)
+            classes, shortage = self._make_ready(search, _estimate_need(items.sizes, algorithm, motif, per))
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
-            decisions = (
-                ("order", ordered), ("algorithm", f"{algorithm}: {reason}"), ("root", f"{items}: {why}"),
-                *shortage,
-            )  # fmt: skip
+            decisions = (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), *shortage)
             prepared = PreparedCliqueGpu(
-                later, chosen, motif, per, algorithm, search, most_later, classes, decisions
+                later, items, motif, per, algorithm, search, most_later, classes, decisions
             )
             self._check_leaves(prepared)
         return prepared
@@ -212,10 +183,10 @@ class CliqueGpu(TreeEngine):
         )  # fmt: skip
         return self._launch(prepared.search, prepared.classes, bounds, items.costs, cut, searched, own)
 
-    def _choose_search(self, algorithm: str, per: Granularity, of_edges: bool) -> TreeSearch:
+    def _choose_search(self, algorithm: str, per: Granularity) -> TreeSearch:
         orients = algorithm == "orient"
         which, fixed_words = (int(not orients), LANE_WORDS) if per == "total" else (2, 0)
-        defines = {"ORIENT": int(orients), "PER": _PER[per], "EDGES": int(of_edges), **self._defines}
+        defines = {"ORIENT": int(orients), "PER": _PER[per], **self._defines}
         tuning, blocks_per_sm = self.tuning, self.tuning.blocks_per_sm[which]
         if orients:  # the memory of the lanes, which do not search
             tuning, fixed_words = replace(tuning, near_words=tuning.near_words + LANE_WORDS), 0

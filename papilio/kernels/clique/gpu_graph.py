@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.clique.question import predict_maximal_work, predict_work
 from papilio.kernels.device.arrays import (
     fill_ints,
     find_least,
@@ -50,26 +49,21 @@ class DeviceLater:
     out: Any
     edges: Any
 
-    def list_roots(self, xp: Any) -> Any:
-        """Return the vertex whose later neighbour each entry is, int64 on the device."""
-        return xp.searchsorted(self.indptr, xp.arange(self.ids.size), side="right") - 1
-
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(array.nbytes) for array in vars(self).values() if array is not None)
 
 
 def orient_on_device(
-    device: Device, graph: UnipartiteGraph, by_degree: bool, with_edges: bool = False
+    device: Device, graph: UnipartiteGraph | CliquePart, by_degree: bool, with_edges: bool = False
 ) -> DeviceLater:
     """Order the vertices by degeneracy, or by degree, and orient the graph; one sort of the edges.
 
-    Raises
-    ------
-    CapacityError
-        For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices.
+    A part stays as it is: its ids are in the order by degree. A graph has at most 2^32 - 2^13 edges and 2^31 - 2^20
+    vertices.
     """
+    if isinstance(graph, CliquePart):
+        return _take_part(device, graph)
     xp, n, n_edges = device.xp, graph.n, graph.n_edges
     _require_size(n, n_edges)
     module = device.load("clique_order", {})
@@ -92,14 +86,7 @@ def orient_on_device(
     return DeviceLater(make_offsets(device, out), low_halves(device, keys), vertices, out, places)
 
 
-def orient_part_on_device(device: Device, part: CliquePart) -> DeviceLater:
-    """Return the later neighbours of each vertex of a part, whose ids are in the order already.
-
-    Raises
-    ------
-    CapacityError
-        As :func:`orient_on_device`.
-    """
+def _take_part(device: Device, part: CliquePart) -> DeviceLater:
     xp, n, n_edges = device.xp, part.graph.n, part.graph.n_edges
     _require_size(n, n_edges)
     first, ids = device.to_device(part.graph.u), device.to_device(part.graph.v)
@@ -144,8 +131,7 @@ def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> A
 class DeviceItems:
     """By item, heaviest first: the root (int32), and where its part of the later neighbours begins and ends (int64).
 
-    ``sizes`` (int64) are the candidates, at most, and ``costs`` the predicted set operations, both on the host. Where
-    edges are items, the first entry is that of the edge, or -1 for a root alone.
+    ``sizes`` (int64) are the candidates, and ``costs`` the predicted set operations, both on the host.
     """
 
     roots: Any
@@ -156,72 +142,31 @@ class DeviceItems:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(array.nbytes) for array in (self.roots, self.first, self.last))
 
 
-def choose_vertices(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
-    """Return the vertices that have enough later neighbours for cliques of ``least``."""
-    kept = find_least(device, later.out, least - 1)
-    return _make_items(device, later, kept, None)
+def list_items(
+    device: Device, later: DeviceLater, least: int, roots: NDArray[np.int32] | None, back: Any = None
+) -> DeviceItems:
+    """Return the items: ``roots`` in their order, or all vertices with ``least`` - 1 later neighbours, heaviest first.
 
-
-def follow_roots(device: Device, later: DeviceLater, back: Any, roots: NDArray[np.int32]) -> DeviceItems:
-    """Return the roots of a part in their order.
-
-    ``back`` counts the earlier neighbours of each vertex, int32; None for cliques of one k.
+    ``back`` counts the earlier neighbours of each vertex, int32, for maximal cliques; None for cliques of one k.
     """
-    on_device = device.to_device(roots)
-    out = later.out[on_device].astype(np.int64)
-    costs = predict_work(out) if back is None else predict_maximal_work(out, back[on_device].astype(np.int64))
-    first = later.indptr[on_device]
-    return DeviceItems(on_device, first, first + out, device.to_host(out), device.to_host(costs))
-
-
-def choose_edges(device: Device, later: DeviceLater, least: int, most: int) -> DeviceItems:
-    """Return the edges that can be the first two vertices of a clique, and vertices alone where these are counted."""
-    xp, n, n_edges = device.xp, int(later.out.size), int(later.ids.size)
-    entries, none = xp.arange(n_edges, dtype=np.int64), xp.full(n, -1, dtype=np.int64)
-    roots = later.list_roots(xp)
-    behind = later.indptr[roots + 1] - entries - 1
-    sizes = xp.minimum(behind, later.out[later.ids].astype(np.int64))
-    kept = xp.flatnonzero((sizes + 2 >= least) & (most >= 2))
-    roots, entries, sizes = roots[kept], entries[kept], sizes[kept]
-    costs = predict_work(sizes) + later.out[roots] + later.out[later.ids[entries]]
-    if least == 1:
-        roots, entries = xp.concatenate((roots, xp.arange(n))), xp.concatenate((entries, none))
-        sizes, costs = (
-            xp.concatenate((sizes, xp.zeros_like(none))),
-            xp.concatenate((costs, xp.ones_like(none))),
-        )
-    order = order_falling(device, costs)
-    first = entries[order]
-    return DeviceItems(
-        roots[order].astype(np.int32),
-        first,
-        first,
-        device.to_host(sizes[order]),
-        device.to_host(costs[order]),
+    xp, module = device.xp, device.load("clique_order", {})
+    chosen = (
+        find_least(device, later.out, least - 1)
+        if roots is None
+        else device.to_device(roots.astype(np.int64))
     )
-
-
-def choose_maximal(device: Device, later: DeviceLater, back: Any, least: int) -> DeviceItems:
-    """Return the vertices that can be the first of a maximal clique; ``back`` counts their earlier neighbours."""
-    kept = find_least(device, later.out, least - 1)
-    return _make_items(device, later, kept, back)
-
-
-def _make_items(device: Device, later: DeviceLater, roots: Any, back: Any) -> DeviceItems:
-    """Return the items of roots, int64, heaviest first; ``back`` as :func:`follow_roots`."""
-    xp, n, module = device.xp, roots.size, device.load("clique_order", {})
+    n = int(chosen.size)
     costs, count = xp.empty(n, dtype=np.int64), np.int64(n)
     is_maximal, given = np.int32(back is not None), later.out if back is None else back
-    launch_over(device, module, "item_costs", n, roots, count, later.out, is_maximal, given, costs)
-    order = order_falling(device, costs)
+    launch_over(device, module, "item_costs", n, chosen, count, later.out, is_maximal, given, costs)
+    order = order_falling(device, costs) if roots is None else xp.arange(n, dtype=np.int64)
     own_roots = xp.empty(n, dtype=np.int32)
     first, last, sizes = (xp.empty(n, dtype=np.int64) for _ in range(3))
     launch_over(
-        device, module, "place_items", n, order, count, roots, later.indptr, own_roots, first, last, sizes
+        device, module, "place_items", n, order, count, chosen, later.indptr, own_roots, first, last, sizes
     )
     costs = take(device, costs, order)
     return DeviceItems(own_roots, first, last, device.to_host(sizes), device.to_host(costs))

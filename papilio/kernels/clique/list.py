@@ -2,126 +2,94 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.graph import UnipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.cpu import (
-    SERIAL_COST,
     CliqueCpu,
     MaximalCliqueCpu,
     PreparedCliqueCpu,
     PreparedMaximalCliqueCpu,
-    search_roots,
+    RootsCpu,
 )
-from papilio.kernels.clique.loops import (
-    TOTAL,
-    Rows,
-    Search,
-    begin_chunk,
-    list_cliques,
-    make_rows,
-    make_search,
-)
-from papilio.kernels.clique.maximal_loops import MaximalSearch, make_maximal_search
+from papilio.kernels.clique.loops import Rows, Search, list_cliques, make_rows
 from papilio.kernels.clique.question import Restricted, restrict_graph
-from papilio.kernels.engine import require_request
+from papilio.kernels.engine import Prepared, require_request
 from papilio.kernels.exact import mix
-from papilio.kernels.listing import CpuLister, Outlet, empty_block
+from papilio.kernels.listing import empty_block
+from papilio.kernels.threads import Outlet
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
+from papilio.parts import Part
 
-Searched = PreparedCliqueCpu | PreparedMaximalCliqueCpu
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Named(Prepared):
+    """What rows of cliques need beside the graph that is left to search."""
 
-@dataclass(frozen=True, eq=False)
-class PreparedListing:
-    """A graph ready for the ``run`` of a lister."""
-
-    searched: Searched  # the graph that is left to search
     row_size: int | None  # vertices of a row; None for any number
     positions: NDArray[np.int32]  # in ``ids_n``, of every rank
     held: NDArray[np.int32]  # positions that are added to each clique
     held_hash: int  # sum of the hashes of these vertices
     ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
-    decisions: tuple[tuple[str, str], ...]
-
-    @property
-    def work(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item, falling."""
-        return self.searched.costs
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        return self.searched.n_items
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        return self.searched.nbytes + self.positions.nbytes + self.held.nbytes + self.ids_n.nbytes
 
 
-def _finish(
-    graph: UnipartiteGraph, left: Restricted, searched: Searched, row_size: int | None
-) -> PreparedListing:
+@dataclass(frozen=True, eq=False)
+class PreparedCliqueListing(_Named, PreparedCliqueCpu):
+    """A graph ready for :meth:`CliqueLister.run`."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedMaximalCliqueListing(_Named, PreparedMaximalCliqueCpu):
+    """A graph ready for :meth:`MaximalCliqueLister.run`."""
+
+
+def _name_rows(
+    graph: UnipartiteGraph,
+    left: Restricted,
+    searched: PreparedCliqueCpu | PreparedMaximalCliqueCpu,
+    row_size: int | None,
+) -> dict[str, Any]:
+    """Return the fields of the graph that is left to search, and of what rows of it need."""
     ids = np.union1d(left.ids, left.held).astype(np.int32)
     decisions = searched.decisions[:1]
-    if left.graph is not graph:
-        decisions = (left.reason, *decisions)
-    return PreparedListing(
-        searched,
-        row_size,
-        np.searchsorted(ids, left.ids[searched.later.vertices]).astype(np.int32),
-        np.searchsorted(ids, left.held).astype(np.int32),
-        int(mix(left.held.astype(np.uint64)).sum(dtype=np.uint64)),
-        ids,
-        decisions,
-    )
+    return vars(searched) | {
+        "decisions": decisions if left.graph is graph else (left.reason, *decisions),
+        "row_size": row_size,
+        "positions": np.searchsorted(ids, left.ids[searched.later.vertices]).astype(np.int32),
+        "held": np.searchsorted(ids, left.held).astype(np.int32),
+        "held_hash": int(mix(left.held.astype(np.uint64)).sum(dtype=np.uint64)),
+        "ids_n": ids,
+    }
 
 
-def refuse_counting(algorithm: str, root: str) -> None:
-    """Refuse what only counts.
-
-    Raises
-    ------
-    UnsupportedError
-        For such an algorithm, or such items.
-    """
+def refuse_counting(algorithm: str) -> None:
+    """Reject the algorithm that only counts."""
     if algorithm == "pivot":
         raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
-    if root == "edge":
-        raise UnsupportedError("root 'edge' only counts; list with 'vertex'")
 
 
-class _Lister(CpuLister):
-    """Base of the listers; a worker is a search, and its rows."""
+class _Lister(RootsCpu):
+    """Base of the listers."""
 
-    serial_cost = SERIAL_COST
+    listing: Listing
 
-    def _make_worker(self, prepared: PreparedListing) -> tuple[Any, Rows]:
-        search, longest = self._make_search(prepared.searched)
-        rows = make_rows(longest, prepared.positions, prepared.held, prepared.held_hash, self.listing.limit)
-        return search, rows
+    def _make_rows(self, prepared: Any) -> Rows:
+        most = prepared.most_later + 1
+        longest = most if prepared.row_size is None else min(prepared.row_size, most)
+        names = prepared.positions, prepared.held, prepared.held_hash
+        return make_rows(longest, *names, self.listing.limit)
 
-    def _begin(self, worker: tuple[Any, Rows], item: int) -> None:
-        begin_chunk(worker[1], item)
-
-    def _pass_on(self, prepared: PreparedListing, worker: tuple[Any, Rows], outlet: Outlet) -> None:
-        outlet.take(empty_block(worker[1].block, prepared.row_size))
-
-    @abstractmethod
-    def _make_search(self, searched: Any) -> tuple[Any, int]:
-        """Return what one thread searches in, and the most vertices that it finds for a row."""
+    def _pass_on(self, prepared: _Named, state: tuple[Any, Rows], outlet: Outlet) -> None:
+        outlet.take(empty_block(state[1].block, prepared.row_size))
 
 
-class CliqueLister(_Lister):
-    """Lists the cliques of one k; holds no graph, safe to share between threads.
+class CliqueLister(_Lister, CliqueCpu):
+    """Lists the cliques of one k of a ``listing``; the other parameters are those of the engine.
 
     Parameters
     ----------
@@ -129,13 +97,13 @@ class CliqueLister(_Lister):
         Threads of one run; by default the processors that this process may use.
     listing : Listing
         Which are listed.
-    algorithm, order, root
-        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` and ``edge`` cannot list.
+    algorithm, order
+        As for :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``pivot`` cannot list.
 
     Raises
     ------
     UnsupportedError
-        For an algorithm, or items, that only count.
+        For an algorithm that only counts.
     """
 
     def __init__(
@@ -144,75 +112,43 @@ class CliqueLister(_Lister):
         listing: Listing,
         algorithm: str = "auto",
         order: str = "auto",
-        root: str = "auto",
     ) -> None:
-        super().__init__(threads, listing)
-        refuse_counting(algorithm, root)
-        self.order = order
+        refuse_counting(algorithm)
+        super().__init__(threads, order=order)
+        self.listing = listing
 
-    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
-        """Set aside what must be held, order the vertices and orient the graph.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        """
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
+    ) -> PreparedCliqueListing:
+        """Set aside what must be held, then do as the engine."""
         require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, Clique)
         assert motif.k is not None
         left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), motif.k)
-        size = Clique(max(motif.k - left.held.size, 1))
-        searched = CliqueCpu(self.threads, order=self.order).prepare(left.graph, size, per)
-        return _finish(graph, left, searched, motif.k)
+        searched = super().prepare(left.graph, Clique(max(motif.k - left.held.size, 1)), per)
+        return PreparedCliqueListing(**_name_rows(graph, left, searched, motif.k))
 
-    def _make_search(self, searched: PreparedCliqueCpu) -> tuple[Search, int]:
-        search = make_search(searched.later, searched.most_later, TOTAL, 0)
-        return search, min(searched.sizes[0], searched.most_later + 1)
-
-    def _list_some(self, prepared: PreparedListing, worker: tuple[Search, Rows], end: int) -> bool:
-        searched = prepared.searched
-        assert isinstance(searched, PreparedCliqueCpu)
-        return list_cliques(searched.later, *worker, searched.roots, end, searched.sizes[0])
-
-    def _finish(
-        self, prepared: Any, span: tuple[int, int], workers: Sequence[tuple[Search, Rows]], outlet: Outlet
-    ) -> tuple[int, int]:
-        return sum(int(search.total[2]) for search, _ in workers), 0
+    def _search(self, prepared: PreparedCliqueCpu, state: tuple[Search, Rows], end: int) -> bool:
+        return list_cliques(prepared.later, *state, prepared.roots, end, prepared.sizes[0])
 
 
-class MaximalCliqueLister(_Lister):
-    """Lists maximal cliques; holds no graph, safe to share between threads. Parameters as for a k."""
+class MaximalCliqueLister(_Lister, MaximalCliqueCpu):
+    """Lists the maximal cliques of a ``listing``."""
 
-    def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
-        """Set aside what must be held, order the vertices and orient the graph.
+    def __init__(self, threads: int | None, listing: Listing) -> None:
+        super().__init__(threads)
+        self.listing = listing
 
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        """
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
+    ) -> PreparedMaximalCliqueListing:
+        """Set aside what must be held, then do as the engine."""
         require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
+        assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, MaximalClique)
         left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
-        size = MaximalClique(max(motif.min_size - left.held.size, 1))
-        searched = MaximalCliqueCpu(self.threads).prepare(left.graph, size, per)
+        searched = super().prepare(left.graph, MaximalClique(max(motif.min_size - left.held.size, 1)), per)
+        named = _name_rows(graph, left, searched, None)
         ids = left.ids[searched.later.vertices]
-        return _finish(graph, left, replace(searched, hashes=mix(ids.astype(np.uint64))), None)
-
-    def _make_search(self, searched: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, int]:
-        return make_maximal_search(searched.later, searched.earlier), searched.longest
-
-    def _list_some(self, prepared: PreparedListing, worker: tuple[MaximalSearch, Rows], end: int) -> bool:
-        assert isinstance(prepared.searched, PreparedMaximalCliqueCpu)
-        return search_roots(prepared.searched, *worker, end)
-
-    def _finish(
-        self,
-        prepared: Any,
-        span: tuple[int, int],
-        workers: Sequence[tuple[MaximalSearch, Rows]],
-        outlet: Outlet,
-    ) -> tuple[int, int]:
-        found = [search.sums for search, _ in workers]
-        return sum(int(sums[1]) for sums in found), sum(int(sums[0]) for sums in found)
+        return PreparedMaximalCliqueListing(**named | {"hashes": mix(ids.astype(np.uint64))})

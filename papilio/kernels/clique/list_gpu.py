@@ -1,4 +1,4 @@
-"""Listing cliques on the GPU: the kernels that count them leave records, ``clique_expand.cu`` makes rows of these."""
+"""Listing cliques on the GPU: the kernels that count them leave records, ``clique_order.cu`` makes rows of these."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PreparedCliqueListing(TreeListing):
     positions: Any  # in ``ids_n``, of every rank: int32
     always: Any  # positions that are added to each clique: int32
     hashes: tuple[Any]  # of the vertices, by position: uint64
-    ways: Any  # of cliques of one size: C(n, j), see clique_expand.cu; int64
+    ways: Any  # of cliques of one size: C(n, j), see clique_order.cu; int64
     ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
     decisions: tuple[tuple[str, str], ...]
 
@@ -48,8 +48,6 @@ class PreparedCliqueListing(TreeListing):
 
 
 class _CliqueLister(TreeLister):
-    """Base of the listers."""
-
     engine: CliqueGpu | MaximalCliqueGpu
 
     def _finish(
@@ -97,7 +95,7 @@ class _CliqueLister(TreeLister):
         return [prepared.row_size]
 
     def _launch(self, kernel: str, n_threads: int, prepared: PreparedCliqueListing, *arguments: Any) -> None:
-        module = self.device.load("clique_expand", {})
+        module = self.device.load("clique_order", {})
         always = prepared.always
         launch_over(
             self.device, module, kernel, n_threads, prepared.positions, always, np.int32(always.size), *arguments
@@ -121,15 +119,6 @@ class MaximalCliqueGpuLister(_CliqueLister):
         super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, order the vertices and orient the graph on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            For more vertices or edges than the kernels number.
-        """
         require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, MaximalClique)
         left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), None)
@@ -165,13 +154,8 @@ class CliqueGpuLister(_CliqueLister):
     ----------
     device, listing, tuning
         As for :class:`MaximalCliqueGpuLister`.
-    algorithm, order, root
+    algorithm, order
         As for :class:`~papilio.kernels.clique.list.CliqueLister`.
-
-    Raises
-    ------
-    UnsupportedError
-        For an algorithm, or items, that only count.
     """
 
     has_checksum = False
@@ -182,23 +166,12 @@ class CliqueGpuLister(_CliqueLister):
         listing: Listing,
         algorithm: str = "auto",
         order: str = "auto",
-        root: str = "auto",
         tuning: TreeTuning | None = None,
     ) -> None:
-        refuse_counting(algorithm, root)
-        super().__init__(listing, CliqueGpu(device, "pivot", order, "vertex", tuning, lists=True))
+        refuse_counting(algorithm)
+        super().__init__(listing, CliqueGpu(device, "pivot", order, tuning, lists=True))
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, order the vertices and orient the graph on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            When a vertex has 2^16 later neighbours or more, or the graph more vertices or edges than the kernels
-            number.
-        """
         require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, Clique)
         assert motif.k is not None

@@ -90,37 +90,13 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
 
 @compiled
 def open_root(later: Later, search: Search, root: int, oriented: bool, with_edges: bool) -> int:
-    """Fill the matrix of a root and return the number of its later neighbours; as :func:`fill_matrix`."""
+    """Fill the matrix of a root and return the number of its later neighbours; oriented: a row has later ones only."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     d = int(end - begin)
-    for i in range(d):
-        search.names[i] = later.ids[begin + i]
-    fill_matrix(later, search, d, oriented, with_edges)
-    return d
-
-
-@compiled
-def name_shared(later: Later, search: Search, root: int, child: int) -> int:
-    """Name the later neighbours that both ends of an edge have, and return their number."""
-    a, end_a = later.indptr[root], later.indptr[root + 1]
-    b, end_b = later.indptr[child], later.indptr[child + 1]
-    d = 0
-    while a < end_a and b < end_b:
-        x, y = later.ids[a], later.ids[b]
-        if x == y:
-            search.names[d] = x
-            d += 1
-        a += x <= y
-        b += y <= x
-    return d
-
-
-@compiled
-def fill_matrix(later: Later, search: Search, d: int, oriented: bool, with_edges: bool) -> None:
-    """Fill the matrix of the vertices that are named; oriented: a row has the later ones only."""
     w = words_of(d)
     search.rows[: d * w] = 0
     for i in range(d):
+        search.names[i] = later.ids[begin + i]
         search.place[search.names[i]] = i
     for i in range(d):
         name = search.names[i]
@@ -134,6 +110,7 @@ def fill_matrix(later: Later, search: Search, d: int, oriented: bool, with_edges
                     search.edge_at[i * d + j] = later.edges[at]
     for i in range(d):
         search.place[search.names[i]] = -1
+    return d
 
 
 @compiled
@@ -190,29 +167,16 @@ def take_candidate(search: Search, at: int, w: int, chosen: int) -> int:
 
 
 @compiled
-def count_oriented(
-    later: Later, search: Search, roots: Ints, children: Ints, begin: int, end: int, k: int
-) -> None:
-    """Count the cliques of k vertices, at least 3, whose first ones are the roots, or edges, of a chunk."""
-    if children.size:
-        k -= 1
+def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: int, k: int) -> None:
+    """Count the cliques of k vertices, at least 3, whose first ones are the roots of a chunk."""
     for place in range(begin, end):
         root = roots[place]
-        if children.size:
-            d = name_shared(later, search, root, children[place])
-            if d + 1 < k:
-                continue
-            if k == 2:
-                _add_wide(search.total, np.uint64(d))
-                continue
-            fill_matrix(later, search, d, True, False)
-        else:
-            if later.indptr[root + 1] - later.indptr[root] + 1 < k:
-                continue
-            if k == 3:
-                _count_triangles(later, search, root)
-                continue
-            d = open_root(later, search, root, True, False)
+        if later.indptr[root + 1] - later.indptr[root] + 1 < k:
+            continue
+        if k == 3:
+            _count_triangles(later, search, root)
+            continue
+        d = open_root(later, search, root, True, False)
         w = words_of(d)
         fill_span(search.sets, d)
         fill_span(search.rest, d)
@@ -319,6 +283,7 @@ def _list_root(search: Search, rows: Rows, d: int, k: int) -> int:
         rows.path[level + 1] = search.names[chosen]
         if left == 1:
             search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
+            search.total[0] += ONE
             if not add_clique(rows, k):
                 break
             continue
@@ -343,6 +308,7 @@ def list_cliques(later: Later, search: Search, rows: Rows, roots: Ints, end: int
             rows.path[0] = root
             if k == 1:
                 rows.cursor[PLACE] += 1
+                search.total[0] += ONE
                 if not add_clique(rows, 1):
                     return False
                 continue

@@ -16,16 +16,14 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.gpu_graph import (
     DeviceItems,
     DeviceLater,
-    choose_maximal,
-    follow_roots,
     list_earlier_on_device,
+    list_items,
     orient_on_device,
-    orient_part_on_device,
 )
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Cut, Partial, never_cut, require_request
+from papilio.kernels.engine import Cut, Partial, Prepared, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning, maximal_clique_tuning
 from papilio.motifs import Granularity, MaximalClique, Motif
@@ -36,7 +34,7 @@ _NODE_HEAD = 4
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalCliqueGpu:
+class PreparedMaximalCliqueGpu(Prepared):
     """A graph ready for :meth:`MaximalCliqueGpu.run`; arrays on the device but for the costs."""
 
     later: DeviceLater
@@ -50,13 +48,7 @@ class PreparedMaximalCliqueGpu:
     decisions: tuple[tuple[str, str], ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items: the vertices that have enough later neighbours."""
-        return int(self.items.costs.size)
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Predicted set operations of each item; heaviest first."""
         return self.items.costs
 
     @property
@@ -85,13 +77,6 @@ class MaximalCliqueGpu(TreeEngine):
         """Order the vertices by degeneracy and orient the graph on the device, a part of it as it is.
 
         O(n_edges log n_edges).
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            For more vertices or edges than the kernels number.
         """
         require_request("gpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
@@ -99,17 +84,12 @@ class MaximalCliqueGpu(TreeEngine):
         part = graph if isinstance(graph, CliquePart) else None
         with self.device.guard():
             self._search.load_on(self.device)
-            if isinstance(graph, CliquePart):
-                later, ids = orient_part_on_device(self.device, graph), self.device.to_device(graph.ids_n)
-            else:
-                later = orient_on_device(self.device, graph, by_degree=False)
-                ids = later.vertices
+            later = orient_on_device(self.device, graph, by_degree=False)
+            ids = later.vertices if part is None else self.device.to_device(part.ids_n)
             earlier = list_earlier_on_device(self.device, later)
             back = lengths_of(self.device, earlier[0])
-            if part is None:
-                items = choose_maximal(self.device, later, back, motif.min_size)
-            else:
-                items = follow_roots(self.device, later, back, part.roots)
+            roots = None if part is None else part.roots
+            items = list_items(self.device, later, motif.min_size, roots, back)
             most_later = int(later.out.max()) if later.out.size else 0
             earlier_of = self.device.to_host(take(self.device, back, items.roots)).astype(np.int64)
             need = _estimate_need(items.sizes, earlier_of, bool(self._defines))

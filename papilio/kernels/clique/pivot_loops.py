@@ -12,15 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from papilio.kernels.clique.loops import (
-    PER_EDGE,
-    PER_VERTEX,
-    TOTAL,
-    Search,
-    fill_matrix,
-    name_shared,
-    open_root,
-)
+from papilio.kernels.clique.loops import PER_EDGE, PER_VERTEX, TOTAL, Search, open_root
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled, inlined
 from papilio.kernels.tree.bits import ONE, fill_span, first_bit, lowest_bit, popcount, words_of
@@ -185,11 +177,11 @@ def _enter_node(
 
 
 @compiled
-def _search_item(search: Search, d: int, held: int, least: int, most: int, choose: Sums, per: int) -> None:
-    """Go through the tree of one item, which holds one vertex or two."""
+def _search_item(search: Search, d: int, least: int, most: int, choose: Sums, per: int) -> None:
+    """Go through the tree of one root."""
     w = words_of(d)
     fill_span(search.sets, d)
-    level, n_held, n_pivots = 0, held, 0
+    level, n_held, n_pivots = 0, 1, 0
     entering = True
     while level >= 0:
         at = level * w
@@ -231,7 +223,6 @@ def count_pivots(
     later: Later,
     search: Search,
     roots: Ints,
-    children: Ints,
     begin: int,
     end: int,
     least: int,
@@ -239,32 +230,18 @@ def count_pivots(
     choose: Sums,
     per: int,
 ) -> None:
-    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk.
-
-    Where there are children, an item is the cliques whose first two vertices are a root and its child, or the root
-    alone, without a child (-1); then they are only counted.
-    """
-    stride, held = search.pivot_of.size + 1, 2 if children.size else 1
+    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk."""
     for place in range(begin, end):
         root = roots[place]
-        if children.size and children[place] < 0:
-            search.leaves[stride] += ONE
-            continue
-        if children.size:
-            d = name_shared(later, search, root, children[place])
-            if d + 2 < least:
-                continue
-            fill_matrix(later, search, d, False, False)
-        else:
-            d = open_root(later, search, root, False, per == PER_EDGE)
-        if d + held < least:
+        d = open_root(later, search, root, False, per == PER_EDGE)
+        if d + 1 < least:
             continue
         if per != TOTAL:
             search.sums[:d] = 0
             search.root_sum[0] = 0
         if per == PER_EDGE:
             search.pair_sums[: d * d] = 0
-        _search_item(search, d, held, least, most, choose, per)
+        _search_item(search, d, least, most, choose, per)
         if per == PER_VERTEX:
             search.vertex_sums[later.vertices[root]] += search.root_sum[0]
             for i in range(d):

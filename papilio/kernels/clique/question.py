@@ -69,36 +69,11 @@ def choose_algorithm(
     return "orient", f"k is at most {most}: edges or triangles of roots are all there is to count"
 
 
-def choose_items(motif: Clique, per: Granularity, asked: str) -> tuple[str, str]:
-    """Return what an item is, the cliques of a first ``vertex`` or those of a first ``edge``, and why.
-
-    Raises
-    ------
-    UnsupportedError
-        When edges are asked for and cannot be the items.
-    """
-    if asked == "edge" and per != "total":
-        raise UnsupportedError(f"root 'edge' counts in all; {motif.title} per {per} needs 'vertex'")
-    if asked != "auto":
-        return asked, "asked for"
-    return "vertex", "the rows of a vertex are laid out once for all of its edges, on every engine"
-
-
-def require_part_choices(order: str, root: str) -> None:
-    """Refuse an order, or items, that a part of a graph has not.
-
-    Raises
-    ------
-    UnsupportedError
-        For the order by degeneracy, and edges as items.
-    """
+def require_part_order(order: str) -> None:
+    """Reject the order by degeneracy, which a part of a graph does not have."""
     if order == "degeneracy":
         raise UnsupportedError(
             "parts of a graph are in the order of degrees; ask for order 'auto' or 'degree'"
-        )
-    if root == "edge":
-        raise UnsupportedError(
-            "the items of a part of a graph are its roots; ask for root 'auto' or 'vertex'"
         )
 
 

@@ -124,10 +124,7 @@ class Toolchain:
 def inspect_toolchain() -> Toolchain:
     """Import CuPy and compile a small kernel; needs no GPU and creates no CUDA context.
 
-    Raises
-    ------
-    ImportError, OSError
-        When CuPy cannot be imported; among the reasons is a kernel cache that cannot be created.
+    An ImportError or OSError of CuPy passes through: a kernel cache that cannot be created is among its reasons.
     """
     import cupy
     from cupy.cuda import nvrtc

@@ -55,6 +55,9 @@ maximal_narrow.cuh)."""
 MAXIMAL_TABLE_WORDS = 3 * 256
 """Words of the table of the sets of up to 8 columns (maximal_subsets.cuh)."""
 
+PROBE_PAIRS = 32
+"""Pairs of rows that stand for all pairs of a list where a search is only probed (biclique_probe.cu)."""
+
 SUM_WORDS = 2
 """Words of a sum of a vertex."""
 

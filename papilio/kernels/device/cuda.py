@@ -77,13 +77,6 @@ class CudaDevice:
 
     Arrays may take ``limit_bytes``; the context of the driver comes on top. It is a limit of CuPy's pool, hence of all
     that this process does on the device; without it the pool is left as it is.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When no CUDA device can be used.
-    InputError
-        For a limit below 1.
     """
 
     def __init__(self, limit_bytes: int | None = None) -> None:
@@ -103,13 +96,7 @@ class CudaDevice:
 
     @staticmethod
     def limit_memory(limit_bytes: int | None) -> None:
-        """Limit what arrays of this process may take of the current device; with None leave it as it is.
-
-        Raises
-        ------
-        InputError
-            For a limit below 1.
-        """
+        """Limit what arrays of this process may take of the current device; with None leave it as it is."""
         if limit_bytes is None:
             return
         if limit_bytes < 1:

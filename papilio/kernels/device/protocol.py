@@ -91,10 +91,7 @@ class Device(Protocol):
     def guard(self) -> AbstractContextManager[None]:
         """Name what goes wrong inside the block.
 
-        Raises
-        ------
-        DeviceLostError
-            When a kernel failed in a way after which the process cannot use the device.
+        DeviceLostError says that the process cannot use the device any more.
         """
         ...
 

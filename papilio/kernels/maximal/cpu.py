@@ -11,31 +11,27 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Cells, add_cells, turn
 from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
+from papilio.kernels.biclique.question import explain_anchor
 from papilio.kernels.engine import (
-    Cut,
     Partial,
-    never_cut,
+    Prepared,
     require_request,
 )
 from papilio.kernels.listing import make_row_block
-from papilio.kernels.maximal.anchor import explain_anchor
 from papilio.kernels.maximal.found import CHECKSUM, WORDS, Found, Limits
 from papilio.kernels.maximal.loops import NEED, Search, Stack, find_stars, grow_stack, make_stack
 from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars
-from papilio.kernels.threads import CpuEngine
+from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
-
-SERIAL_COST = 1 << 14
-"""Below this many estimated set operations (a millisecond to ten) threads cost more than they bring."""
 
 STACK_WORDS = 1 << 16
 """Room of a thread's stack at first."""
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalCpu:
+class PreparedMaximalCpu(Prepared):
     """A graph ready for :meth:`MaximalBicliqueCpu.run`."""
 
     index: BicliqueIndex
@@ -46,24 +42,13 @@ class PreparedMaximalCpu:
     decisions: tuple[tuple[str, str], ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
+    def work(self) -> NDArray[np.int64]:
+        return self.index.work
 
     def limits(self, by: int = 0) -> Limits:
         """Return what the search counts, and is ranked by."""
         sizes = self.index.sizes
         return Limits(sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right, by)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        graph = self.roots.graph
-        arrays = (
-            *graph.rights, graph.after, graph.hop_indptr, graph.hop, graph.hop_common, self.roots.n_earlier,
-            *self.hashes, self.cell_at,
-        )  # fmt: skip
-        return self.index.nbytes + sum(array.nbytes for array in arrays)
 
 
 @dataclass(eq=False)
@@ -90,12 +75,15 @@ class Worker:
             cursor[NEED] = 0
 
 
-class MaximalBicliqueCpu(CpuEngine):
+class MaximalBicliqueCpu(SearchEngine):
     """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
 
     ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
-    :func:`~papilio.kernels.maximal.anchor.choose_maximal_anchor`.
+    :func:`~papilio.kernels.biclique.question.choose_maximal_anchor`.
     """
+
+    serial_cost = 1 << 14
+    """In estimated set operations: a millisecond to ten."""
 
     def __init__(self, threads: int | None = None, anchor: str = "auto") -> None:
         super().__init__(threads)
@@ -128,41 +116,22 @@ class MaximalBicliqueCpu(CpuEngine):
             decisions=(explain_anchor(index.swapped, self.anchor, part),),
         )
 
-    def work(self, prepared: PreparedMaximalCpu) -> NDArray[np.int64]:
-        """Return the estimated set operations of each item, shape (n_items,); heaviest first."""
-        return prepared.index.work
+    def _make_state(self, prepared: PreparedMaximalCpu) -> Worker:
+        return make_worker(prepared, count_only(prepared))
 
-    def run(
-        self,
-        prepared: PreparedMaximalCpu,
-        start: int,
-        stop: int,
-        bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
-    ) -> Partial:
-        """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+    def _begin(self, state: Worker, item: int) -> None:
+        state.begin(item)
 
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        """
-        limits = prepared.limits()
+    def _search(self, prepared: PreparedMaximalCpu, state: Worker, end: int) -> bool:
+        return state.search_items(prepared, prepared.limits(), end)
 
-        def count(worker: Worker, begin: int, end: int) -> None:
-            worker.begin(begin)
-            worker.search_items(prepared, limits, end)
-
-        n_items, workers = self._run_items(
-            prepared.index.costs, (start, stop), len(bounds) + 1, cut,
-            lambda: make_worker(prepared, count_only(prepared)), count, SERIAL_COST,
-        )  # fmt: skip
-        cells = turn(_read_cells(prepared, workers), prepared.index.swapped)
-        checksum = sum(int(worker.found.sums[CHECKSUM]) for worker in workers)
-        if start == 0 and n_items:
+    def _fold(self, prepared: PreparedMaximalCpu, span: tuple[int, int], states: Sequence[Worker]) -> Partial:
+        cells = turn(_read_cells(prepared, states), prepared.index.swapped)
+        checksum = sum(int(worker.found.sums[CHECKSUM]) for worker in states)
+        if span[0] == 0 < span[1]:
             cells, checksum = add_cells(cells, prepared.stars.cells), checksum + prepared.stars.checksum
-        work = sum(int(worker.found.sums[WORDS]) for worker in workers)
-        return Partial(n_items, sum(cells.values()), work, {}, cells, checksum=checksum % (1 << 64))
+        work = sum(int(worker.found.sums[WORDS]) for worker in states)
+        return Partial(span[1] - span[0], sum(cells.values()), work, {}, cells, checksum=checksum % (1 << 64))
 
 
 def place_cells(roots: Roots) -> NDArray[np.int64]:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.biclique.forms import Cells, Layers, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
@@ -24,7 +23,12 @@ from papilio.kernels.biclique.gpu_index import (
     load_edges,
 )
 from papilio.kernels.biclique.items import make_star_item
-from papilio.kernels.biclique.question import anchor_part
+from papilio.kernels.biclique.question import (
+    anchor_part,
+    choose_maximal_anchor,
+    choose_maximal_sizes,
+    explain_anchor,
+)
 from papilio.kernels.device.arrays import find_counted, take
 from papilio.kernels.device.constants import (
     MAXIMAL_NODE_WORDS,
@@ -33,8 +37,7 @@ from papilio.kernels.device.constants import (
     MAXIMAL_WIDE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, Module
-from papilio.kernels.engine import Cut, Partial, fold_partials, never_cut, require_request
-from papilio.kernels.maximal.anchor import choose_maximal_anchor, choose_maximal_sizes, explain_anchor
+from papilio.kernels.engine import Choice, Cut, Partial, Prepared, fold_partials, never_cut, require_request
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -71,7 +74,7 @@ _LOW_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedMaximalGpu:
+class PreparedMaximalGpu(Prepared):
     """A graph ready for :meth:`MaximalBicliqueGpu.run`."""
 
     motif: MaximalBiclique
@@ -84,13 +87,7 @@ class PreparedMaximalGpu:
     decisions: tuple[Choice, ...]
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.index.n_items
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling."""
         return self.index.work
 
     @property
@@ -141,15 +138,6 @@ class MaximalBicliqueGpu(TreeEngine):
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
-        """Find the stars and build the index on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity, and for a part of another layer than the one anchored.
-        CapacityError
-            When the pairs of rows do not fit the device memory.
-        """
         require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
         assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)
@@ -252,13 +240,7 @@ class MaximalBicliqueGpu(TreeEngine):
             n_keys, cut = 4 * n_keys, never_cut
 
     def group_items(self, prepared: PreparedMaximalGpu, bounds: Sequence[int]) -> Iterable[Sequence[int]]:
-        """Return the groups of items whose matrices fit the device, each as the bounds of its slices.
-
-        Raises
-        ------
-        LeaseTooLargeError
-            When the matrix of one root does not fit; before any other group.
-        """
+        """Return the groups of items whose matrices fit the device, each as the bounds of its slices."""
         if prepared.matrices is not None:
             return [bounds]
         return group_pieces(self.device, prepared.index, prepared.roots, bounds)
@@ -312,13 +294,7 @@ class MaximalBicliqueGpu(TreeEngine):
         return n_slices
 
     def _make_counts(self, n_keys: int) -> _Counts:
-        """Return an empty table of so many slots.
-
-        Raises
-        ------
-        LeaseTooLargeError
-            When they do not fit, or cannot be numbered. Fewer items have fewer sizes.
-        """
+        """Return an empty table of so many slots."""
         xp, room_bytes = self.device.xp, self.device.free_bytes()
         if n_keys > min(_MAX_SLOTS, room_bytes // _SLOT_BYTES):
             raise LeaseTooLargeError(

@@ -56,7 +56,6 @@ class MaximalRoots:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         arrays = (self.earlier_indptr, self.earlier, self.left_hash, self.right_hash)
         return sum(int(array.nbytes) for array in arrays)
 
@@ -72,7 +71,6 @@ class Matrices:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(each.nbytes) for each in (self.words, self.starts, self.taken, self.taken_hash))
 
 
@@ -89,7 +87,6 @@ class Ranges:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of device memory held."""
         return sum(int(array.nbytes) for array in self.arrays)
 
 
@@ -133,11 +130,7 @@ def group_pieces(
     """Cut the pieces between the first and the last of ``bounds`` where the matrices of more do not fit.
 
     Each group is the bounds of its slices.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When the matrix of one root does not fit; before any other group than those yielded.
+    LeaseTooLargeError, where the matrix of one root does not fit, comes before a further group.
     """
     room, sizes = int(_MATRIX_FRACTION * device.free_bytes()) // 4, roots.matrix_words
     pieces = index.item_root[bounds[0] : bounds[-1]]

@@ -10,7 +10,7 @@ then by the ids of the vertices, so that the answer is always the same.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,120 +20,65 @@ from papilio.graph import BipartiteGraph, RowColumn
 from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.list import restrict_to_common
 from papilio.kernels.engine import Best, choose_best, require_request
-from papilio.kernels.listing import CpuLister, Outlet, cut_blocks, empty_block, make_row_block
+from papilio.kernels.listing import cut_blocks, empty_block, make_row_block
 from papilio.kernels.maximal.cpu import (
-    SERIAL_COST,
     MaximalBicliqueCpu,
     PreparedMaximalCpu,
     Worker,
     count_only,
     make_worker,
 )
-from papilio.kernels.maximal.found import BALANCED, CHECKSUM, EDGES, WORDS, Found
+from papilio.kernels.maximal.found import BALANCED, EDGES, Found
 from papilio.kernels.maximal.stars import RaggedColumn, Stars
-from papilio.kernels.threads import ChunkRunner, cut_by_cost
+from papilio.kernels.threads import ChunkRunner, Outlet, cut_by_cost
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
+from papilio.parts import Part
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedMaximalListing:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedMaximalListing(PreparedMaximalCpu):
     """A graph ready for :meth:`MaximalBicliqueLister.run`."""
 
-    searched: PreparedMaximalCpu  # the graph that is left to search
     places: tuple[Ids32, Ids32]  # positions of its rows and columns in the ids below
     ids_u: Ids32  # ids of all vertices that can be in a row, rising
     ids_v: Ids32
-    decisions: tuple[tuple[str, str], ...]
-
-    @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return self.searched.n_items
-
-    @property
-    def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling."""
-        return self.searched.index.work
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        arrays = (*self.places, self.ids_u, self.ids_v)
-        return self.searched.nbytes + sum(array.nbytes for array in arrays)
 
 
-class MaximalBicliqueLister(CpuLister):
-    """Lists maximal bicliques; holds no graph, safe to share between threads.
-
-    Parameters
-    ----------
-    threads : int, optional
-        Threads of one run; by default the processors that this process may use.
-    listing : Listing
-        Which are listed.
-    anchor : {"auto", "u", "v"}
-        The layer whose vertices are searched one after the other.
-    """
-
-    serial_cost = SERIAL_COST
+class MaximalBicliqueLister(MaximalBicliqueCpu):
+    """Lists the maximal bicliques of a ``listing``; the other parameters are those of the engine."""
 
     def __init__(self, threads: int | None, listing: Listing, anchor: str = "auto") -> None:
-        super().__init__(threads, listing)
-        self.anchor = anchor
+        super().__init__(threads, anchor)
+        self.listing: Listing = listing
 
-    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedMaximalListing:
-        """Restrict the graph to what goes with the vertices that must be held, find the stars, build the index.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            When the pairs of rows do not fit the memory.
-        """
+    def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalListing:
+        """Do as the engine with what goes with the vertices that must be held."""
         require_request("listing", MaximalBiclique, graph, motif, per)
-        left = restrict(graph, self.listing)
-        searched = MaximalBicliqueCpu(self.threads, self.anchor).prepare(left, motif, per)
+        assert isinstance(graph, BipartiteGraph)
+        left = restrict_to_common(graph, self.listing)
+        searched = super().prepare(left, motif, per)
         index = searched.index
-        sides = place_sides(left, index.swapped, (index.left_ids, index.right_ids))
-        decisions = (*explain_restriction(graph, left), *searched.decisions)
-        return PreparedMaximalListing(searched, *sides, decisions)
+        places, ids_u, ids_v = place_sides(left, index.swapped, (index.left_ids, index.right_ids))
+        made = vars(searched) | {"decisions": (*explain_restriction(graph, left), *searched.decisions)}
+        return PreparedMaximalListing(**made, places=places, ids_u=ids_u, ids_v=ids_v)
 
-    def _make_worker(self, prepared: PreparedMaximalListing) -> Worker:
-        return make_worker(prepared.searched, list_found(prepared, self.listing.limit))
+    def _make_state(self, prepared: PreparedMaximalCpu) -> Worker:
+        assert isinstance(prepared, PreparedMaximalListing)
+        return make_worker(prepared, list_found(prepared, self.listing.limit))
 
-    def _begin(self, worker: Worker, item: int) -> None:
-        worker.begin(item)
+    def _pass_on(self, prepared: PreparedMaximalListing, state: Worker, outlet: Outlet) -> None:
+        pass_on(prepared, state, outlet)
 
-    def _list_some(self, prepared: PreparedMaximalListing, worker: Worker, end: int) -> bool:
-        return worker.search_items(prepared.searched, prepared.searched.limits(), end)
-
-    def _pass_on(self, prepared: PreparedMaximalListing, worker: Worker, outlet: Outlet) -> None:
-        pass_on(prepared.searched, worker, outlet)
-
-    def _finish(
-        self,
-        prepared: PreparedMaximalListing,
-        span: tuple[int, int],
-        workers: Sequence[Worker],
-        outlet: Outlet,
-    ) -> tuple[int, int]:
-        stars, checksum = prepared.searched.stars, 0
-        if span[0] == 0 < span[1]:
-            checksum = stars.checksum
-            for block in list_stars(stars, prepared.ids_u, prepared.ids_v):
-                if not outlet.full:
-                    outlet.take(*block)
-        found = [worker.found.sums for worker in workers]
-        return sum(int(sums[WORDS]) for sums in found), checksum + sum(int(sums[CHECKSUM]) for sums in found)
+    def _closed_rows(self, prepared: PreparedMaximalListing) -> Iterator[list[RowColumn]]:
+        return list_stars(prepared.stars, prepared.ids_u, prepared.ids_v)
 
 
 def list_found(prepared: PreparedMaximalListing, limit: int | None) -> Found:
     """Return what a thread finds, with blocks of rows."""
-    graph = prepared.searched.roots.graph
+    graph = prepared.roots.graph
     longest = [int(np.diff(side.indptr).max(initial=0)) for side in (graph.rights, graph.lefts)]
     row_places, column_places = prepared.places
-    return count_only(prepared.searched)._replace(
+    return count_only(prepared)._replace(
         row_places=row_places,
         column_places=column_places,
         longest=np.array(longest, np.int64),
@@ -142,16 +87,10 @@ def list_found(prepared: PreparedMaximalListing, limit: int | None) -> Found:
     )
 
 
-def pass_on(searched: PreparedMaximalCpu, worker: Worker, outlet: Outlet) -> None:
+def pass_on(prepared: PreparedMaximalListing, worker: Worker, outlet: Outlet) -> None:
     """Empty the blocks of a thread into the outlet."""
     sides = empty_block(worker.found.rows, None), empty_block(worker.found.columns, None)
-    outlet.take(*(sides[::-1] if searched.index.swapped else sides))
-
-
-def restrict(graph: BipartiteGraph, listing: Listing) -> BipartiteGraph:
-    """Return what goes with the vertices that must be held."""
-    with_u, with_v = (np.array(ids, np.int32) for ids in (listing.with_u, listing.with_v))
-    return restrict_to_common(graph, with_u, with_v)
+    outlet.take(*(sides[::-1] if prepared.index.swapped else sides))
 
 
 def explain_restriction(graph: BipartiteGraph, left: BipartiteGraph) -> tuple[tuple[str, str], ...]:
@@ -215,21 +154,22 @@ def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -
         with lock:
             best = choose_best((*best, *found), n)
 
-    searched, outlet = prepared.searched, Outlet(keep, None)
-    limits, fixed = searched.limits(RANKINGS[by]), np.array([bound], np.int64)
+    limits, fixed, outlet = prepared.limits(RANKINGS[by]), np.array([bound], np.int64), Outlet(keep, None)
 
     def list_chunk(worker: Worker, begin: int, end: int) -> None:
         worker.begin(begin)
-        while not worker.search_items(searched, limits, end):
-            pass_on(searched, worker, outlet)
+        while not worker.search_items(prepared, limits, end):
+            pass_on(prepared, worker, outlet)
 
     runner = ChunkRunner(
-        lambda: make_worker(searched, list_found(prepared, None)._replace(bound=fixed)), threads
+        lambda: make_worker(prepared, list_found(prepared, None)._replace(bound=fixed)), threads
     )
-    runner.run(cut_by_cost(searched.index.costs, threads, serial_cost=SERIAL_COST), list_chunk)
+    runner.run(
+        cut_by_cost(prepared.index.costs, threads, serial_cost=MaximalBicliqueCpu.serial_cost), list_chunk
+    )
     for worker in runner.states:
-        pass_on(searched, worker, outlet)
-    for block in list_stars(searched.stars, prepared.ids_u, prepared.ids_v):
+        pass_on(prepared, worker, outlet)
+    for block in list_stars(prepared.stars, prepared.ids_u, prepared.ids_v):
         outlet.take(*block)
     return best
 
@@ -240,22 +180,21 @@ def _values(by: str, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDA
 
 def _find_bound(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> int:
     """Return the value of the n-th largest, or of the least where there are fewer; 0 where there is none."""
-    searched = prepared.searched
-    stars = (searched.stars.of_u, searched.stars.of_v)
+    stars = (prepared.stars.of_u, prepared.stars.of_v)
     values = [_values(by, np.diff(u[0]), np.diff(v[0])) for u, v in stars]
     largest = np.sort(np.concatenate(values))[::-1][:n]
     shared = np.array([largest[-1] + 1 if largest.size == n else 0], np.int64)
-    limits = searched.limits(RANKINGS[by])
+    limits = prepared.limits(RANKINGS[by])
 
     def search(worker: Worker, begin: int, end: int) -> None:
         worker.begin(begin)
-        worker.search_items(searched, limits, end)
+        worker.search_items(prepared, limits, end)
 
-    found = count_only(searched)
+    found = count_only(prepared)
     runner = ChunkRunner(
-        lambda: make_worker(searched, found._replace(bound=shared, heap=np.zeros(n + 1, np.int64))), threads
+        lambda: make_worker(prepared, found._replace(bound=shared, heap=np.zeros(n + 1, np.int64))), threads
     )
-    runner.run(cut_by_cost(searched.index.costs, threads, serial_cost=SERIAL_COST), search)
+    runner.run(cut_by_cost(prepared.index.costs, threads, serial_cost=MaximalBicliqueCpu.serial_cost), search)
     heaps = [worker.found.heap for worker in runner.states]
     every = np.sort(np.concatenate([largest, *(heap[1 : 1 + heap[0]] for heap in heaps)]))[::-1][:n]
     return int(every[-1]) if every.size else 0

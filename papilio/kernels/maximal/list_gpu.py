@@ -1,4 +1,4 @@
-"""Listing maximal bicliques on the GPU: ``maximal.cu`` leaves their columns, ``maximal_expand.cu`` adds the rows."""
+"""Listing maximal bicliques on the GPU: ``maximal.cu`` leaves their columns, ``maximal_rows.cu`` adds the rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph, RowColumn
+from papilio.kernels.biclique.list import restrict_to_common
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
-from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides, restrict
+from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
@@ -66,18 +67,9 @@ class MaximalBicliqueGpuLister(TreeLister):
         super().__init__(listing, MaximalBicliqueGpu(device, anchor, tuning, {"LISTS": 1, "TABLES": 0}))
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedMaximalGpuListing:
-        """Restrict the graph to what goes with the vertices that must be held; build the index on the device.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or granularity.
-        CapacityError
-            When the pairs of rows do not fit the device memory.
-        """
         require_request("listing", MaximalBiclique, graph, motif, per)
         device, xp = self.device, self.device.xp
-        left = restrict(graph, self.listing)
+        left = restrict_to_common(graph, self.listing)
         with device.guard():
             searched = self.engine.prepare(left, motif, per)
             index = searched.index
@@ -146,7 +138,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             on_host = [device.to_host(each) for each in ends]
             made = [xp.empty(int(each[-1]), dtype=np.int32) for each in on_host]
             launch_over(
-                device, device.load("maximal_expand", {}), "maximal_expand", 32 * (end - begin),
+                device, device.load("maximal_rows", {}), "maximal_expand", 32 * (end - begin),
                 *root_arguments(index, prepared.searched.roots), group.words, group.starts, *prepared.places,
                 places[begin:end], np.int64(end - begin), records.words, *ends, *made, wrong,
             )  # fmt: skip

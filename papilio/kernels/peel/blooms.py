@@ -166,11 +166,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     """List the blooms of a graph and link its edges to them; two traversals of all counted wedges.
 
     The index has edge ids. ``memory_bytes`` is room for the blooms, and as much again for peeling them.
-
-    Raises
-    ------
-    CapacityError
-        For more than 2^31 - 1 edges or blooms, or more bytes than there is room for; known before they are taken.
+    Sizes are checked before arrays are taken; at most 2^31 - 1 edges and blooms.
     """
     n_edges, n_items = index.n_edges, int(index.items.size)
     if n_edges > MAX_EDGES:
@@ -214,7 +210,6 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
 
 
 def _require_room(n_wedges: int, n_blooms: int, n_edges: int, memory_bytes: int | None) -> None:
-    """Refuse an index that is too large, before it is built."""
     if n_blooms > MAX_EDGES:
         raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
     needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
@@ -237,7 +232,6 @@ class PairGraph(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Vertices of the layer."""
         return int(self.offsets.size) - 1
 
     @property
@@ -338,11 +332,6 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
     """Count the common neighbours of all pairs of a layer; two traversals of the wedges between its vertices.
 
     ``memory_bytes`` is room for the pairs, and for what peeling takes beside them.
-
-    Raises
-    ------
-    CapacityError
-        For more bytes than there is room for; known before they are taken.
     """
     rows = index.rows
     n, first, middles, order = (

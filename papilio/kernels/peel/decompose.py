@@ -44,15 +44,7 @@ def decompose_graph(
     with_forest: bool,
     report: Report,
 ) -> Decomposed:
-    """Decompose a graph on one engine of this process; ``layer`` is of tips, ``memory_bytes`` of the host.
-
-    Raises
-    ------
-    EngineUnavailableError
-        When the gpu engine is asked for and CuPy or a device is missing.
-    CapacityError
-        When the graph does not fit.
-    """
+    """Decompose a graph on one engine of this process; ``layer`` is of tips, ``memory_bytes`` of the host."""
     if engine == "cpu":
         return decompose_on_cpu(graph, kind, layer, threads, memory_bytes, with_forest, report)
     try:

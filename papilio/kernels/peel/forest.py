@@ -21,8 +21,6 @@ Numbers = NDArray[np.uint64]
 
 
 class _Growing(NamedTuple):
-    """A forest that grows."""
-
     above: Items
     """Union-find over the items, shape (n_items,)."""
     sizes: Items
@@ -40,7 +38,6 @@ class _Growing(NamedTuple):
 
 
 def _plant(n_items: int) -> _Growing:
-    """Return a forest in which every item is alone, without nodes."""
     return _Growing(
         np.arange(n_items, dtype=np.int32),
         np.ones(n_items, np.int32),
@@ -176,7 +173,6 @@ def _grow_tip(
 
 @compiled
 def _resolve(same: Items, nodes: Items) -> None:
-    """Replace each node by the one that it turned out to be."""
     for at in range(nodes.size):
         if nodes[at] >= 0:
             nodes[at] = find_root(same, nodes[at])

@@ -56,12 +56,10 @@ class PairsGpu:
         return bool(self.others.size == 0)
 
     def open(self, device: Device) -> PeeledItems:
-        """Return all vertices, for the coarse phase."""
         supports = self._sum_pairs(device, device.xp.zeros(self.n_items, dtype=np.int32))
         return PeeledItems(self.offsets, supports, (self.others, self.common))
 
     def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
-        """Return all vertices, for the fine phase."""
         own = (self.others, self.common, cut.of)
         return PeeledItems(self.offsets, self._sum_pairs(device, cut.of), own)
 
@@ -77,13 +75,7 @@ class PairsGpu:
 
 
 def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsGpu:
-    """Count the common neighbours of all pairs of a layer on the device.
-
-    Raises
-    ------
-    CapacityError
-        When the pairs do not fit the device, known before they are listed, or a count could pass 2^63 - 1.
-    """
+    """Count the common neighbours of all pairs of a layer on the device."""
     xp = device.xp
     n = graph.n_u if layer == "u" else graph.n_v
     if graph.n_edges == 0:

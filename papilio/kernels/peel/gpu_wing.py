@@ -54,11 +54,9 @@ class BloomsGpu:
         return self.n_items == 0
 
     def open(self, device: Device) -> PeeledItems:
-        """Return all edges, for the coarse phase."""
         return self._open(device, self.wedges, lambda entries: np.int64(int(entries.sum())))
 
     def open_ranges(self, device: Device, cut: Cut) -> PeeledItems:
-        """Return all edges with their wedges by range, for the fine phase."""
         wedges, ranges = _link_ranges(device, self, cut)
         by_range = device.xp.argsort(ranges)
         bounds = value_starts(device, take(device, ranges, by_range), cut.n)
@@ -85,15 +83,11 @@ class BloomsGpu:
 def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
     """List the blooms of a graph on the device and link its edges to them.
 
-    Raises
-    ------
-    CapacityError
-        For more than 2^31 - 1 edges or blooms, or more wedges than fit the device; known before they are listed.
+    Sizes are checked before wedges are listed; at most 2^31 - 1 edges and blooms.
     """
     check_fits("the number of edges", graph.n_edges, 2**31 - 1, "edges")
     module = device.load("wing", {})
-    device.load("blooms", {})  # compiled, with what arrays need, while the graph is built
-    load_arrays(device)
+    load_arrays(device)  # compiled, as the kernels of wings, while the graph is built
     keys, one, other = _list_wedges(device, module, graph)
     offsets, one, other, bloom_of = _join_blooms(device, keys, one, other)
     check_fits("the number of blooms", int(offsets.size) - 1, 2**31 - 1, "blooms")
@@ -105,7 +99,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
 
 def _join_blooms(device: Device, keys: Any, one: Any, other: Any) -> tuple[Any, Any, Any, Any]:
     """Return where each bloom begins and the last one ends, and both edges and the bloom of their wedges."""
-    xp, n, module = device.xp, np.int64(keys.size), device.load("blooms", {})
+    xp, n, module = device.xp, np.int64(keys.size), device.load("wing", {})
     order = xp.argsort(keys)
     upto, runs = xp.empty(keys.size, dtype=np.int64), xp.empty(keys.size, dtype=np.int64)
     launch_over(device, module, "mark_blooms", int(n), take(device, keys, order), n, upto, runs)
@@ -187,7 +181,7 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
 
     Ranges that are exact, and segments whose bloom has no other wedge so high, are left out.
     """
-    xp, wedges, module = device.xp, index.wedges, device.load("blooms", {})
+    xp, wedges, module = device.xp, index.wedges, device.load("wing", {})
     n = np.int64(wedges.one.size)
     keys = xp.empty(int(n), dtype=np.uint64)
     launch_over(

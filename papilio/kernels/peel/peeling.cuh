@@ -10,7 +10,7 @@
 // subtraction takes them below it.
 #pragma once
 
-#include "team.cuh"
+#include "warp.cuh"
 
 constexpr int kGroup = PEEL_GROUP;
 constexpr unsigned long long kNoSupport = NO_SUPPORT;

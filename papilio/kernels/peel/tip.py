@@ -41,13 +41,7 @@ from papilio.kernels.wedge.graph import index_wedges
 def index_tip(
     graph: BipartiteGraph, layer: Layer, threads: int | None = None, memory_bytes: int | None = None
 ) -> PairGraph:
-    """Return the pairs of a layer of a graph, from which its tips are peeled.
-
-    Raises
-    ------
-    CapacityError
-        As :func:`~papilio.kernels.peel.blooms.index_pairs`, and when a count could pass 2^63 - 1.
-    """
+    """Return the pairs of a layer of a graph, from which its tips are peeled."""
     index = index_wedges(graph)
     check_vertices(graph, index.max_degree)
     return index_pairs(index, layer, choose_threads(threads), memory_bytes)

@@ -67,7 +67,7 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
 }
 
 /// The threads that fill a matrix together: a warp, which is what most of this file speaks of.
-struct WarpTeam {
+struct WarpFill {
     static constexpr int kAhead = 1;       // ids that a lane looks up at a time
     static constexpr bool kTables = false;  // kernels of warps have no registers for them
     __device__ __forceinline__ static int rank() { return lane_id(); }
@@ -77,7 +77,7 @@ struct WarpTeam {
 };
 
 /// A block of whole warps; all of its threads hold the same arena then.
-struct BlockTeam {
+struct BlockFill {
     static constexpr int kAhead = 4;
     static constexpr bool kTables = true;
     __device__ __forceinline__ static int rank() { return (int)threadIdx.x; }
@@ -136,7 +136,7 @@ struct Places {
 };
 
 /// Call `set(row, column)` for every one of the matrix of the ascending `members` (rows) over the ascending `ids`
-/// (columns), by some thread each; the team, a WarpTeam or a BlockTeam.
+/// (columns), by some thread each; the team, a WarpFill or a BlockFill.
 ///
 /// `rows` are the neighbours of members, `columns` those of ids. Either the neighbours of all members are sought among
 /// the ids, or the neighbours of all ids, from the first member on, among the members: whichever are fewer. Eight lanes
@@ -196,14 +196,14 @@ __device__ __forceinline__ BitColumns fill_columns(Arena& arena, const int* ids,
     const BitColumns matrix{arena.take(size), n_ids, n_members, stride};
 #pragma unroll 1
     for (long long i = lane_id(); i < size; i += kWarpSize) matrix.words[i] = 0;
-    walk_edges<WarpTeam>(arena, ids, n_ids, members, n_members, rows, columns, [&](int row, int column) {
+    walk_edges<WarpFill>(arena, ids, n_ids, members, n_members, rows, columns, [&](int row, int column) {
         atomicOr(&matrix.words[(long long)column * stride + row / 32], 1u << (row & 31));
     });
     return matrix;
 }
 
 /// The matrix of `members` over `ids` as a list of rows; see walk_edges.
-template <class Team = WarpTeam>
+template <class Team = WarpFill>
 __device__ __forceinline__ RowList fill_rows(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
                                              const Adjacency& rows, const Adjacency& columns) {
     const int n_words = words_for(n_ids);

@@ -9,7 +9,7 @@ none: :func:`explain_layout` says so in the plan.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.device.protocol import (
     N_STREAMS,
@@ -30,14 +29,23 @@ from papilio.kernels.device.protocol import (
     launch_slices,
     stage_part,
 )
-from papilio.kernels.engine import Cut, EngineName, Loadable, Partial, never_cut, require_interval
+from papilio.kernels.engine import (
+    Choice,
+    Cut,
+    Engine,
+    EngineName,
+    Loadable,
+    Partial,
+    never_cut,
+    require_interval,
+)
 from papilio.kernels.tuning import TreeTuning
 
 
-class TreeEngine(ABC):
+class TreeEngine(Engine):
     """Base of the GPU engines whose work items are searched by ``search.cuh``; ``tuning`` are launch constants.
 
-    A prepared graph has ``n_items``, and in ``work`` the estimated set operations of each item, int64, host.
+    Work is in words of 64 bits intersected.
     """
 
     name: EngineName = "gpu"
@@ -51,31 +59,9 @@ class TreeEngine(ABC):
         """Return a part with its edges on the device; other blocks are of no search and stay as they are."""
         return stage_part(self.device, block)
 
-    def work(self, prepared: Any) -> NDArray[np.int64]:
-        """Estimated set operations of each item, int64 of shape (n_items,), host; falling, but for a part."""
-        work: NDArray[np.int64] = prepared.work
-        return work
-
-    def slice_work(self, prepared: Any) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
-        return 1
-
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
     ) -> Partial:
-        """Count the motifs of the items ``[start, stop)``, or of the first of them if the run is cut.
-
-        Work is in words of 64 bits intersected.
-
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When the device has no room for what these items need or find, or for the search of one block.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
-        """
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
         with self.device.guard():
@@ -121,8 +107,6 @@ class TreeEngine(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Memory:
-    """What the launches of one stream use one after the other."""
-
     slab: Any
     ends: Any
     tickets: Any
@@ -157,11 +141,6 @@ class TreeLauncher:
 
     ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
     end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When the device has no room for the search of one block.
     """
 
     def __init__(
@@ -335,11 +314,6 @@ def lay_out(
 
     Each warp has ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for
     ``blocks_per_sm`` blocks.
-
-    Raises
-    ------
-    LeaseTooLargeError
-        When there is no room for the search of one block: other items may need less.
     """
     free_bytes = device.free_bytes()
     n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)

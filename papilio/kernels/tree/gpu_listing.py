@@ -23,10 +23,10 @@ from papilio.errors import CapacityError
 from papilio.graph import RowColumn
 from papilio.kernels.device.constants import LENGTH_BITS, LONG_ROW
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.engine import Cut, EngineName
+from papilio.kernels.engine import Cut, Engine, EngineName, Partial, Prepared, never_cut, require_interval
 from papilio.kernels.exact import mix
-from papilio.kernels.listing import Found, Lister, Outlet, cut_blocks
-from papilio.kernels.threads import available_threads
+from papilio.kernels.listing import cut_blocks
+from papilio.kernels.threads import Outlet, RowSink, available_threads, drop_rows
 from papilio.kernels.tree.gpu import TreeEngine
 from papilio.motifs import Listing
 
@@ -147,7 +147,7 @@ class _Writers:
                 pool.shutdown(cancel_futures=True)
 
 
-class TreeListing:
+class TreeListing(Prepared):
     """Base of what listers on GPUs prepare; its items are those of ``searched``, the graph that is left to search.
 
     ``hashes`` are those of the vertices of each column, by position, uint64 on the device.
@@ -157,17 +157,12 @@ class TreeListing:
     hashes: Any
 
     @property
-    def n_items(self) -> int:
-        return int(self.searched.n_items)
-
-    @property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each work item; falling."""
         work: NDArray[np.int64] = self.searched.work
         return work
 
 
-class TreeLister(Lister):
+class TreeLister(Engine):
     """Base of the listers on GPUs; ``engine`` is the one that counts, whose kernel is compiled to list."""
 
     name: EngineName = "gpu"
@@ -179,8 +174,7 @@ class TreeLister(Lister):
     """Whether partials have the sum of the hashes of all motifs."""
 
     def __init__(self, listing: Listing, engine: TreeEngine) -> None:
-        super().__init__(listing)
-        self.engine = engine
+        self.listing, self.engine = listing, engine
 
     @property
     def device(self) -> Device:
@@ -213,26 +207,46 @@ class TreeLister(Lister):
         """Return how many vertices each column has in a row; None for any number."""
         return [None] * len(prepared.hashes)
 
-    def _list(self, prepared: Any, bounds: Sequence[int], cut: Cut, outlet: Outlet) -> Found:
+    def run(
+        self,
+        prepared: Any,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: Cut = never_cut,
+        sink: RowSink = drop_rows,
+    ) -> Partial:
+        """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
+
+        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run.
+
+        Raises
+        ------
+        InputError
+            When the interval is not within ``[0, n_items]``.
+        LeaseTooLargeError
+            When the device has no room for what these items need or find.
+        """
+        require_interval(start, stop, prepared.n_items)
         self.engine.block_words = np.zeros(0, dtype=np.uint64)
-        start, end = bounds[0], bounds[0]
+        ends, end, outlet = [start, *bounds, stop], start, Outlet(sink, self.listing.limit)
         run = _Run(self, prepared, outlet)
         try:
             with self.device.guard():
-                for group, inner in self._groups(prepared, bounds) if start < bounds[-1] else ():
+                for group, inner in self._groups(prepared, ends) if start < stop else ():
                     at, width = 0, 1
                     while at + 1 < len(inner) and not run.is_full and not (end > start and cut()):
-                        stop = min(at + width, len(inner) - 1)
-                        n_parts = run.list_items(group, _Part(inner[at], inner[stop]))
-                        at, width = stop, 2 * width if n_parts == 1 else max(1, width // n_parts)
-                        end = inner[stop]
+                        last = min(at + width, len(inner) - 1)
+                        n_parts = run.list_items(group, _Part(inner[at], inner[last]))
+                        at, width = last, 2 * width if n_parts == 1 else max(1, width // n_parts)
+                        end = inner[last]
                     if at + 1 < len(inner):
                         break
             if start == 0 < end:
                 run.pass_closed_on()
         finally:
             run.writers.close()
-        return Found(end - start, run.work, run.checksum)
+        return outlet.answer(stop - start, Partial(end - start, 0, run.work, checksum=run.checksum))
 
 
 class _Run:

@@ -28,6 +28,7 @@ from papilio.kernels.engine import (
     Cut,
     Loadable,
     Partial,
+    Prepared,
     never_cut,
     require_interval,
     require_request,
@@ -48,7 +49,7 @@ SLICE_WEDGES_PER_EDGE = 80
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedButterflyCpu:
+class PreparedButterflyCpu(Prepared):
     """A graph (with edge ids when ``per`` is ``edge``) or a part, ready for :meth:`ButterflyCpu.run`."""
 
     index: WedgeIndex | WedgePartIndex
@@ -56,14 +57,9 @@ class PreparedButterflyCpu:
     per: Granularity
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return int(self.index.items.size)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of host memory held."""
-        return self.index.nbytes
+    def work(self) -> NDArray[np.int64]:
+        """Counted wedges of each item."""
+        return self.index.costs
 
 
 State = tuple[Any, ...]
@@ -116,10 +112,6 @@ class ButterflyCpu(CpuEngine):
         if per == "vertex":
             check_vertices(graph, index.max_degree)
         return PreparedButterflyCpu(index, motif, per)
-
-    def work(self, prepared: PreparedButterflyCpu) -> NDArray[np.int64]:
-        """Return the counted wedges of each item, shape (n_items,); heaviest first, but for a part."""
-        return prepared.index.costs
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:
         """Per edge, every slice passes over all edges of both layers of a whole graph; else slices cost nothing."""

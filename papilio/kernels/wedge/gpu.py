@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.decisions import Choice
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
+    Choice,
     Cut,
+    Engine,
     EngineName,
     Loadable,
     Partial,
+    Prepared,
     never_cut,
     require_interval,
     require_request,
@@ -71,7 +73,7 @@ from papilio.parts import Layer, Part, RootPart, WedgePart
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedButterflyGpu:
+class PreparedButterflyGpu(Prepared):
     """A graph or part ready for :meth:`ButterflyGpu.run`, on the device."""
 
     motif: Motif
@@ -96,11 +98,6 @@ class PreparedButterflyGpu:
     decisions: tuple[Choice, ...] = ()
 
     @property
-    def n_items(self) -> int:
-        """Number of work items."""
-        return int(self.items.size)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of device memory held."""
         arrays = (self.items, self.costs, self.hub_rows, self.scheduled, self.scheduled_rows)
@@ -108,7 +105,7 @@ class PreparedButterflyGpu:
         return held + (self.graph.nbytes if self.graph is not None else 0)
 
 
-class ButterflyGpu:
+class ButterflyGpu(Engine):
     """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""
 
     name: EngineName = "gpu"
@@ -118,28 +115,13 @@ class ButterflyGpu:
         self.tuning = tuning if tuning is not None else wedge_tuning(device.max_shared_bytes)
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return a block with its large arrays on the device, copied beside the kernels of other threads.
-
-        Raises
-        ------
-        UnsupportedError
-            For a part of another engine.
-        """
+        """Return a block with its large arrays on the device, copied beside the kernels of other threads."""
         if isinstance(block, RootPart):
             raise UnsupportedError("the butterfly engine cannot count in a RootPart")
         with self.device.guard(), self.device.staging():
             return stage_wedges(self.device, block)
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
-        """Rank, relabel and build both CSR directions on the device, or join the blocks of a part; then schedule.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or part, or granularity.
-        CapacityError
-            When the graph or one of its counts passes what the kernels are proven for.
-        """
         require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
         if isinstance(graph, WedgePart):
             with self.device.guard():
@@ -183,7 +165,6 @@ class ButterflyGpu:
     def _schedule_items(
         self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph
     ) -> PreparedButterflyGpu:
-        """Give every item its schedules."""
         items = prepared.items
         if not prepared.n_items or not int(prepared.costs.max()):
             return prepared
@@ -224,10 +205,6 @@ class ButterflyGpu:
         """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
-    def slice_work(self, prepared: PreparedButterflyGpu) -> int:
-        """A slice costs its launches alone, which run while the slice before still does."""
-        return 1
-
     def run(
         self,
         prepared: PreparedButterflyGpu,
@@ -236,17 +213,7 @@ class ButterflyGpu:
         bounds: Sequence[int] = (),
         cut: Cut = never_cut,
     ) -> Partial:
-        """Count the butterflies of the items ``[start, stop)``, or of the first of them if the run is cut.
-
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When it has more wedges than the sums of a run are proven for.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
-        """
+        """Count the butterflies of the items ``[start, stop)``, or of the first of them if the run is cut."""
         require_interval(start, stop, prepared.n_items)
         with self.device.guard():
             work = int(prepared.costs[start:stop].sum()) if start < stop else 0
@@ -262,7 +229,6 @@ class ButterflyGpu:
             return self._answer(prepared, Partial(end - start, 0, work), total, result)
 
     def _answer(self, prepared: PreparedButterflyGpu, counted: Partial, total: Any, result: Any) -> Partial:
-        """Return a partial with what the kernels wrote."""
         low, high = (int(part) for part in self.device.to_host(total))
         return replace(counted, total=low + (high << 32), vectors=self._vectors(prepared, result))
 
@@ -393,25 +359,10 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Refuse: only whole graphs are counted.
-
-        Raises
-        ------
-        UnsupportedError
-            Always.
-        """
+        """Refuse: only whole graphs are counted."""
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
-        """Rank, relabel and build both CSR directions with signs on the device, and schedule.
-
-        Raises
-        ------
-        UnsupportedError
-            For another motif, a graph without signs, a part, or another granularity.
-        CapacityError
-            When the graph or one of its counts passes what the kernels are proven for.
-        """
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)
         assert isinstance(motif, BalancedButterfly | Census)
         assert isinstance(graph, BipartiteGraph)

@@ -45,7 +45,6 @@ class Counting:
 
     @property
     def defines(self) -> dict[str, int]:
-        """Defines of the kernels, without what is the default in the source."""
         given = {"KINDS": (self.kinds, 1), "GIVES": (self.gives, 0), "SIDE": (self.side, 0)}
         return {name: value for name, (value, default) in given.items() if value != default}
 
@@ -82,17 +81,14 @@ class WedgeGraph:
 
     @property
     def n_rows(self) -> int:
-        """Vertices of both layers."""
         return self.n_u + self.n_v
 
     @property
     def nbytes(self) -> int:
-        """Device memory held, in bytes."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
     @property
     def defines(self) -> dict[str, int]:
-        """Defines of the kernels."""
         return self.counting.defines
 
     @property
@@ -163,12 +159,8 @@ def build_wedge_graph(
     Device memory at the peak: 50 bytes per edge, measured on 28 million edges. With several kinds of ``counting`` the
     graph has signs. With ``first_layer`` all vertices of that layer precede those of the other in the order over both:
     wedges then have both ends in it, and the wedges of a pair of ends are all its common neighbours.
-
-    Raises
-    ------
-    CapacityError
-        For more than 2^32 - 2^13 edges, or more than 2^31 - 2^20 vertices over both layers; with signs, for a layer of
-        more vertices than counters; where one layer is first, for degrees of 2^27 and more.
+    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers; with signs, no more vertices of a layer than
+    counters; where one layer is first, degrees below 2^27.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)
@@ -340,7 +332,6 @@ class WedgePartGraph:
 
     @property
     def defines(self) -> dict[str, int]:
-        """Defines of the kernels."""
         return {"PART": 1}
 
     @property
@@ -355,7 +346,6 @@ class WedgePartGraph:
 
     @property
     def nbytes(self) -> int:
-        """Device memory held, in bytes, with the arrays that belong to the block of ends."""
         return sum(value.nbytes for value in vars(self).values() if hasattr(value, "nbytes"))
 
     @property
@@ -400,11 +390,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
     """Copy what is not yet on the device there, and join it.
 
     Device memory at the peak, beside the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle.
-
-    Raises
-    ------
-    CapacityError
-        For more than 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, or 2^26 ends of one middle.
+    At most 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
     """
     xp = device.xp
     n_starts, n_ends = int(part.starts.rank.size), int(part.ends.rank.size)

@@ -14,13 +14,13 @@ the row of w. The places come out of the transposition that builds the rows, wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, array_bytes
 from papilio.kernels.jit import EdgeIds, Ids, Ints, compiled
 from papilio.kernels.offsets import count_ids, offsets_of
 from papilio.parts import Layer
@@ -125,8 +125,7 @@ class WedgeIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held by the arrays."""
-        values = (getattr(self, item.name) for item in fields(self))
-        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+        return array_bytes(self)
 
 
 @compiled

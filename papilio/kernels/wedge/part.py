@@ -8,13 +8,14 @@ search. No edge is sorted or copied: a part costs two numbers of four bytes for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.graph import array_bytes
 from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled, fetch_add
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
@@ -60,7 +61,6 @@ class WedgePartIndex:
 
     @property
     def rows(self) -> WedgeRows:
-        """What the kernels scan."""
         middles = self.n_starts + 1
         ends_at = middles + self.n_middles + 1
         return WedgeRows(middles, self.offsets, self.ids, self.prefix, self.ends, ends_at, ONE_KIND)
@@ -83,8 +83,7 @@ class WedgePartIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of host memory held by the arrays, with the one that belongs to the block of ends."""
-        values = (getattr(self, item.name) for item in fields(self))
-        return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+        return array_bytes(self)
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
         """Return counts per row, shape (n_rows,), as the vectors of a partial."""

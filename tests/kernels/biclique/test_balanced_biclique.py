@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import MAX_VERTICES, BipartiteGraph
 from papilio.kernels.biclique.signed_cover import make_cover
-from papilio.kernels.engine import Partial, decisions_of
+from papilio.kernels.engine import Partial
 from papilio.kernels.wedge.cpu import BalancedButterflyCpu
 from papilio.motifs import BalancedBiclique, BalancedButterfly, Biclique, Granularity
 from papilio.parts import RootPart
@@ -224,9 +224,9 @@ def test_what_cannot_be_counted_is_refused(engine: BicliqueCase, per: Granularit
 def test_the_plan_says_what_is_searched(engine: BicliqueCase) -> None:
     graph = graph_for(engine, 5)
     _, prepared = engine.prepare(graph, BalancedBiclique(3, 3))
-    assert decisions_of(prepared)[0][0] == "signed double cover searched, half of its roots"
+    assert prepared.decisions[0][0] == "signed double cover searched, half of its roots"
     _, plain = engine.prepare(graph, Biclique(3, 3))
-    assert "cover" not in str(decisions_of(plain))
+    assert "cover" not in str(plain.decisions)
 
 
 @pytest.mark.parametrize("anchor", SIDES)

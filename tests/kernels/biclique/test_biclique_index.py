@@ -18,7 +18,6 @@ from papilio.kernels.biclique import cpu as biclique
 from papilio.kernels.biclique import index as biclique_index
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.local import make_around, open_root
-from papilio.kernels.engine import decisions_of
 from papilio.motifs import Biclique, Granularity
 from tests.conftest import share_of_examples
 from tests.tools.oracle_biclique import count_all, count_bicliques
@@ -106,7 +105,7 @@ def test_the_layer_of_which_fewer_are_taken_is_anchored() -> None:
     assert not build_biclique_index(flat, Biclique(None, 3), 1).swapped
     assert build_biclique_index(flat.swap_layers(), Biclique(3), 1).swapped
     told = load_engine(Biclique(), "cpu", 1).prepare(flat, Biclique(None, 3), "total")
-    assert ("layer U anchored", "pairs of the other layer have many times the wedges") in decisions_of(told)
+    assert ("layer U anchored", "pairs of the other layer have many times the wedges") in told.decisions
     assert not build_biclique_index(wide, Biclique(3, 3), 1).swapped
     assert build_biclique_index(tall, Biclique(3, 3), 1).swapped
 
@@ -209,7 +208,7 @@ def test_threads_count_alike(motif: Biclique, per: Granularity, monkeypatch: pyt
     one: Any = load_engine(motif, "cpu", 1)
     prepared = one.prepare(graph, motif, per)
     wanted = one.run(prepared, 0, prepared.n_items)
-    monkeypatch.setattr(biclique, "SERIAL_COST", 1)
+    monkeypatch.setattr(biclique.BicliqueCpu, "serial_cost", 1)
     monkeypatch.setattr(biclique, "JOB_SLOTS", 64)
     got = biclique.BicliqueCpu(threads=5).run(prepared, 0, prepared.n_items)
     assert (got.n_items, got.total, got.cells) == (wanted.n_items, wanted.total, wanted.cells)
@@ -259,7 +258,7 @@ def test_what_was_decided_is_told_with_its_reason(
     motif: Biclique, per: Granularity, options: dict[str, str], expected: list[tuple[str, str]]
 ) -> None:
     engine: Any = load_engine(motif, "cpu", 1, **options)
-    told = decisions_of(engine.prepare(complete_graph(9, 30), motif, per))
+    told = engine.prepare(complete_graph(9, 30), motif, per).decisions
     assert len(told) == len(expected)
     for (what, reason), (start, part) in zip(told, expected, strict=True):
         assert what.startswith(start)

@@ -19,7 +19,7 @@ from papilio.kernels import listing as row_blocks
 from papilio.kernels.biclique import list as biclique_listing
 from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.engine import Partial
-from papilio.motifs import Biclique, Butterfly
+from papilio.motifs import Biclique, Butterfly, Listing
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs
 
@@ -85,7 +85,8 @@ def test_every_biclique_is_listed_once() -> None:
             for us, vs in bicliques_by_definition(graph, p, q)
             if set(with_u) <= set(us) and set(with_v) <= set(vs)
         }
-        lister = BicliqueLister(threads, anchor, with_u, with_v)
+        listing = Listing(None, tuple(sorted(with_u)), tuple(sorted(with_v)))
+        lister = BicliqueLister(threads, listing, anchor=anchor)
         rows, runs = list_rows(lister, graph, p, q, cuts)
         assert sum(run.total for run in runs) == len(rows) == len(set(rows))
         assert set(rows) == expected
@@ -101,7 +102,7 @@ def test_a_limit_cuts_exactly(p: int, q: int) -> None:
     there_are = comb(6, p) * comb(5, q)
     everything = bicliques_by_definition(graph, p, q)
     for limit in (1, 7, there_are - 1, there_are, there_are + 1):
-        rows, (run,) = list_rows(BicliqueLister(2, limit=limit), graph, p, q)
+        rows, (run,) = list_rows(BicliqueLister(2, Listing(limit)), graph, p, q)
         assert len(rows) == len(set(rows)) == run.total == min(limit, there_are)
         assert set(rows) <= everything
         assert run.capped == (limit <= there_are)
@@ -109,7 +110,7 @@ def test_a_limit_cuts_exactly(p: int, q: int) -> None:
 
 def test_a_run_that_is_cut_lists_its_first_items_alone() -> None:
     graph = BipartiteGraph.from_edges(np.repeat(np.arange(60), 40), np.tile(np.arange(40), 60))
-    lister = BicliqueLister(2)
+    lister = BicliqueLister(2, Listing())
     prepared = lister.prepare(graph, Biclique(2, 2), "total")
     assert prepared.n_items > 4
     found: list[NDArray[np.int32]] = []
@@ -129,7 +130,7 @@ def test_a_run_that_is_cut_lists_its_first_items_alone() -> None:
 
 def test_all_threads_end_when_one_fails() -> None:
     graph = BipartiteGraph.from_edges(np.repeat(np.arange(40), 40), np.tile(np.arange(40), 40))
-    lister = BicliqueLister(2)
+    lister = BicliqueLister(2, Listing())
     prepared = lister.prepare(graph, Biclique(10, 10), "total")
     blocks = 0
 
@@ -146,7 +147,7 @@ def test_all_threads_end_when_one_fails() -> None:
 
 def test_costs_fall_and_tell_the_rows_of_a_star() -> None:
     graph = BipartiteGraph.from_edges([0] * 30 + [1] * 3, [*range(30), 0, 1, 2])
-    lister = BicliqueLister()
+    lister = BicliqueLister(None, Listing())
     prepared = lister.prepare(graph, Biclique(1, 3), "total")
     costs = lister.work(prepared)
     assert (np.diff(costs) <= 0).all()
@@ -157,18 +158,18 @@ def test_costs_fall_and_tell_the_rows_of_a_star() -> None:
 def test_rows_that_go_missing_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(biclique_listing, "_expect_rows", lambda *args: 13)
     graph = BipartiteGraph.from_edges(np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3))
-    with pytest.raises(ExecutionError, match=r"12 bicliques of the items .* were listed; there are 13"):
-        list_rows(BicliqueLister(1), graph, 2, 3)
+    with pytest.raises(ExecutionError, match=r"12 rows of the items .* were listed; there are 13"):
+        list_rows(BicliqueLister(1, Listing()), graph, 2, 3)
 
 
 def test_what_cannot_be_listed_is_refused() -> None:
     graph = BipartiteGraph.from_edges([0, 1], [0, 1])
     with pytest.raises(InputError, match="threads is 0"):
-        BicliqueLister(0)
+        BicliqueLister(0, Listing())
     with pytest.raises(UnsupportedError, match="cannot count 'butterfly'"):
-        BicliqueLister().prepare(graph, Butterfly(), "total")
-    assert list_rows(BicliqueLister(), graph, 2, 2) == ([], [Partial(0, 0, 0)])
-    lister = BicliqueLister()
+        BicliqueLister(None, Listing()).prepare(graph, Butterfly(), "total")
+    assert list_rows(BicliqueLister(None, Listing()), graph, 2, 2) == ([], [Partial(0, 0, 0)])
+    lister = BicliqueLister(None, Listing())
     prepared = lister.prepare(graph, Biclique(1, 1), "total")
     with pytest.raises(InputError, match="not within"):
         lister.run(prepared, 0, 5)

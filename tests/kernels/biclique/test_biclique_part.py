@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from papilio.errors import UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
 from tests.conftest import ENGINES
@@ -148,7 +148,7 @@ def test_roots_of_many_pieces_are_counted_whole_when_a_run_is_cut(
     for module in ("papilio.kernels.biclique.gpu_index", "papilio.kernels.biclique.index"):
         monkeypatch.setattr(f"{module}.LEAST_ITEM_COST", 1)
         monkeypatch.setattr(f"{module}.ITEMS_PER_JOB", 1 << 40)
-    monkeypatch.setattr("papilio.kernels.biclique.cpu.SERIAL_COST", 1)
+    monkeypatch.setattr("papilio.kernels.biclique.cpu.BicliqueCpu.serial_cost", 1)
     n = 5
     (part,) = parts_of(complete_graph(n, 5), 1)
     made, prepared = engine.prepare(part, Biclique(3, 3), per)
@@ -224,7 +224,7 @@ def test_the_part_says_which_layer_is_anchored(engine: BicliqueCase) -> None:
         part = parts_of(graph, layer=layer)[0]
         for anchor in ("auto", layer):
             _, prepared = engine.prepare(part, Biclique(3, 3), anchor=anchor)
-            told = dict(decisions_of(prepared))
+            told = dict(prepared.decisions)
             assert told[f"layer {layer.upper()} anchored"] == "the roots of the part are of it"
         with pytest.raises(
             UnsupportedError, match=rf"anchor '{other}' .* has roots in layer {layer.upper()}"

@@ -15,7 +15,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity
 from tests.tools.devices import cuda_device, emulator
@@ -195,7 +195,7 @@ def test_items_and_costs_are_those_of_the_cpu(device: Device, motif: Biclique, a
     cpu, gpu = BicliqueCpu(1, algorithm), BicliqueGpu(device, algorithm, tuning=EAGER)
     on_cpu, on_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
     assert cpu.work(on_cpu).tolist() == gpu.work(on_gpu).tolist()
-    assert decisions_of(on_cpu) == decisions_of(on_gpu) != ()
+    assert on_cpu.decisions == on_gpu.decisions != ()
     half = on_cpu.n_items // 2
     mixed = fold_partials(cpu.run(on_cpu, 0, half), gpu.run(on_gpu, half, on_gpu.n_items))
     whole = cpu.run(on_cpu, 0, on_cpu.n_items)
@@ -205,7 +205,7 @@ def test_items_and_costs_are_those_of_the_cpu(device: Device, motif: Biclique, a
 @pytest.mark.parametrize("per", ["total", "vertex"])
 def test_what_was_decided_is_told_with_its_reason(device: Device, per: Granularity) -> None:
     prepared = BicliqueGpu(device, tuning=EAGER).prepare(GRAPHS["skewed"](), Biclique(4, 4), per)
-    (layer, _), (algorithm, reason) = decisions_of(prepared)
+    (layer, _), (algorithm, reason) = prepared.decisions
     assert layer in {"layer U anchored", "layer V anchored"}
     assert algorithm == "algorithm enumerate"
     assert reason in {

@@ -17,7 +17,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.order import order_by_degeneracy
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Butterfly, Clique, Granularity
 from tests.conftest import share_of_examples
 from tests.tools.oracle_clique import cliques_of, count_cliques
@@ -121,8 +121,7 @@ def test_one_size_follows_the_definition(engine: str, algorithm: str, order: str
     run()
 
 
-@pytest.mark.parametrize("root", ["vertex", "edge"])
-def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str, root: str) -> None:
+def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str) -> None:
     """The last vertices of one size come from edges among the candidates, with pivots and without."""
     dense, sparse = random_graph(2, 75, 0.8), random_graph(3, 300, 0.2)
     for graph, k in (
@@ -134,7 +133,7 @@ def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str, roo
         (union(dense, sparse, False), 5),
     ):
         found = {
-            count(engine, graph, Clique(k), algorithm=algorithm, root=root).total
+            count(engine, graph, Clique(k), algorithm=algorithm).total
             for algorithm in ("orient", "pivot", "auto")
         }
         assert len(found) == 1 < found.pop()
@@ -143,42 +142,12 @@ def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str, roo
 def test_what_is_chosen_is_told(engine: str) -> None:
     chosen = {}
     for k in (2, 3, 4, 9, None):
-        decisions = dict(decisions_of(prepared_and_engine(engine, complete(5), Clique(k), "total")[0]))
-        assert set(decisions) == {"order", "algorithm", "root"}
+        decisions = dict(prepared_and_engine(engine, complete(5), Clique(k), "total")[0].decisions)
+        assert set(decisions) == {"order", "algorithm"}
         chosen[k] = decisions["algorithm"].split(":")[0]
     assert chosen == {2: "pivot", 3: "orient", 4: "pivot", 9: "pivot", None: "pivot"}
     prepared, _ = prepared_and_engine(engine, complete(5), Clique(3), "edge")
-    assert dict(decisions_of(prepared))["algorithm"].startswith("pivot: a leaf tells")
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_edges_as_items_count_the_same(order: str) -> None:
-    @laws(60)
-    @given(graphs(), st.integers(1, 8), st.sampled_from(["pivot", "orient"]))
-    def run(graph: UnipartiteGraph, k: int, algorithm: str) -> None:
-        wanted = count_cliques(graph.n, edges_of(graph))
-        by_edge = {"root": "edge", "order": order}
-        assert count("cpu", graph, Clique(), **by_edge).cells == wanted
-        for most in (1, 2, 4):
-            bounded = {cell: number for cell, number in wanted.items() if cell[0] <= most}
-            assert count("cpu", graph, Clique(max_k=most), **by_edge).cells == bounded
-        if algorithm == "pivot" or k >= 3:
-            assert count("cpu", graph, Clique(k), algorithm=algorithm, **by_edge).total == wanted.get((k,), 0)
-
-    run()
-
-
-@pytest.mark.parametrize("algorithm", ["orient", "pivot"])
-def test_edges_as_items_split_and_have_more_than_a_word(algorithm: str) -> None:
-    graph = random_graph(9, 150, 0.5)
-    for motif in (Clique(3), Clique(5)):
-        whole = count("cpu", graph, motif)
-        prepared, made = prepared_and_engine("cpu", graph, motif, "total", root="edge", algorithm=algorithm)
-        assert prepared.n_items > graph.n
-        assert bool((np.diff(made.work(prepared)) <= 0).all())
-        ends = [0, 1, 100, prepared.n_items]
-        assert sum(made.run(prepared, a, b).total for a, b in pairwise(ends)) == whole.total
-    assert table("cpu", complete(130), root="edge") == {(k,): comb(130, k) for k in range(1, 131)}
+    assert dict(prepared.decisions)["algorithm"].startswith("pivot: a leaf tells")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -344,11 +313,6 @@ def test_what_cannot_be_counted_is_refused(engine: str) -> None:
     graph = complete(4)
     with pytest.raises(UnsupportedError, match="'orient' counts one k of at least 3, in all"):
         prepared_and_engine(engine, graph, Clique(), "total", algorithm="orient")
-    if engine == "cpu":
-        with pytest.raises(
-            UnsupportedError, match="root 'edge' counts in all; 3-clique per vertex needs 'vertex'"
-        ):
-            prepared_and_engine(engine, graph, Clique(3), "vertex", root="edge")
     with pytest.raises(UnsupportedError, match="cannot be counted per 'edge'"):
         prepared_and_engine(engine, graph, Clique(1), "edge")
     with pytest.raises(UnsupportedError, match="cannot be counted per 'vertex'"):

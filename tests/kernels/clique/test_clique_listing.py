@@ -17,7 +17,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels import listing as row_blocks
-from papilio.kernels.clique import list as listers
+from papilio.kernels.clique.list import CliqueLister
 from papilio.kernels.engine import Partial
 from papilio.motifs import Clique, Listing, MaximalClique
 from tests.kernels.clique.test_clique import complete, edges_of, graphs, laws, make, random_graph
@@ -165,8 +165,6 @@ def test_what_a_sink_raises_ends_the_run() -> None:
 def test_what_cannot_be_listed_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="'pivot' counts without visiting every clique"):
         load_engine(Clique(3), "cpu", listing=Listing(), algorithm="pivot")
-    with pytest.raises(UnsupportedError, match="root 'edge' only counts"):
-        load_engine(Clique(3), "cpu", listing=Listing(), root="edge")
     for motif in (Clique(3), MaximalClique()):
         made: Any = load_engine(motif, "cpu", 1, listing=Listing())
         with pytest.raises(UnsupportedError, match="unipartite"):
@@ -177,7 +175,7 @@ def test_what_cannot_be_listed_is_refused() -> None:
 
 
 def test_a_cut_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listers.CliqueLister, "serial_cost", 1)
+    monkeypatch.setattr(CliqueLister, "serial_cost", 1)
     graph = random_graph(5, 90, 0.3)
     made: Any = load_engine(Clique(3), "cpu", 1, listing=Listing())
     prepared = made.prepare(graph, Clique(3), "total")

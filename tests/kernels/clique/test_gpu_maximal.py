@@ -17,7 +17,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.cpu import MaximalCliqueCpu
 from papilio.kernels.clique.maximal_gpu import MaximalCliqueGpu
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import MaximalClique
 from tests.kernels.clique.test_clique import (
     cocktail_party,
@@ -105,7 +105,7 @@ def test_items_are_those_of_the_cpu(device: Device) -> None:
             of_cpu, of_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
             assert gpu.work(of_gpu).tolist() == cpu.work(of_cpu).tolist()
             assert device.to_host(of_gpu.items.roots).tolist() == of_cpu.roots.tolist()
-            assert decisions_of(of_gpu) == decisions_of(of_cpu) != ()
+            assert of_gpu.decisions == of_cpu.decisions != ()
 
 
 def test_every_order_of_threads_comes_to_the_same_end() -> None:
@@ -161,7 +161,7 @@ def test_counts_are_right_where_memory_is_short() -> None:
     for free_bytes in (1 << 17, 1 << 20):
         engine = MaximalCliqueGpu(emulator(2, free_bytes=free_bytes))
         prepared = engine.prepare(GRAPHS["small"](), MaximalClique(), "total")
-        assert len(decisions_of(prepared)) > 1
+        assert len(prepared.decisions) > 1
         partial = engine.run(prepared, 0, prepared.n_items)
         assert replace(partial, work=0) == on_cpu("small", 1)
 

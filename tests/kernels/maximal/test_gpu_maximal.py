@@ -14,7 +14,7 @@ import pytest
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import Partial, decisions_of, fold_partials
+from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.exact import hash_rows
 from papilio.kernels.maximal import gpu_roots
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
@@ -208,7 +208,7 @@ def test_items_and_costs_are_those_of_the_cpu(device: Device, anchor: str) -> No
     cpu, gpu = MaximalBicliqueCpu(1, anchor), eager_engine(device, anchor)
     on_cpu, on_gpu = cpu.prepare(graph, motif, "total"), gpu.prepare(graph, motif, "total")
     assert cpu.work(on_cpu).tolist() == gpu.work(on_gpu).tolist()
-    assert decisions_of(on_cpu) == decisions_of(on_gpu) != ()
+    assert on_cpu.decisions == on_gpu.decisions != ()
     for item in range(0, on_cpu.n_items, 9):
         one, other = cpu.run(on_cpu, item, item + 1), gpu.run(on_gpu, item, item + 1)
         assert (one.cells, one.checksum) == (other.cells, other.checksum)

@@ -13,7 +13,6 @@ from papilio.errors import LeaseTooLargeError
 from papilio.families import FAMILIES, family_of, resolve
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
-from papilio.kernels.engine import decisions_of
 from papilio.kernels.tree.gpu import TreeEngine, explain_layout, join_classes, lay_out, make_classes
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
@@ -132,7 +131,7 @@ def test_a_plan_says_so(per: Granularity) -> None:
     tight = replace(EAGER, slab_fraction=1e-6)
     for tuning, wanted in ((EAGER, False), (tight, True)):
         prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(5, 4), per)
-        told = [what for what, _ in decisions_of(prepared)]
+        told = [what for what, _ in prepared.decisions]
         assert ("launches follow each other in one stream" in told) == wanted
         assert ("no sub-trees are left to waiting warps" in told) == (wanted and per == "total")
 

@@ -132,7 +132,7 @@ extern "C" __global__ void fill_by_block(const long long* row_starts, const int*
     const Adjacency rows{row_starts, row_ids}, columns{column_starts, column_ids};
     for (int round = 0; round < 2; ++round) {
         const Arena::Mark mark = arena.mark();
-        const RowList list = fill_rows<BlockTeam>(arena, ids, n_ids, members, n_members, rows, columns);
+        const RowList list = fill_rows<BlockFill>(arena, ids, n_ids, members, n_members, rows, columns);
         for (int i = threadIdx.x; i < list.n * list.n_words; i += blockDim.x) out[i] = list.words[i];
         __syncthreads();
         arena.release(mark);

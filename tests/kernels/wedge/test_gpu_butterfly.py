@@ -10,7 +10,7 @@ import pytest
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.engine import decisions_of, fold_partials
+from papilio.kernels.engine import fold_partials
 from papilio.kernels.tuning import TableClass, WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
@@ -241,7 +241,7 @@ def test_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, Bipa
     for free_bytes in (4 * matrix_bytes, 4 * matrix_bytes - 1):
         engine = ButterflyGpu(emulator(1, free_bytes=free_bytes), tuning)
         prepared = engine.prepare(graph, Butterfly(), "total")
-        told = decisions_of(prepared)
+        told = prepared.decisions
         fits = free_bytes == 4 * matrix_bytes
         assert (prepared.hub_rows is not None) == fits == (told == ())
         check_against_oracle(engine, graph, "total")
@@ -249,4 +249,4 @@ def test_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, Bipa
     assert what == "no hub columns, counter tables alone"
     assert f"takes {matrix_bytes} bytes of device memory; {matrix_bytes - 1} bytes are free" in reason
     never = ButterflyGpu(emulator(1, free_bytes=1), replace(tuning, hub_min_wedges=NEVER))
-    assert decisions_of(never.prepare(graph, Butterfly(), "total")) == (), "none are wanted"
+    assert never.prepare(graph, Butterfly(), "total").decisions == (), "none are wanted"

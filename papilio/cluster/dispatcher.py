@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Timer
 from time import monotonic
-from typing import Any, Generic, Protocol
+from typing import TYPE_CHECKING, Any, Generic
 
 from distributed import Future, Worker, get_worker
 from distributed.client import FutureCancelledError
@@ -29,6 +28,9 @@ from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.tasks.machine import WorkerInfo, describe_worker
 from papilio.tasks.run import request_cuts
+
+if TYPE_CHECKING:
+    from papilio.cluster.pool import DaskPool
 
 FAREWELL_S = 1.0
 """Time for the error of a lost GPU to reach the scheduler before its process ends."""
@@ -85,7 +87,7 @@ WATCH_S = 1.0
 """Time without a result after which the cluster is looked at."""
 
 TAIL_WATCH_S = 0.05
-"""Time without a result after which a flow with idle workers looks for something to cut."""
+"""Time without a result after which something to cut is looked for while workers are idle."""
 
 LEAST_CUT_S = 0.1
 """A worker is only asked to cut when it has this much left: two turns of the scheduler and two slices."""
@@ -116,25 +118,6 @@ STALL_S = 120.0
 """How long a run may wait for workers that have all paused for lack of memory."""
 
 
-class Pool(Protocol):
-    """What the flow needs of a cluster; see :class:`papilio.cluster.pool.DaskPool`."""
-
-    @property
-    def client(self) -> Any: ...
-
-    def live_workers(self) -> dict[str, str]: ...
-
-    def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]: ...
-
-    def ask(self, function: Callable[..., Any], *args: Any, address: str, patience_s: float) -> Any: ...
-
-    def ask_all(
-        self, function: Callable[..., Any], *args: Any, addresses: Sequence[str], patience_s: float
-    ) -> dict[str, Any]: ...
-
-    def task_priority(self) -> int: ...
-
-
 @dataclass
 class _Held(Generic[AnyTask]):
     """A task that a worker holds."""
@@ -161,7 +144,7 @@ class _Place(Generic[AnyTask]):
         return any(each.task.attempt for each in self.held.values())
 
 
-class TaskFlow(Generic[AnyTask, Result]):
+class Dispatcher(Generic[AnyTask, Result]):
     """One pass of tasks through a pool; iterate once.
 
     The function is called on a worker for each task. Workers that join later and are like those given take tasks too.
@@ -170,7 +153,7 @@ class TaskFlow(Generic[AnyTask, Result]):
 
     def __init__(
         self,
-        pool: Pool,
+        pool: DaskPool,
         function: TaskFunction[AnyTask, Result],
         source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
@@ -332,12 +315,8 @@ class TaskFlow(Generic[AnyTask, Result]):
         ends = isinstance(error, DeviceLostError)
         if len(self._losses) >= MAX_LOSSES * self._most_places or (not ends and len(self._places) == 1):
             raise error
-        place = self._places.pop(address)
         self._source.lose(task, address, was_running=ends)
-        for each in place.held.values():
-            del self._worker_of[each.task.key]
-            each.future.cancel()
-            self._source.lose(each.task, address, was_running=False)
+        self._drop(address, n_suspects=0)
 
     def _cut_tail(self) -> None:
         """Ask as many busy workers to cut as there are idle ones, up to a bound, the one with most left first."""
@@ -371,28 +350,26 @@ class TaskFlow(Generic[AnyTask, Result]):
         place = self._places[address]
         for each in place.held.values():
             each.is_cut = True
-        self._messenger.submit(self._send_cuts, address, list(place.held))
+        self._send_cuts([address], CUT_ANSWER_S)
 
-    def _send_cuts(self, address: str, keys: list[str]) -> None:
-        """Send the request; a worker that cannot be asked is noticed by the watch, or is only slow."""
-        with suppress(ClusterError):
-            self._pool.ask(request_cuts, keys, address=address, patience_s=CUT_ANSWER_S)
+    def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
+        """Ask workers to cut what they hold; one that does not answer is noticed by the watch, or is only slow."""
+        keys = [key for address in addresses for key in self._places[address].held]
+        self._messenger.submit(
+            self._pool.ask_all, request_cuts, keys, addresses=addresses, patience_s=patience_s
+        )
 
     def _end_early(self) -> None:
-        """Hand out no more and have all workers cut what they hold: what they answer is all that will come."""
+        """Stop dispatching, and ask every worker to end its lease early."""
         self._ends = True
-        busy = {address: list(place.held) for address, place in self._places.items() if place.held}
-        keys = [key for held in busy.values() for key in held]
-        self._messenger.submit(
-            self._pool.ask_all, request_cuts, keys, addresses=list(busy), patience_s=WRAP_UP_S
-        )
+        self._send_cuts([address for address, place in self._places.items() if place.held], WRAP_UP_S)
 
     def _watch(self) -> None:
         self._watched_at = monotonic()
         live = self._pool.live_workers()
         self._known.intersection_update(live)
         for address in [each for each in self._places if each not in live]:
-            self._drop(address)
+            self._drop(address, n_suspects=1)
         fresh = [address for address in live if address not in self._known]
         for info in self._pool.describe(fresh):
             self._known.add(info.name)
@@ -416,11 +393,10 @@ class TaskFlow(Generic[AnyTask, Result]):
     def _fits(self, info: WorkerInfo) -> bool:
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
 
-    def _drop(self, address: str) -> None:
-        """Forget a lost worker and put its tasks back; the first one is the one that it was running."""
-        place = self._places.pop(address)
-        for number, each in enumerate(place.held.values()):
+    def _drop(self, address: str, n_suspects: int) -> None:
+        """Forget a worker and put its tasks back; the first ``n_suspects`` ran when it went."""
+        for number, each in enumerate(self._places.pop(address).held.values()):
             del self._worker_of[each.task.key]
             each.future.cancel()
-            self._source.lose(each.task, address, was_running=number == 0)
+            self._source.lose(each.task, address, was_running=number < n_suspects)
         self._progress_at = monotonic()

@@ -1,4 +1,4 @@
-"""The flow without a cluster: whom it cuts, who declines, who can go on no more."""
+"""The dispatcher without a cluster: whom it cuts, who declines, who can go on no more."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from papilio.cluster import flow
-from papilio.cluster.flow import MAX_LOSSES, MOST_CUTS, TaskFlow
+from papilio.cluster import dispatcher
+from papilio.cluster.dispatcher import MAX_LOSSES, MOST_CUTS, Dispatcher
 from papilio.errors import ClusterError, DeviceLostError, EngineUnavailableError, ExecutionError, WorkerError
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.run import request_cuts
@@ -68,9 +68,6 @@ class Pool:
     def task_priority(self) -> int:
         return 0
 
-    def ask(self, function: Any, keys: list[str], address: str, patience_s: float) -> None:
-        self.asked += keys
-
     def ask_all(self, function: Any, keys: list[str], addresses: list[str], patience_s: float) -> None:
         assert function is request_cuts
         self.asked += keys
@@ -78,22 +75,24 @@ class Pool:
 
 def test_nothing_waits_behind_what_may_have_taken_a_worker_down() -> None:
     """A worker may go between two tasks, when nobody knows yet that the first is done: that is held against it once."""
-    tasks: Any = TaskFlow(Pool(), print, Source(2), [make_worker("w0")], 2)
+    made: Any = Dispatcher
+    tasks = made(Pool(), print, Source(2), [make_worker("w0")], 2)
     tasks._hand_out()
     assert [each.task.key for each in tasks._places["w0"].held.values()] == ["0", "1"]
-    tasks._drop("w0")
-    tasks._places["w0"] = flow._Place()
+    tasks._drop("w0", n_suspects=1)
+    tasks._places["w0"] = dispatcher._Place()
     tasks._hand_out()
     assert [each.task for each in tasks._places["w0"].held.values()] == [Task("0", attempt=1)]
 
 
 @pytest.mark.parametrize(("n_idle", "n_cut"), [(0, 0), (3, 3), (100, MOST_CUTS)])
 def test_those_with_most_left_are_cut(n_idle: int, n_cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "LEAST_RUN_S", 0.0)
+    monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 0.0)
     n_busy = 2 * MOST_CUTS
     pool, source = Pool(), Source(n_busy)
     workers = [make_worker(f"w{number}") for number in range(n_busy + n_idle)]
-    tasks: Any = TaskFlow(pool, print, source, workers, 1)
+    made: Any = Dispatcher
+    tasks = made(pool, print, source, workers, 1)
     for _ in range(2):
         tasks._hand_out()
     tasks._messenger.shutdown(wait=True)
@@ -214,23 +213,23 @@ class Turned(Done):
         raise self.error
 
 
-def flow_of(pool: Workers, source: Book, in_flight: int = 2) -> Any:
+def dispatcher_of(pool: Workers, source: Book, in_flight: int = 2) -> Any:
     workers = [make_worker(name) for name in pool.names]
-    tasks: Any = TaskFlow
+    tasks: Any = Dispatcher
     return tasks(pool, print, source, workers, in_flight)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the cluster as soon as nothing comes, and do not wait for other workers."""
-    monkeypatch.setattr(flow, "WATCH_S", 0.001)
-    monkeypatch.setattr(flow, "REPLACEMENT_S", 0.0)
+    monkeypatch.setattr(dispatcher, "WATCH_S", 0.001)
+    monkeypatch.setattr(dispatcher, "REPLACEMENT_S", 0.0)
 
 
 def test_one_that_declines_leaves_the_others_their_second_task() -> None:
     pool, source = Workers(["w0", "w1", "w2"]), Book(9, lambda worker: worker == "w1")
     source.held["elsewhere"] = "w9"
-    flow_of(pool, source)._hand_out()
+    dispatcher_of(pool, source)._hand_out()
     assert pool.ran == ["w0", "w2", "w0", "w2"]
 
 
@@ -238,7 +237,7 @@ def test_one_that_declines_leaves_the_others_their_second_task() -> None:
 def test_whoever_declines_all_is_answered_once(seed: int) -> None:
     chance = random.Random(seed)
     source = Book(30, lambda worker: chance.random() < 0.8)
-    answers = list(flow_of(Workers([f"w{number}" for number in range(4)]), source))
+    answers = list(dispatcher_of(Workers([f"w{number}" for number in range(4)]), source))
     assert sorted(answers) == sorted(source.answered) == sorted(str(number) for number in range(30))
 
 
@@ -246,7 +245,7 @@ def test_when_all_decline_and_none_is_at_work_the_run_ends_in_an_error() -> None
     pool, source = Workers(["w0", "w1"]), Book(3, lambda worker: True)
     source.held["elsewhere"] = "w9"
     with pytest.raises(ExecutionError, match="none of 2 idle workers was given what is left"):
-        list(flow_of(pool, source))
+        list(dispatcher_of(pool, source))
 
 
 ERRORS = (DeviceLostError("lost"), EngineUnavailableError("no driver"), WorkerError("too many open files"))
@@ -256,7 +255,7 @@ ERRORS = (DeviceLostError("lost"), EngineUnavailableError("no driver"), WorkerEr
 @pytest.mark.usefixtures("impatient")
 def test_a_worker_that_cannot_go_on_gets_no_more_and_its_leases_go_to_others(error: Exception) -> None:
     pool, source = Workers(["w0", "w1", "w2"], {"w1": error}), Book(30)
-    assert sorted(flow_of(pool, source)) == sorted(str(number) for number in range(30))
+    assert sorted(dispatcher_of(pool, source)) == sorted(str(number) for number in range(30))
     assert pool.ran.count("w1") == 2, "what it held when it failed"
     assert source.suspected == (["1"] if isinstance(error, DeviceLostError) else [])
 
@@ -265,7 +264,7 @@ def test_a_worker_that_cannot_go_on_gets_no_more_and_its_leases_go_to_others(err
 def test_when_the_only_worker_cannot_go_on_the_run_ends_with_its_error(error: Exception) -> None:
     pool, source = Workers(["w0"], {"w0": error}), Book(20_000)
     with pytest.raises(type(error), match=str(error)):
-        list(flow_of(pool, source))
+        list(dispatcher_of(pool, source))
     assert len(pool.ran) == 2
     assert not source.answered
 
@@ -274,23 +273,23 @@ def test_when_the_only_worker_cannot_go_on_the_run_ends_with_its_error(error: Ex
 def test_a_lost_gpu_that_nothing_replaces_ends_the_run_and_is_named() -> None:
     pool, source = Workers(["w0"], {"w0": DeviceLostError("GPU 0 is lost")}), Book(20_000)
     with pytest.raises(ClusterError, match=r"none came back within .* the last one: GPU 0 is lost"):
-        list(flow_of(pool, source))
+        list(dispatcher_of(pool, source))
     assert len(pool.ran) == 2
 
 
 def test_a_gpu_that_every_process_loses_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "WATCH_S", 0.001)
+    monkeypatch.setattr(dispatcher, "WATCH_S", 0.001)
     lost = DeviceLostError("GPU 0 is lost")
     pool, source = Workers(["w0"], {"w0": lost}, lambda: lost), Book(20_000)
     with pytest.raises(DeviceLostError, match="GPU 0 is lost"):
-        list(flow_of(pool, source))
+        list(dispatcher_of(pool, source))
     assert len(pool.ran) == 2 * MAX_LOSSES
 
 
 def test_a_gpu_that_another_process_can_use_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "WATCH_S", 0.001)
+    monkeypatch.setattr(dispatcher, "WATCH_S", 0.001)
     pool = Workers(["w0"], {"w0": DeviceLostError("once")}, lambda: None)
-    assert len(list(flow_of(pool, Book(30)))) == 30
+    assert len(list(dispatcher_of(pool, Book(30)))) == 30
     assert pool.names == ["w0+"]
 
 
@@ -307,7 +306,7 @@ def test_a_result_that_went_away_with_its_worker_is_counted_again_and_not_blamed
 
     pool.submit = submit_once  # type: ignore[method-assign]
     pool.live_workers = lambda: {"w1": "running"}  # type: ignore[method-assign]
-    answers = list(flow_of(pool, source))
+    answers = list(dispatcher_of(pool, source))
     assert sorted(answers) == sorted(source.answered) == [str(number) for number in range(6)]
     assert not source.suspected
     assert lost[0].cancelled
@@ -326,7 +325,7 @@ def test_an_error_that_comes_in_place_of_a_result_is_the_task_s(raised: Exceptio
         return Turned(key, raised) if key == "1" else submit(*args, key=key, workers=workers, **options)
 
     pool.submit = turn_one  # type: ignore[method-assign]
-    assert list(flow_of(pool, source)) == source.answered == ["0", "2"]
+    assert list(dispatcher_of(pool, source)) == source.answered == ["0", "2"]
     ((key, error),) = failed
     assert key == "1"
     assert error is raised or str(error).startswith("worker w0, Task(key='1', attempt=0) failed: KeyError: ")
@@ -359,17 +358,17 @@ class Cuttable(Workers):
 
 
 def test_a_process_that_is_to_end_has_all_cut_and_hands_out_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "requested", lambda: True)
+    monkeypatch.setattr(dispatcher, "requested", lambda: True)
     pool, source = Cuttable(["w0", "w1", "w2"]), Book(100)
-    assert sorted(flow_of(pool, source)) == sorted(source.answered) == sorted(pool.asked)
+    assert sorted(dispatcher_of(pool, source)) == sorted(source.answered) == sorted(pool.asked)
     assert (len(source.answered), len(source.tasks)) == (6, 94)
 
 
 def test_answers_come_although_a_worker_is_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The flow is left while it waits for that one, as by a signal; what came before has been given."""
-    monkeypatch.setattr(flow, "requested", lambda: True)
+    """The dispatcher is left while it waits for that one, as by a signal; what came before has been given."""
+    monkeypatch.setattr(dispatcher, "requested", lambda: True)
     pool, source = Cuttable(["w0", "w1", "w2"], deaf=("w1",)), Book(100)
-    results = iter(flow_of(pool, source))
+    results = iter(dispatcher_of(pool, source))
     given = [next(results) for _ in range(4)]
     results.close()
     assert sorted(given) == sorted(pool.futures)

@@ -1,11 +1,17 @@
-"""Input files, plain or compressed with gzip, bzip2 or zstd; told apart by their first bytes."""
+"""Inputs: the files meant by paths, URLs, patterns, directories and ``-``, and their bytes, decompressed and decoded.
+
+Files are plain or compressed with gzip, bzip2 or zstd, told apart by their first bytes; ``-`` is standard input.
+"""
 
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -13,7 +19,118 @@ import pyarrow as pa
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
-from papilio.storage.places import Place
+from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url
+
+InputPath = str | os.PathLike[str]
+
+STANDARD_INPUT = "-"
+
+_LEFT_OUT = ("_", ".")
+"""Beginnings of the names of files and directories that hold no data: ``_SUCCESS``, ``.part-0.crc``."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a file is."""
+
+    name: str  # the path or the URL, for messages
+    filesystem: arrow_fs.FileSystem | None  # None for standard input
+    path: str = ""  # within the file system
+    n_bytes: int = 0  # as stored; 0 where nothing tells
+    root: str = ""  # the directory that it was found below
+
+
+def find_places(given: InputPath | Sequence[InputPath]) -> list[Place]:
+    """Return the files that are meant, in the order given; part-2 before part-10 in a directory or a pattern.
+
+    InputError for what does not exist or holds no file.
+    """
+    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    if not several:
+        raise InputError("no file was given; convert reads one or more")
+    if [os.fspath(each) for each in several].count(STANDARD_INPUT) > 1:
+        raise InputError("standard input (-) was given twice; it can be read once")
+    return [place for each in several for place in _find(os.fspath(each))]
+
+
+def _find(given: str) -> list[Place]:
+    if given == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input (-) is closed; name a file")
+        return [Place("standard input", None)]
+    filesystem, path = filesystem_of(given)
+    try:
+        info = filesystem.get_file_info(path)
+        if info.is_file:
+            return [Place(given, filesystem, path, info.size or 0)]
+        if info.type == arrow_fs.FileType.Directory:
+            return _below(given, filesystem, path)
+        if info.type != arrow_fs.FileType.NotFound:
+            raise InputError(f"{given} is not a file")
+        pattern = "*" if is_url(given) else "*?["
+        if not any(mark in given for mark in pattern):
+            unknown = ", or cannot be reached" if is_url(given) else ""
+            raise InputError(f"{given} does not exist{unknown}")
+        found = _matches(filesystem, path)
+        root = path[: min(path.find(mark) for mark in pattern if mark in path)].rpartition("/")[0]
+        places = [
+            place
+            for info in filesystem.get_file_info(sorted(found, key=_by_number))
+            for place in (
+                _below(_called(given, info.path), filesystem, info.path)
+                if info.type == arrow_fs.FileType.Directory
+                else [_place(_called(given, info.path), filesystem, info, root)]
+            )
+        ]
+    except OSError as error:
+        raise InputError(f"{given} cannot be read ({error})") from error
+    if not places:
+        raise InputError(f"{given} matches no file")
+    return places
+
+
+def _place(name: str, filesystem: arrow_fs.FileSystem, info: arrow_fs.FileInfo, root: str) -> Place:
+    return Place(name, filesystem, info.path, info.size or 0, root)
+
+
+def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Place]:
+    """Return the files of a directory and of those below it, less what Spark and others write beside data."""
+    found = {}
+    for info in filesystem.get_file_info(arrow_fs.FileSelector(root, recursive=True)):
+        inner = info.path[len(root) :].strip("/")
+        if info.is_file and not any(part.startswith(_LEFT_OUT) for part in inner.split("/")):
+            found[inner] = info
+    if MANIFEST_NAME in found:
+        raise InputError(f"{given} is a graph store already; count in it, or copy it")
+    if not found:
+        raise InputError(f"{given} is a directory without a file of edges")
+    name = given.rstrip("/")
+    return [
+        _place(f"{name}/{inner}", filesystem, found[inner], root) for inner in sorted(found, key=_by_number)
+    ]
+
+
+def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
+    """Return the paths that a pattern of shells matches."""
+    handler = getattr(filesystem, "handler", None)
+    if handler is not None:
+        return list(handler.fs.glob(pattern))
+    from fsspec.implementations.arrow import ArrowFSWrapper  # slow to import, and only needed for patterns
+
+    return list(ArrowFSWrapper(filesystem).glob(pattern))
+
+
+def _called(given: str, path: str) -> str:
+    """Return what a file is called that a pattern has matched."""
+    if is_url(given):
+        return path if is_url(path) else f"{given.partition('://')[0]}://{path}"
+    return path if os.path.isabs(given) else os.path.relpath(path)
+
+
+def _by_number(path: str) -> list[tuple[int, str]]:
+    """Return the key by which ``part.2`` comes before ``part.10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", path)]
+
 
 Compression = Literal["none", "gzip", "bzip2", "zstd"]
 
@@ -33,24 +150,24 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class _Ahead:
-    """A stream that is read from its beginning and gives back what was read ahead; a file object for Arrow."""
+    """A stream that is read from its beginning and gives back the bytes read ahead; a file object for Arrow."""
 
     closed = False
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._ahead = b""
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.ahead = b""
         self._taken = 0
 
     def peek(self, n_bytes: int) -> bytes:
         """Return the next bytes without taking them: fewer at the end only."""
-        while len(self._ahead) < n_bytes and (data := self._stream.read(n_bytes - len(self._ahead))):
-            self._ahead += data
-        return self._ahead
+        while len(self.ahead) < n_bytes and (data := self._read(n_bytes - len(self.ahead))):
+            self.ahead += data
+        return self.ahead[:n_bytes]
 
     def read(self, n_bytes: int) -> bytes:
-        data, self._ahead = self._ahead[:n_bytes], self._ahead[n_bytes:]
-        data = data or self._stream.read(n_bytes)
+        data, self.ahead = self.ahead[:n_bytes], self.ahead[n_bytes:]
+        data = data or self._read(n_bytes)
         self._taken += len(data)
         return data
 
@@ -94,7 +211,7 @@ class InputFile:
                 stream = self._stack.enter_context(
                     place.filesystem.open_input_stream(place.path, compression=None)
                 )
-            self._raw = _Ahead(stream)
+            self._raw = _Ahead(stream.read)
             magic = self._raw.peek(10)
         except OSError as error:
             self.close()
@@ -104,7 +221,7 @@ class InputFile:
                 self.close()
                 raise InputError(f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are read)")
         self.compression: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
-        self._peeked = b""
+        self._text = _Ahead(self._decompress)
         self._decoder: codecs.IncrementalDecoder | None = None
         self._stream: Any = self._raw
         if self.compression != "none":
@@ -121,19 +238,14 @@ class InputFile:
 
     def peek(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``, without taking them; errors as :meth:`read`."""
-        while len(self._peeked) < n_bytes and (data := self._decompress(n_bytes - len(self._peeked))):
-            self._peeked += data
-        return self._peeked[:n_bytes]
+        return self._text.peek(n_bytes)
 
     def read(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``; empty at the end.
 
         InputError when compressed data end too early or are corrupt.
         """
-        if self._peeked:
-            data, self._peeked = self._peeked[:n_bytes], self._peeked[n_bytes:]
-            return data
-        return self._decompress(n_bytes)
+        return self._text.read(n_bytes)
 
     def decode(self, encoding: str | None) -> None:
         """Read text of an encoding, of UTF-16 if None and its mark is there, as UTF-8 from here on.
@@ -147,7 +259,7 @@ class InputFile:
         if encoding is None or encoding == "utf-8":
             return
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._peeked = self._decoded(self._peeked)
+        self._text.ahead = self._decoded(self._text.ahead)
 
     def _decompress(self, n_bytes: int) -> bytes:
         try:

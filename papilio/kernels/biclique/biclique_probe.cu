@@ -1,0 +1,294 @@
+// Probes of the searches for (p,q)-bicliques: one random branch for each, by enumeration and by pivots.
+//
+// Requires: the index of biclique.cu; `probe_roots`, `probe_children` (places in `hop`), weights and seeds of each probe.
+// A warp owns a probe. It fills the rows of the candidates of the child over the columns shared with the root, goes down
+// one branch of a pivot tree and one of the tree of subsets, and divides by the probability of each step. The branches are
+// those of kernels/biclique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
+// by_size[n]: bicliques of a left side that shares n columns; left_ways, right_ways: those of a leaf, by held and free.
+// found[0..3][probe]: words and bicliques by enumeration, words and bicliques by pivots; words have 64 bits.
+// Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
+// Source: Knuth, Math. Comp. 29, 1975.
+#include "search.cuh"
+
+#include "bit_matrix.cuh"
+
+/// A product that is rounded before anything is added to it.
+__device__ __forceinline__ double multiply(double a, double b) {
+#ifdef PAPILIO_EMULATED
+    volatile double product = a * b;
+    return product;
+#else
+    return __dmul_rn(a, b);
+#endif
+}
+
+/// Random numbers of a probe; all lanes draw the same.
+struct Draws {
+    unsigned long long state;
+
+    /// A number below n.
+    __device__ __forceinline__ int operator()(int n) {
+        state += 0x9e3779b97f4a7c15ull;
+        return (int)((mix(state) >> 32) * (unsigned long long)n >> 32);
+    }
+
+    /// The least of `take` numbers below n.
+    __device__ __forceinline__ int least(int n, int take) {
+        int first = n;
+#pragma unroll 1
+        for (int i = 0; i < take; ++i) first = min(first, (*this)(n));
+        return first;
+    }
+};
+
+/// (a / n)^take - (b / n)^take.
+__device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
+    double above = 1.0, below = 1.0;
+#pragma unroll 1
+    for (int i = 0; i < take; ++i) {
+        above *= (double)a / n;
+        below *= (double)b / n;
+    }
+    return above - below;
+}
+
+struct Found {
+    double words;
+    double count;
+};
+
+__device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
+
+/// The columns that a root shares with a child, ascending, to `shared`; returns how many.
+__device__ __forceinline__ int list_shared(const Adjacency& rows, int root, int child, int* shared) {
+    const int* const of_root = rows.ids + rows.indptr[root];
+    const int* const of_child = rows.ids + rows.indptr[child];
+    const int n_root = (int)rows.size(root), n_child = (int)rows.size(child);
+    int n = 0;
+#pragma unroll 1
+    for (int first = 0; first < n_child; first += kWarpSize) {
+        const int at = first + lane_id();
+        const bool both = at < n_child && find_id(of_root, n_root, of_child[at]) >= 0;
+        const unsigned all = __ballot_sync(kFullMask, both);
+        if (both) shared[n + __popc(all & lanes_before(lane_id()))] = of_child[at];
+        n += __popc(all);
+    }
+    __syncwarp();
+    return n;
+}
+
+/// Keep the rows from `first` on with at least `least` columns, cut to those of `mask`, in their order; in place.
+__device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, int first, int least) {
+    int kept = 0;
+#pragma unroll 1
+    for (int begin = first; begin < list.n; begin += kWarpSize) {
+        const int row = begin + lane_id();
+        int size = 0;
+        if (row < list.n)
+#pragma unroll 1
+            for (int k = 0; k < list.n_words; ++k) size += __popc(mask[k] & list.at(k, row));
+        const bool stays = row < list.n && size >= least;
+        const unsigned all = __ballot_sync(kFullMask, stays);
+        const int to = kept + __popc(all & lanes_before(lane_id()));
+#pragma unroll 1
+        for (int k = 0; k < list.n_words; ++k) {
+            const unsigned word = stays ? mask[k] & list.at(k, row) : 0u;
+            __syncwarp();
+            if (stays) list.at(k, to) = word;
+            __syncwarp();
+        }
+        kept += __popc(all);
+    }
+    list.n = kept;
+}
+
+/// A branch of the tree of sets of `take` rows, at least one, of a list, which is used up.
+__device__ Found probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
+                               const double* by_size, unsigned* mask) {
+    const int n_words = wide_words(n_columns);
+    Found found{0.0, 0.0};
+#pragma unroll 1
+    for (; take > 2; --take) {
+        if (list.n < take) return found;
+        const long long n = list.n, pairs = n * (n - 1) / 2 - (long long)(take - 1) * (take - 2) / 2;
+        found.words += multiply(weight, (double)(pairs * n_words));
+        const int first = draws.least(list.n, take);
+        if (first > list.n - take) return found;
+        weight /= power_gap(list.n - first, list.n - first - 1, list.n, take);
+#pragma unroll 1
+        for (int k = lane_id(); k < list.n_words; k += kWarpSize) mask[k] = list.at(k, first);
+        __syncwarp();
+        keep_rows(list, mask, first + 1, least);
+    }
+    if (list.n < take) return found;
+    const long long pairs = (long long)list.n * (list.n - 1) / 2;
+    if (take == 2) found.words += multiply(weight, (double)(pairs * n_words));
+    double sum = 0.0;
+#pragma unroll 1
+    for (int i = 0; i < PROBE_PAIRS; ++i) {
+        const int one = draws(list.n);
+        int two = one;
+        if (take == 2) {
+            two = draws(list.n - 1);
+            two += two >= one;
+        }
+        unsigned size = 0;
+#pragma unroll 1
+        for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, one) & list.at(k, two));
+        sum += by_size[warp_total(size)];
+    }
+    found.count = weight * (double)(take == 2 ? pairs : list.n) * (sum / PROBE_PAIRS);
+    return found;
+}
+
+/// The line of a set with the fewest gaps, and how many; lines without gaps are taken out of the set.
+struct Pivot {
+    unsigned gaps;  // kFullMask: no line has any
+    int line;
+};
+
+__device__ __forceinline__ Pivot choose_pivot(const RowList& lines, unsigned* own, const unsigned* other) {
+    unsigned fewest = kFullMask, line = kFullMask;
+#pragma unroll 1
+    for (int k = 0; k < words_for(lines.n); ++k) {
+        const int i = 32 * k + lane_id();
+        const bool is_in = own[k] >> lane_id() & 1u;
+        unsigned gaps = 0;
+        if (is_in)
+#pragma unroll 1
+            for (int w = 0; w < lines.n_words; ++w) gaps += (unsigned)__popc(other[w] & ~lines.at(w, i));
+        const unsigned stays = __ballot_sync(kFullMask, is_in && gaps != 0);
+        __syncwarp();
+        if (lane_id() == 0) own[k] = stays;
+        if (is_in && gaps != 0 && gaps < fewest) {
+            fewest = gaps;
+            line = (unsigned)i;
+        }
+        __syncwarp();
+    }
+    const unsigned best = warp_least(fewest);
+    return Pivot{best, (int)warp_least(fewest == best ? line : kFullMask)};
+}
+
+/// Cut two sets to a branch of a pivot, a line of `own`: 0 takes what the pivot has, i holds its i-th gap.
+__device__ __forceinline__ void take_branch(const RowList& lines, const RowList& across, unsigned* own, unsigned* other,
+                                            int pivot, int branch, unsigned* gaps) {
+    const int n_other = lines.n_words;
+#pragma unroll 1
+    for (int k = lane_id(); k < n_other; k += kWarpSize) gaps[k] = other[k] & ~lines.at(k, pivot);
+    __syncwarp();
+    const int held = branch == 0 ? -1 : find_member(gaps, n_other, branch - 1);
+#pragma unroll 1
+    for (int k = lane_id(); k < n_other; k += kWarpSize)
+        other[k] &= ~(gaps[k] & (held < 0 ? kFullMask : bits_below(held + 1 - 32 * k)));
+#pragma unroll 1
+    for (int k = lane_id(); k < across.n_words; k += kWarpSize) {
+        const unsigned word = own[k] & ~(pivot / 32 == k ? 1u << (pivot & 31) : 0u);
+        own[k] = held < 0 ? word : word & across.at(k, held);
+    }
+    __syncwarp();
+}
+
+/// A branch of the pivot tree of a list.
+__device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, int left_size, int right_size, double weight,
+                              Draws draws, const double* left_ways, int left_stride, const double* right_ways,
+                              int right_stride) {
+    const RowList columns = transpose_rows(arena, rows, n_columns);
+    const int n_left = columns.n_words, n_right = rows.n_words;
+    unsigned* const left = arena.take(n_left);
+    unsigned* const right = arena.take(n_right);
+    unsigned* const gaps = arena.take(max(n_left, n_right));
+    fill_set(left, rows.n);
+    fill_set(right, n_columns);
+    int hl = 2, pl = 0, hr = 0, pr = 0;
+    Found found{0.0, 0.0};
+#pragma unroll 1
+    for (;;) {
+        int lefts = set_size(left, n_left), rights = set_size(right, n_right);
+        if (hl > left_size || hr > right_size || hl + pl + lefts < left_size || hr + pr + rights < right_size) return found;
+        if (hl == left_size) {
+            pl = lefts = 0;
+#pragma unroll 1
+            for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = 0;
+        }
+        if (hr == right_size) {
+            pr = rights = 0;
+#pragma unroll 1
+            for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = 0;
+        }
+        __syncwarp();
+        const long long words = (long long)lefts * wide_words(n_columns) + (long long)rights * wide_words(rows.n);
+        found.words += multiply(weight, (double)words);
+        const Pivot row = choose_pivot(rows, left, right), column = choose_pivot(columns, right, left);
+        pl += lefts - set_size(left, n_left);
+        pr += rights - set_size(right, n_right);
+        if (row.gaps == kFullMask) {
+            found.count = weight * left_ways[(long long)hl * left_stride + pl] * right_ways[(long long)hr * right_stride + pr];
+            return found;
+        }
+        const bool is_row = row.gaps <= column.gaps;
+        const Pivot best = is_row ? row : column;
+        const int n_gaps = (int)best.gaps, others = is_row ? set_size(right, n_right) : set_size(left, n_left);
+        const int take = is_row ? right_size - hr : left_size - hl;
+        int branch;
+        if (draws(8) == 0) {
+            branch = draws(n_gaps + 1);
+        } else {
+            const int first = draws.least(others, take);
+            branch = first < n_gaps ? first + 1 : 0;
+        }
+        const double chance = branch != 0 ? power_gap(others - branch + 1, others - branch, others, take)
+                                          : power_gap(others - n_gaps, 0, others, take);
+        weight /= multiply(chance, 0.875) + 0.125 / (n_gaps + 1);
+        if (is_row) {
+            take_branch(rows, columns, left, right, best.line, branch, gaps);
+            (branch == 0 ? pl : hr) += 1;
+        } else {
+            take_branch(columns, rows, right, left, best.line, branch, gaps);
+            (branch == 0 ? pr : hl) += 1;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ columns,
+               const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
+               const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
+               const int* __restrict__ probe_roots, const long long* __restrict__ probe_children,
+               const double* __restrict__ weights, const unsigned long long* __restrict__ seeds, const int n_probes,
+               const int near_words, unsigned* slab, const long long far_words, const int left_size, const int right_size,
+               const double* __restrict__ by_size, const double* __restrict__ left_ways, const int left_stride,
+               const double* __restrict__ right_ways, const int right_stride, double* found) {
+    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
+    const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
+    const Arena::Mark empty = arena.mark();
+    const int n_warps = (int)(gridDim.x * (blockDim.x / kWarpSize));
+#pragma unroll 1
+    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
+        __syncwarp();
+        arena.release(empty);
+        const int root = probe_roots[probe];
+        const long long child = probe_children[probe];
+        const int n_later = (int)(hop_indptr[root + 1] - child) - 1;
+        if (n_later < left_size - 2) continue;
+        int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root), rows.size(hop[child]))));
+        const int n_columns = list_shared(rows, root, hop[child], shared);
+        RowList list = fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights);
+        __syncwarp();
+        unsigned* const mask = arena.take(list.n_words);
+        fill_set(mask, n_columns);
+        keep_rows(list, mask, 0, right_size);
+        if (list.n < left_size - 2) continue;
+        const double weight = weights[probe];
+        const Found pivots = probe_pivots(arena, list, n_columns, left_size, right_size, weight, Draws{seeds[probe]},
+                                          left_ways, left_stride, right_ways, right_stride);
+        const Found subsets = probe_subsets(list, n_columns, left_size - 2, right_size, weight, Draws{~seeds[probe]},
+                                            by_size, mask);
+        if (lane_id() == 0) {
+            found[probe] = subsets.words;
+            found[n_probes + probe] = subsets.count;
+            found[2 * n_probes + probe] = pivots.words;
+            found[3 * n_probes + probe] = pivots.count;
+        }
+    }
+}
