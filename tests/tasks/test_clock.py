@@ -12,6 +12,7 @@ import papilio
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.kernels.biclique import cpu as biclique
+from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.wedge import cpu as butterfly
 from papilio.motifs import Granularity, Motif
 from papilio.storage.ledger import read_ledger
@@ -33,7 +34,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e3)
     monkeypatch.setattr(lease_policy, "LATE", 1e-12)
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
-    monkeypatch.setattr(biclique.BicliqueCpu, "serial_cost", 1)
+    for engine in (biclique.BicliqueCpu, BicliqueLister):
+        monkeypatch.setattr(engine, "serial_cost", 1)
     monkeypatch.setattr(butterfly, "SLICE_WEDGES_PER_EDGE", 0)
     monkeypatch.setattr(run, "SLICE_S", 0.0)
 
