@@ -25,7 +25,7 @@ import papilio
 
 PACKAGE = Path(papilio.__file__).resolve().parent
 SIZES = ("p", "p_size", "size_u", "n_left", "depth", "least_p")
-LEASES = frozenset({"LeaseTask", "LeaseResult", "Piece"})
+LEASES = frozenset({"LeaseTask", "LeaseResult", "ItemRange"})
 MOTIF = "Biclique"
 
 

@@ -1,7 +1,7 @@
 """A discrete-event model of a run of leases: the planner's own pool, a serial client, workers of uneven speed.
 
-What is handed out comes from :class:`papilio.tasks.leases.WorkPool`, in sizes of
-:func:`papilio.tasks.leases.choose_lengths`, as :class:`papilio.tasks.lease_counter.RootCounter` does
+What is handed out comes from :class:`papilio.tasks.leases.PendingWork`, in sizes of
+:func:`papilio.tasks.leases.choose_lengths`, as :class:`papilio.tasks.lease_scheduler.LeaseScheduler` does
 it; who gets it, and who is asked to cut what it holds, follows :class:`papilio.cluster.dispatcher.Dispatcher`. The
 client serves one result at a time and needs ``latency_s`` for each lease that it hands out. Requests to cut leave it
 one after the other, each in ``ask_s``. A running lease answers them at the end of a slice, a waiting one after it,
@@ -34,8 +34,8 @@ from papilio.tasks.leases import (
     GUIDED_SHARE,
     MIN_LEASE_S,
     SHORTEST_LEASE_S,
-    Piece,
-    WorkPool,
+    ItemRange,
+    PendingWork,
     choose_lengths,
 )
 from papilio.tasks.run import SLICE_S
@@ -168,7 +168,7 @@ class Outcome:
 
 
 class Counter:
-    """The leases of a run, by the rules of :class:`papilio.tasks.lease_counter.RootCounter`, without its tasks.
+    """The leases of a run, by the rules of :class:`papilio.tasks.lease_scheduler.LeaseScheduler`, without its tasks.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Counter:
 
     def __init__(self, table: CostTable, speed: float, n_workers: int, policy: Policy) -> None:
         self._table, self._planned, self._n_workers, self._policy = table, speed, n_workers, policy
-        self._pool = WorkPool([table], [Piece(0, 0, table.n_items)] if table.n_items else [])
+        self._pool = PendingWork([table], [ItemRange(0, 0, table.n_items)] if table.n_items else [])
         self.work = np.zeros(n_workers)
         self.seconds = np.zeros(n_workers)
         self._work = self._seconds = 0.0
@@ -214,7 +214,7 @@ class Counter:
     def answer(self, worker: int, start: int, stop: int, wanted: int, seconds: float) -> None:
         """Put the items [stop, wanted) back and learn the speed of the worker."""
         if stop < wanted:
-            self._pool.put_back(Piece(0, stop, wanted))
+            self._pool.put_back(ItemRange(0, stop, wanted))
         done = self._table.work_between(start, stop)
         self.work[worker] += done
         self.seconds[worker] += seconds

@@ -24,7 +24,7 @@ import papilio
 from benchmarks.harness import describe_machine
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.storage.generate import Rmat, generate
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
 
 __all__ = ["Row", "measure"]
 

@@ -229,7 +229,6 @@ class Question:
 
     @property
     def title(self) -> str:
-        """What is asked, for people."""
         if self.listing is None:
             return f"{self.motif.title} per {self.per}"
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"
@@ -272,7 +271,7 @@ def load_engine(
     listing: Listing | None = None,
     **options: str,
 ) -> Engine:
-    """Return the engine of ``motif`` on ``name``; imports CuPy or Numba only now.
+    """Return the engine that counts ``motif`` on ``name``, or lists it; imports CuPy or Numba only now.
 
     EngineUnavailableError when CuPy or a device is missing. UnsupportedError, InputError when the motif has no such
     engine, or no such option.

@@ -91,7 +91,6 @@ class Motif:
 
     @property
     def granularities(self) -> tuple[Granularity, ...]:
-        """What it can be counted for."""
         return ("total",) if self.is_table else self.per_when_fixed
 
     @property
@@ -252,7 +251,6 @@ class MaximalClique(Motif):
 
     @property
     def title(self) -> str:
-        """``maximal clique``; ``maximal clique of at least 5 vertices``."""
         return "maximal clique" + ("" if self.min_size == 1 else f" of at least {self.min_size} vertices")
 
     @property
@@ -305,12 +303,10 @@ class MaximalBiclique(Motif):
 
     @property
     def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
-        """Layer, least and largest size of both sides."""
         return (("u", self.min_u, self.max_u), ("v", self.min_v, self.max_v))
 
     @property
     def title(self) -> str:
-        """``maximal biclique``; ``maximal biclique, u from 2, v from 3 to 9``."""
         bounds = ""
         for side, least, largest in self.bounds:
             if (least, largest) != (1, None):
@@ -360,7 +356,6 @@ class BalancedButterfly(Motif):
 
     @property
     def title(self) -> str:
-        """``balanced butterfly``; ``balanced biclique (2, 5)``; ``balanced biclique (p, 2), p up to 9``."""
         if self.k == 2:
             return "balanced butterfly"
         side = "q" if self.pair_side == "u" else "p"
@@ -370,12 +365,10 @@ class BalancedButterfly(Motif):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """``balanced-butterfly -k 5 --pair-side u``; ``balanced-butterfly`` alone is k = 2."""
         return (self.name,) if self.k == 2 else super().words
 
     @property
     def granularities(self) -> tuple[Granularity, ...]:
-        """In all, and butterflies also for every vertex."""
         return ("total", "vertex") if self.k == 2 else ("total",)
 
     def has_cell(self, cell: Cell) -> bool:
@@ -448,11 +441,9 @@ class Census(Motif):
 
     @property
     def title(self) -> str:
-        """``census of butterflies by pairs of U``."""
         return f"census of butterflies by pairs of {self.pair_side.upper()}"
 
     def has_cell(self, cell: Cell) -> bool:
-        """Whether it is that of a class."""
         return cell in _CENSUS_CELLS
 
 

@@ -1,6 +1,6 @@
-"""One call that counts or lists: the answer that a job directory holds is given again, else what is missing runs.
+"""One call that counts or lists: its graph, its executor, its output.
 
-What callers of the public functions give and get: a graph, an executor, a file for the counts; the result.
+Where a job directory has the answer, it is returned again; else the missing leases run.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from papilio.storage.files import is_url, local_path, os_errors_named
 from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
+from papilio.storage.listings import ListingShard
 from papilio.storage.reading import describe_reading, read_as, warn_outside
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, hash_graph, held_graph, job_of, require_graph
@@ -68,7 +70,7 @@ class GraphInput:
 
     def __init__(self, graph: Any, kind: GraphKind = "bipartite") -> None:
         self.store: GraphStore | None = None
-        self._memory: LabelledGraph | None = None
+        self.labelled: LabelledGraph | None = None  # the graph in memory; None for a store
         self._file: str | None = None  # the file of edges that was converted into the store
         self._notes: list[str] = []
         if isinstance(graph, GraphStore):
@@ -81,14 +83,14 @@ class GraphInput:
                 if kind == "unipartite":
                     _require_one_set(path, self.store.manifest.provenance.get("doubt", ""))
         else:
-            self._memory = label_any(graph, kind=kind)
+            self.labelled = label_any(graph, kind=kind)
             if not isinstance(graph, LabelledGraph | BipartiteGraph | UnipartiteGraph):
                 self._doubt_object(kind)
 
     def _doubt_object(self, kind: GraphKind) -> None:
         """Reject an object that looks bipartite for questions on one set of vertices; warn of the opposite."""
-        assert self._memory is not None
-        why = self._memory.sides.doubt(kind)
+        assert self.labelled is not None
+        why = self.labelled.sides.doubt(kind)
         if kind == "unipartite":
             _require_one_set("the graph in memory", why)
         elif why:
@@ -101,10 +103,7 @@ class GraphInput:
     @property
     def graph(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
         """The store, or the graph in memory without its labels."""
-        if self._memory is not None:
-            return self._memory.graph
-        assert self.store is not None
-        return self.store
+        return self.given if isinstance(self.given, GraphStore) else self.given.graph
 
     @property
     def path(self) -> str | None:
@@ -115,19 +114,13 @@ class GraphInput:
 
     @property
     def name(self) -> str:
-        """The graph in messages."""
         return "the graph in memory" if self.store is None else self.store.path
-
-    @property
-    def labelled(self) -> LabelledGraph | None:
-        """The graph in memory that was given; None for a store."""
-        return self._memory
 
     @property
     def given(self) -> GraphStore | LabelledGraph:
         """What was given, read once: takes the place of the caller's object in further calls."""
-        if self._memory is not None:
-            return self._memory
+        if self.labelled is not None:
+            return self.labelled
         assert self.store is not None
         return self.store
 
@@ -135,14 +128,13 @@ class GraphInput:
         """Return the job on the store, or on the graph in memory held under ``name``."""
         if self.store is not None:
             return job_of(self.store, question)
-        assert self._memory is not None
-        return job_of(self._memory.graph, question, name, self._hash)
+        return job_of(self.graph, question, name, self._hash)
 
     @cached_property
     def _hash(self) -> str:
         """Content hash of the graph in memory, computed when it is first needed: it takes a pass over the edges."""
-        assert self._memory is not None
-        return hash_graph(self._memory.graph)
+        assert self.labelled is not None
+        return hash_graph(self.labelled.graph)
 
     def read(self) -> BipartiteGraph | UnipartiteGraph:
         """Return the graph in memory; a store is read."""
@@ -151,28 +143,22 @@ class GraphInput:
     def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
         """Return the store; a graph in memory is written to a temporary one under ``parent``."""
         if self.store is None:
-            assert self._memory is not None
+            assert self.labelled is not None
             directory = stack.enter_context(run_directory(parent))
             self.store = write_store(
                 Path(directory) / "graph",
-                self._memory.graph,
+                self.labelled.graph,
                 provenance={"source": "memory"},
-                labels_u=self._memory.labels_u,
-                labels_v=self._memory.labels_v,
+                labels_u=self.labelled.labels_u,
+                labels_v=self.labelled.labels_v,
             )
         return self.store
 
     def require_storable(self, target: Path | None) -> None:
-        """Check, before anything is counted, that the labels of a graph in memory can be written to a file.
-
-        Raises
-        ------
-        GraphError
-            When they cannot.
-        """
-        if self._memory is None or target is None:
+        """Refuse, before anything is counted, labels of a graph in memory that cannot be written: GraphError."""
+        if self.labelled is None or target is None:
             return
-        for labels in (self._memory.labels_u, self._memory.labels_v):
+        for labels in (self.labelled.labels_u, self.labelled.labels_v):
             if labels is not None:
                 label_type(labels)
 
@@ -192,11 +178,11 @@ class GraphInput:
 
     def describe_reading(self) -> dict[str, Any]:
         """Return where the graph comes from, how it was read and which lines were dropped."""
-        if self._memory is not None:
-            origin = self._memory.origin
+        if self.labelled is not None:
+            origin = self.labelled.origin
             return {
                 "source": "memory" if origin is None else origin.name,
-                "dropped": dict(self._memory.dropped),
+                "dropped": dict(self.labelled.dropped),
                 "notes": self._notes,
             }
         assert self.store is not None
@@ -205,7 +191,6 @@ class GraphInput:
 
 
 def _require_one_set(name: str, why: str) -> None:
-    """Reject edges that look bipartite for ``why``, if only the question implies that they are unipartite."""
     if why:
         raise UnsupportedError(
             f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name the "
@@ -227,14 +212,10 @@ def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers
 def check_output(
     output: str | os.PathLike[str] | None, motif: Motif, per: Granularity, *, overwrite: bool
 ) -> Path | None:
-    """Return the file for the counts, before anything is counted.
+    """Check the file for the counts before anything is counted, and return it.
 
-    Raises
-    ------
-    InputError
-        When the answer is a single count, the file cannot be written, or its suffix says nothing.
-    StoreError
-        When it is there and may not be replaced.
+    InputError when the answer is a single count, the file cannot be written, or its suffix says nothing. StoreError
+    when it exists and may not be replaced.
     """
     if output is None:
         return None
@@ -275,7 +256,7 @@ Result = TypeVar("Result", bound=CountResult)
 class Call(ABC, Generic[Result]):
     """One call of a public function: from its question to the plan or the answer; subclasses write the answer.
 
-    UnsupportedError for a question that the graph does not have an answer to.
+    UnsupportedError for a graph of another kind than the motif's, or without signs where the motif needs them.
 
     Parameters
     ----------
@@ -314,7 +295,7 @@ class Call(ABC, Generic[Result]):
 
     @property
     def kept_parts(self) -> Path | None:
-        """Where the parts of the graph are or are to be; None for a directory that does not stay."""
+        """Directory of the parts, existing or to be made; None for a temporary one."""
         if self.parts is not None:
             return local_path(self.parts)
         return None if self.job is None else local_path(self.job) / "partition"
@@ -330,7 +311,7 @@ class Call(ABC, Generic[Result]):
 
     @cached_property
     def asked(self) -> JobSpec:
-        """The job, wherever its graph is; hashes a graph in memory."""
+        """The job before it is placed; hashes a graph in memory."""
         return self.source.job(self.question)
 
     def make_job(self, executor: Executor) -> JobSpec:
@@ -349,12 +330,12 @@ class Call(ABC, Generic[Result]):
         """Return the directory that partial results pass through where no session keeps them."""
 
     @abstractmethod
-    def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> Result:
-        """Write what was asked for and return the whole result; ``kept`` says whether a session keeps shards."""
+    def write(self, result: Result, listed: Sequence[ListingShard], kept: bool) -> Result:
+        """Write the output and return the whole result; ``listed`` are files of leases, ``kept`` by a session."""
 
-    @abstractmethod
-    def write_again(self, finished: JobDirectory, result: CountResult) -> Result:
-        """Write what a finished job answered, as :meth:`write`."""
+    def write_again(self, finished: JobDirectory, result: Result) -> Result:
+        """Write the answer of a finished job."""
+        return self.write(result, (), kept=True)
 
     def require_room(self) -> None:
         """Refuse, before anything runs, a target that cannot be written."""
@@ -450,8 +431,8 @@ class Call(ABC, Generic[Result]):
         seconds = {"start": start_s, **outcome.result.seconds, **self.check(executor, outcome)}
         self.listener(PhaseStarted("write"))
         began = perf_counter()
-        counted = replace(outcome.result, graph=self.source.describe())
-        result = self.write(outcome, counted, session is not None)
+        counted: Any = replace(outcome.result, graph=self.source.describe())
+        result = self.write(counted, outcome.listed, session is not None)
         seconds["write"] = perf_counter() - began
         seconds["total"] = perf_counter() - self.started
         directory = None if session is None else str(session.root)
@@ -462,7 +443,8 @@ class Call(ABC, Generic[Result]):
 
     def _reuse(self, finished: JobDirectory) -> Result:
         began = perf_counter()
-        result = self.write_again(finished, finished.result())
+        answer: Any = finished.result()
+        result = self.write_again(finished, answer)
         seconds = dict.fromkeys(self.phases, 0.0)
         seconds |= {"write": perf_counter() - began, "total": perf_counter() - self.started}
         return replace(result, output=self._output, seconds=seconds)

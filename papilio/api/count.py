@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from papilio.api.call import Call, GraphInput, RunOptions, check_output, owns_output
 from papilio.arguments import Bytes, Workers, checked
-from papilio.cluster.driver import JobOutcome
 from papilio.cluster.events import Listener
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
@@ -31,13 +30,14 @@ from papilio.motifs import (
 from papilio.storage.answers import file_metadata, write_census, write_columns, write_table
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
+from papilio.storage.listings import ListingShard
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, find_top
 
 if TYPE_CHECKING:
-    from papilio.tasks.directory import JobDirectory
+    pass
 
 __all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
 
@@ -223,13 +223,8 @@ class CountCall(Call[CountResult]):
             )
         return Path(job.source).parent
 
-    def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> CountResult:
-        return self._write_counts(counted, outcome.partial.vectors)
-
-    def write_again(self, finished: JobDirectory, result: CountResult) -> CountResult:
-        return self._write_counts(result, dict(result.vectors))
-
-    def _write_counts(self, result: CountResult, vectors: dict[str, Any]) -> CountResult:
+    def write(self, result: CountResult, listed: Sequence[ListingShard], kept: bool) -> CountResult:
+        vectors = dict(result.vectors)
         if self.target is not None:
             store = self.source.stored(self.stack, self.target.parent)
             family = family_of(result.motif)
@@ -265,7 +260,6 @@ class CensusResult:
 
     @property
     def groups(self) -> dict[str, int]:
-        """Coherent, incoherent and mixed butterflies."""
         return sum_groups(self.classes)
 
     @property
@@ -275,7 +269,6 @@ class CensusResult:
 
     @property
     def butterflies(self) -> int:
-        """All of them."""
         return self.counted.count
 
     def to_json(self) -> dict[str, Any]:

@@ -67,7 +67,6 @@ class DecompositionResult(Tabular):
     source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # what was decomposed
 
     def __repr__(self) -> str:
-        """One line: what was decomposed, the largest number, and what found it."""
         what = f"{self.kind} numbers of {self.n_items:,} {'edges' if self.layer is None else self.layer + ' vertices'}"
         return f"<{what}: up to {self.max_number:,} ({self.engine}, {self.seconds['total']:.2f} s)>"
 
@@ -94,7 +93,6 @@ class DecompositionResult(Tabular):
 
     @property
     def numbers(self) -> NDArray[np.uint64]:
-        """``vectors["number"]``."""
         return self.vectors["number"]
 
     @property
@@ -105,7 +103,6 @@ class DecompositionResult(Tabular):
 
     @property
     def n_items(self) -> int:
-        """How many edges or vertices have numbers."""
         return int(self.vectors.by_id("number").size)
 
     def level_sizes(self) -> dict[int, int]:

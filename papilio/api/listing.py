@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -33,7 +33,7 @@ from papilio.storage.listings import (
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
 from papilio.tasks.job import JobSpec, digest, job_of
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import CountResult, ListingResult
+from papilio.tasks.result import ListingResult
 
 
 @checked
@@ -196,7 +196,6 @@ class _ListingCall(Call[ListingResult]):
         return Path(self.stack.enter_context(run_directory(self._directory.parent)))
 
     def _is_written(self) -> bool:
-        """Whether the target holds a listing of the same question."""
         question, found = self.asked.identity, read_listing(self._directory)
         names = ("graph", "motif", "listing")
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
@@ -233,13 +232,13 @@ class _ListingCall(Call[ListingResult]):
             self.listener(RowsKnown(rows, n_bytes * rows // counted.count, str(root)))
 
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
-        began, listing, listed = perf_counter(), self._listing, outcome.partial
+        began, listing, listed = perf_counter(), self._listing, outcome.result
         if listing.limit is None and not (listing.with_u or listing.with_v):
             self.listener(PhaseStarted("check"))
             job = replace(self.asked, listing=None)
-            counted = count_job(executor, job, self.engine, None, ignore_events).partial
+            counted = count_job(executor, job, self.engine, None, ignore_events).result
             for what, found, expected in (
-                ("", listed.total, counted.total),
+                ("", listed.count, counted.count),
                 ("hashes whose sum is ", listed.checksum, counted.checksum),
             ):
                 if found != expected:
@@ -250,20 +249,11 @@ class _ListingCall(Call[ListingResult]):
             self._checked = True
         return {"check": perf_counter() - began}
 
-    def write(self, outcome: JobOutcome, counted: CountResult, kept: bool) -> ListingResult:
-        capped = outcome.partial.capped
-        n_files = self._write_rows(outcome.listed, capped, keep_shards=kept)
-        same = {field.name: getattr(counted, field.name) for field in fields(counted)}
-        return ListingResult(
-            **same,
-            listing=self._listing,
-            limit_reached=capped,
-            files=n_files,
-            checked=self._checked,
-        )
+    def write(self, result: ListingResult, listed: Sequence[ListingShard], kept: bool) -> ListingResult:
+        n_files = self._write_rows(listed, result.limit_reached, keep_shards=kept)
+        return replace(result, files=n_files, checked=self._checked)
 
-    def write_again(self, finished: JobDirectory, result: CountResult) -> ListingResult:
-        assert isinstance(result, ListingResult)
+    def write_again(self, finished: JobDirectory, result: ListingResult) -> ListingResult:
         if not self._is_whole():
             self.require_room()
             require_plain(finished.root)
@@ -282,8 +272,7 @@ class _ListingCall(Call[ListingResult]):
                 return True
         return False
 
-    def _write_rows(self, shards: tuple[ListingShard, ...], limit_reached: bool, *, keep_shards: bool) -> int:
-        """Make the directory; return the number of its files."""
+    def _write_rows(self, shards: Sequence[ListingShard], limit_reached: bool, *, keep_shards: bool) -> int:
         assert self.source.store is not None, "asking made it"
         sizes, question = self.asked.family.columns(self.asked.motif), self.asked.identity
         written = write_listing(

@@ -1,4 +1,4 @@
-"""Cut a graph into parts that fit a memory: asked for by itself, or where a count needs it."""
+"""Cut a graph into parts that fit a memory: as a command of its own, or where a count needs it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
-from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.errors import CapacityError, InputError
 from papilio.families import Question, resolve
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
@@ -88,23 +88,26 @@ def partition(
         even the smallest part does not fit.
     """
     store = graph if isinstance(graph, GraphStore) else open_store(graph)
-    job = job_of(store, Question.of(motif, per, options))
+    question = Question.of(motif, per, options)
     if device_memory is None and host_memory is None:
         raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)
+    job = replace(job_of(store, question), budget=budget)
     engine: EngineName = "cpu" if device_memory is None else "gpu"
     worker = _planned_worker(budget, threads)
-    how: Any = {"strategy": strategy, "temp_dir": temp_dir}
+    how: Any = {"strategy": strategy, "temp_dir": None if temp_dir is None else local_path(temp_dir)}
     target = local_path(output)
 
     def require(tried: Budget) -> None:
-        host_bytes = budget.host_bytes and tried.host_bytes
-        request = _make_request(job, engine, unlimit((worker,)), tried, worker.threads, host_bytes, **how)
-        _try_cut(target, job, request)
+        own = budget.host_bytes and tried.host_bytes
+        with suppress(_Planned):
+            tried_job = replace(job, budget=tried)
+            _cut(
+                tried_job, engine, unlimit((worker,)), worker.threads, own, target, _stop_when_planned, **how
+            )
 
     try:
-        request = _make_request(job, engine, (worker,), budget, worker.threads, budget.host_bytes, **how)
-        return _cut(target, job, request, progress)
+        return _cut(job, engine, (worker,), worker.threads, budget.host_bytes, target, progress, **how)
     except CapacityError as error:
         (planned,) = unlimit((worker,))
         if budget.host_bytes is None:
@@ -143,22 +146,25 @@ def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
         return replace(job, source=source.stored(stack, parent).path)
 
     def require(tried: Budget) -> None:
-        if needs_parts(job, name, unlimit(workers), tried):
-            host_bytes = budget.host_bytes and tried.host_bytes
-            asked = replace(store_job(), budget=tried)
-            request = _make_request(asked, name, unlimit(workers), tried, threads, host_bytes)
-            _try_cut(Path(stack.enter_context(run_directory(parent))) / "partition", asked, request)
+        if needs_parts(replace(job, budget=tried), name, unlimit(workers)):
+            own = budget.host_bytes and tried.host_bytes
+            place = Path(stack.enter_context(run_directory(parent))) / "partition"
+            with suppress(_Planned):
+                tried_job = replace(store_job(), budget=tried)
+                _cut(tried_job, name, unlimit(workers), threads, own, place, _stop_when_planned)
 
     try:
-        if not needs_parts(job, name, workers, budget):
+        if not needs_parts(job, name, workers):
             return job
         call.listener(PhaseStarted("cut"))
         if directory is None:
             directory = Path(stack.enter_context(run_directory(parent))) / "partition"
         job = store_job()
-        request = _make_request(job, name, workers, budget, threads, budget.host_bytes)
         with _parent_of(directory):
-            found = _cut(directory, job, request, lambda share: call.listener(PhaseAdvanced(share)))
+            found = _cut(
+                job, name, workers, threads, budget.host_bytes, directory,
+                lambda share: call.listener(PhaseAdvanced(share)),
+            )  # fmt: skip
     except CapacityError as error:
         raise with_least_budget(
             error, require, budget, name, workers, most_host_bytes=free_memory_bytes()
@@ -201,52 +207,41 @@ def _with_parts(job: JobSpec, found: Partition) -> JobSpec:
     return replace(job, partition=PartitionRef(os.path.abspath(found.path), found.hash))
 
 
-def _make_request(
+class _Planned(Exception): ...
+
+
+def _stop_when_planned(share: float) -> None:
+    """End a cut whose parts are planned, before any is written."""
+    if share >= PLANNED_SHARE:
+        raise _Planned
+
+
+def _cut(
     job: JobSpec,
     engine: EngineName,
     workers: Sequence[WorkerInfo],
-    budget: Budget,
     threads: int,
     host_bytes: int | None,
+    output: Path,
+    progress: CutProgress | None,
     strategy: Strategy = "auto",
-    temp_dir: str | os.PathLike[str] | None = None,
-) -> CutRequest:
-    """Return the request for parts for these workers; the process that cuts may have ``host_bytes``."""
-    part_bytes, limit_bytes = part_limit(job, engine, workers, budget)
+    temp_dir: Path | None = None,
+) -> Partition:
+    """Cut a stored graph into parts for these workers; this process may have ``host_bytes``."""
+    part_bytes, limit_bytes = part_limit(job, engine, workers)
+    assert job.family.parted is not None, "it has a limit"
     free = int(free_memory_bytes() * CUTTING_SHARE)
     if host_bytes is not None:
         free = host_bytes - PROCESS_BYTES["cpu"]
-    return CutRequest(
+    request = CutRequest(
         per=job.per,
         part_bytes=part_bytes,
         limit_bytes=limit_bytes,
         host_bytes=free,
         threads=threads,
         strategy=strategy,
-        scratch=None if temp_dir is None else local_path(temp_dir),
+        scratch=temp_dir,
     )
-
-
-class _Planned(Exception):
-    """The parts are planned; nothing of them is written yet."""
-
-
-def _try_cut(output: Path, job: JobSpec, request: CutRequest) -> None:
-    """Plan the parts of a graph and write none. CapacityError where that needs more memory."""
-
-    def stop_when_planned(share: float) -> None:
-        if share >= PLANNED_SHARE:
-            raise _Planned
-
-    with suppress(_Planned):
-        _cut(output, job, request, stop_when_planned)
-
-
-def _cut(output: Path, job: JobSpec, request: CutRequest, progress: CutProgress | None) -> Partition:
-    parted = job.family.parted
-    if parted is None:
-        raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only")
-    found: Partition = resolve(parted.cutter)(
-        open_store(job.source), output, job.motif, dict(job.options), request, progress
-    )
+    cut = resolve(job.family.parted.cutter)
+    found: Partition = cut(open_store(job.source), output, job.motif, dict(job.options), request, progress)
     return found

@@ -180,7 +180,6 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
 
 
 def _report(result: DecompositionResult) -> None:
-    """Write the largest number; then the levels with most items, what was done, and how long it took."""
     click.echo(result.max_number)
     items = "edges" if result.kind == "wing" else f"vertices of layer {result.layer}"
     sizes = result.level_sizes()

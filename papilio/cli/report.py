@@ -87,7 +87,6 @@ def report_result(result: CountResult) -> None:
 
 
 def _report_count(result: CountResult) -> None:
-    """Write the count, or the table, and the largest counts where no file took them; then the proof of work."""
     from papilio.families import family_of
 
     if not result.motif.is_table:
@@ -112,7 +111,6 @@ def _report_count(result: CountResult) -> None:
 
 
 def _report_listing(result: ListingResult) -> None:
-    """Write the directory of a listing; then how many rows it has, and the proof of work."""
     click.echo(result.output)
     checked = ", as many as there are by a count" if result.checked else ""
     say(f"{result.motif.title}: {result.rows:,} listed in {plural(result.files, 'file')}{checked}")

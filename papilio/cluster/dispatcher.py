@@ -67,11 +67,11 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     cause, and an ExecutionError with the traceback for anything else. A process that lost its GPU ends once its error
     is on the way: its nanny, if it has one, starts another.
     """
-    seat = _describe(get_worker()).seat
-    where = f"worker {seat.worker}, {task}"
+    worker = _describe(get_worker())
+    where = f"worker {worker.name}, {task}"
     with machine_errors_named(where):
         try:
-            return function(task, seat)
+            return function(task, worker)
         except DeviceLostError as error:
             Timer(FAREWELL_S, os._exit, [DEVICE_LOST_EXIT]).start()
             raise DeviceLostError(f"{where}: {error}; this worker process ends") from None

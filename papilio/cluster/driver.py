@@ -8,9 +8,10 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from time import perf_counter, sleep
@@ -26,17 +27,25 @@ from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.engine import EngineName, Partial
 from papilio.storage.answers import read_partial_shard
+from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard, count_missing_rows
 from papilio.tasks.fold import Fold
-from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask, open_job_partition
-from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.job import (
+    JobSpec,
+    LeaseResult,
+    LeaseTask,
+    Movement,
+    PrepareReport,
+    PrepareTask,
+    open_job_partition,
+)
+from papilio.tasks.lease_scheduler import LeaseScheduler
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.prepared import forget_graphs
-from papilio.tasks.reports import LeaseResult, Movement, PrepareReport
-from papilio.tasks.result import CountResult
+from papilio.tasks.result import CountResult, ListingResult
 from papilio.tasks.run import run_lease, run_prepare
+from papilio.tasks.worker_state import forget_graphs
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobDirectory
@@ -171,7 +180,7 @@ def count_job(
             for result in session.finished_leases:
                 fold.add(result)
         listener(PhaseStarted("run"))
-        counter = RootCounter(plan, run_id, directory, kept=session is not None)
+        counter = LeaseScheduler(plan, run_id, directory, kept=session is not None)
         results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
         with nullcontext() if session is None else finishing():
             try:
@@ -201,12 +210,15 @@ def count_job(
             forget_graphs({job.graph_hash})
         if not fold.is_full:
             counter.require_all()
-    partial = fold.finish()
+    folded = fold.finish()
     seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
-    counted = CountResult(
+    kind: Callable[..., CountResult] = CountResult
+    if job.listing is not None:
+        kind = partial(ListingResult, listing=job.listing, limit_reached=folded.capped)
+    counted = kind(
         motif=job.motif,
         per=job.per,
-        count=partial.total,
+        count=folded.total,
         engine=plan.engine,
         cluster=executor.name,
         workers=workers,
@@ -215,12 +227,13 @@ def count_job(
         leases=by_worker.total() + len(before),
         plan_key=plan.key,
         seconds=seconds,
-        work=partial.work,
+        work=folded.work,
         work_unit=plan.work_unit,
         graph={},
         peak_memory_bytes=peak_bytes,
         decisions=plan.decisions,
-        table=dict(sorted(partial.cells.items())),
+        table=dict(sorted(folded.cells.items())),
+        vectors=Vectors(folded.vectors),
         leases_before=len(before),
         work_before=0 if session is None else sum(lease.work for lease in session.finished_leases),
         strategy=plan.strategy,
@@ -228,10 +241,10 @@ def count_job(
         moved=moved,
         peak_device_bytes=held_bytes,
         used_device_bytes=used_bytes,
-        checksum=partial.checksum if job.family.has_checksum and not partial.capped else None,
-        best=partial.best,
+        checksum=folded.checksum if job.family.has_checksum and not folded.capped else None,
+        best=folded.best,
     )
-    return JobOutcome(counted, plan, partial, fold.listed)
+    return JobOutcome(counted, plan, folded, fold.listed)
 
 
 def _shard_directory(
@@ -287,7 +300,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
                 job, plan.engine, plan.key, run_id, lease.partition, lease.start, lease.stop, lease.work,
                 shards, sequence=number,
             )  # fmt: skip
-            again = run_lease(task, worker.seat)
+            again = run_lease(task, worker)
             _compare(lease, again, job.family.same_work)
             if shards is not None:
                 _compare_rows(lease, again)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from papilio.tasks.job import LeaseResult
     from papilio.tasks.plan import CountPlan
-    from papilio.tasks.reports import LeaseResult
 
 
 @dataclass(frozen=True)

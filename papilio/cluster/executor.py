@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from papilio.errors import (
     CapacityError,
@@ -32,9 +32,9 @@ from papilio.interrupts import requested
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
-from papilio.tasks.lease_counter import MAX_ATTEMPTS
-from papilio.tasks.machine import Seat, WorkerInfo, describe_worker
-from papilio.tasks.prepared import forget_graphs
+from papilio.tasks.lease_scheduler import MAX_ATTEMPTS
+from papilio.tasks.machine import WorkerInfo, describe_worker
+from papilio.tasks.worker_state import forget_graphs
 from papilio.version import __version__
 
 ONE_WORKER_PER_GPU = (
@@ -78,7 +78,7 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class TaskSource(Protocol[AnyTask, Result_contra]):
-    """Tasks to be had one by one; :class:`papilio.tasks.lease_counter.RootCounter` is one of leases."""
+    """Tasks to be had one by one; :class:`papilio.tasks.lease_scheduler.LeaseScheduler` is one of leases."""
 
     @property
     def has_more(self) -> bool:
@@ -111,11 +111,9 @@ class TaskList:
         return bool(self._pending)
 
     def take(self, n_workers: int, worker: str) -> PrepareTask | None:
-        """Return the next one, whoever asks."""
         return self._pending.popleft() if self._pending else None
 
-    def answer(self, task: PrepareTask, result: Any) -> None:
-        """Every answer is whole."""
+    def answer(self, task: PrepareTask, result: Any) -> None: ...
 
     def lose(self, task: PrepareTask, worker: str, *, was_running: bool) -> None:
         """Put a task first in line again, under a new key, unless it has taken too many workers down (ClusterError)."""
@@ -135,7 +133,7 @@ class TaskList:
 
 
 Result = TypeVar("Result")
-TaskFunction = Callable[[AnyTask, Seat], Result]
+TaskFunction = Callable[[AnyTask, WorkerInfo], Result]
 """A function of a task and of where it runs."""
 
 
@@ -258,8 +256,7 @@ class InlineExecutor(Executor):
             raise InputError(
                 f"workers is {n_workers}; the inline cluster is one worker: use the local cluster"
             )
-        self._worker = describe_worker("inline", threads)
-        self.workers = (self._worker,)
+        self.workers = (describe_worker("inline", threads),)
 
     def run(
         self,
@@ -273,10 +270,11 @@ class InlineExecutor(Executor):
         An error ends the run when another lease would fare no better in this process: its GPU is lost, the store is
         gone, the disk is full; see :data:`papilio.errors.FAULTS`.
         """
-        while not requested() and (task := source.take(1, self._worker.name)) is not None:
+        (worker,) = self.workers
+        while not requested() and (task := source.take(1, worker.name)) is not None:
             try:
                 with machine_errors_named(f"this process, {task}"):
-                    result = function(task, self._worker.seat)
+                    result = function(task, worker)
             except PapilioError as error:
                 if fault_of(error) not in ("lease", "size"):
                     raise
@@ -288,7 +286,3 @@ class InlineExecutor(Executor):
     def close(self) -> None:
         """Forget the prepared graphs of this process."""
         forget_graphs()
-
-
-if TYPE_CHECKING:
-    pass

@@ -25,7 +25,7 @@ from papilio.storage.records import read_json, read_record
 from papilio.tasks.job import JobSpec
 from papilio.tasks.job_state import Priority
 from papilio.tasks.machine import WorkerInfo
-from papilio.tasks.prepared import forget_graphs
+from papilio.tasks.worker_state import forget_graphs
 
 LAG_S: dict[Priority, float] = {"high": 0.0, "normal": 60.0, "low": 600.0}
 """How much later than now a lease is queued at its worker: those of equal jobs go in the order in which they were

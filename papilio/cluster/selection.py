@@ -52,35 +52,33 @@ def make_executor(
         Of each worker of the ``local`` cluster; by default it divides the processors.
     """
     check_cluster(cluster)
-    if not is_auto(cluster):
-        return _make_named(cluster, n_workers, threads)
-    cluster, why = resolve_auto(cluster, engine, n_workers)
-    executor = _make_named(cluster, n_workers, threads)
-    executor.why_chosen = why
-    return executor
-
-
-def _make_named(cluster: Any, n_workers: int | None, threads: int | None) -> Executor:
+    why = ""
+    if is_auto(cluster):
+        cluster, why = resolve_auto(cluster, engine, n_workers)
     name, options = _split(cluster)
     insecure = _INSECURE in options
+    executor: Executor
     if name == "inline":
-        return InlineExecutor(n_workers)
-    if name == "local":
+        executor = InlineExecutor(n_workers)
+    elif name == "local":
         from papilio.cluster.own_cluster import LocalExecutor
 
-        return LocalExecutor(n_workers, threads, insecure=insecure)
-    if name == "cuda":
+        executor = LocalExecutor(n_workers, threads, insecure=insecure)
+    elif name == "cuda":
         from papilio.cluster.own_cluster import CudaExecutor
 
-        return CudaExecutor(n_workers, insecure=insecure)
-    if name == "slurm":
+        executor = CudaExecutor(n_workers, insecure=insecure)
+    elif name == "slurm":
         from papilio.cluster.slurm import SlurmExecutor
 
         others = ",".join(option for option in options if option != _INSECURE)
-        return SlurmExecutor(others, n_workers, insecure=insecure)
-    from papilio.cluster.existing import ExistingExecutor
+        executor = SlurmExecutor(others, n_workers, insecure=insecure)
+    else:
+        from papilio.cluster.existing import ExistingExecutor
 
-    return ExistingExecutor(cluster, n_workers)
+        executor = ExistingExecutor(cluster, n_workers)
+    executor.why_chosen = why
+    return executor
 
 
 def check_cluster(cluster: Any) -> None:

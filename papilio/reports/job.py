@@ -13,8 +13,8 @@ from typing import Any
 
 from papilio.storage.answers import ColumnType
 from papilio.tasks.directory import JobDirectory, JobStatus, SessionInfo
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import CountResult
 
 LEASE_COLUMNS: dict[str, ColumnType] = {

@@ -47,8 +47,8 @@ from papilio.storage.labels import read_names
 from papilio.storage.ledger import write_durably
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
-from papilio.tasks.reports import LeaseResult
 
 _MAX_ROWS = 64
 """Workers listed one by one."""

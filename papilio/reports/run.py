@@ -35,8 +35,8 @@ from papilio.reports.job import TimelineMeasures, measure_timeline, run_wall_s, 
 from papilio.storage.ledger import Ledger, find_holder, write_durably
 from papilio.storage.store import open_store
 from papilio.tasks.directory import JobDirectory
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
-from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import CountResult, rate_of
 from papilio.version import __version__
 

@@ -2,5 +2,5 @@
 
 In: a :class:`~papilio.tasks.job.JobSpec`. Out: a :class:`~papilio.tasks.result.CountResult`.
 ``session.py`` and ``directory.py`` write and read the job directory; a lease is in its ledger before it counts.
-Start with ``job.py``, then ``plan.py``, ``lease_counter.py``, ``run.py`` and ``fold.py``, in the order of a run.
+Start with ``job.py``, then ``plan.py``, ``lease_scheduler.py``, ``run.py`` and ``fold.py``, in the order of a run.
 """

@@ -35,7 +35,7 @@ from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.records import read_json, read_record, read_sealed, require_format
 from papilio.tasks.job import JobSpec, digest
 from papilio.tasks.job_state import JobControl, JobHistory, JobStatus, SessionInfo, find_state, read_history
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases import FinishedIntervals
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, check_answer
 from papilio.version import __version__
@@ -67,8 +67,6 @@ class _Settings:
 
 @dataclass(frozen=True)
 class _Description:
-    """What ``job.json`` says, beside its format."""
-
     may_grow: ClassVar[bool] = True
 
     version: str
@@ -177,7 +175,7 @@ class JobDirectory:
             )
         return history
 
-    def book(self, plan: CountPlan, history: JobHistory) -> LeaseBook:
+    def book(self, plan: CountPlan, history: JobHistory) -> FinishedIntervals:
         """Return the intervals that the ledger holds, each once.
 
         TilingError when two of them overlap, or one passes the items.

@@ -15,17 +15,16 @@ from papilio.motifs import Cell, Motif
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import slices_of
 from papilio.storage.listings import ListingShard, check_listing_shards
-from papilio.tasks.job import JobSpec
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.job import JobSpec, LeaseResult
+from papilio.tasks.leases import FinishedIntervals
 from papilio.tasks.parts import PartVectors, zero_vectors
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.reports import LeaseResult
 
 
 class Fold:
     """Adds up lease results, each item exactly once; a listing only until it has as many rows as its limit.
 
-    A result is recorded in the lease book before it is added: an interval that overlaps another, or that passes the
+    A result is recorded as finished before it is added: an interval that overlaps another, or that passes the
     items, is refused and changes nothing.
 
     Vectors are sums modulo 2^64 until the end. Each motif adds as much to the sum of all entries as it has members (a
@@ -42,12 +41,12 @@ class Fold:
         self._job = plan.job
         self._limit = None if plan.job.listing is None else plan.job.listing.limit
         self._n_items = plan.n_items
-        self._book = LeaseBook([partition.n_items for partition in plan.partitions])
+        self._done = FinishedIntervals([partition.n_items for partition in plan.partitions])
         self._listed: dict[tuple[int, int], tuple[ListingShard, ...]] = {}
         self._parts: PartVectors | None = None
         if plan.job.partition is not None and plan.job.vector_entries:
             self._parts = PartVectors(plan.job, None if directory is None else Path(directory))
-        vectors = {} if self._parts is not None else zero_vectors(plan.job)
+        vectors = {} if self._parts is not None else zero_vectors(plan.job.vector_sizes)
         self._partial = Partial(0, 0, 0, vectors, n_best=plan.job.motif.n_best)
 
     @property
@@ -77,7 +76,7 @@ class Fold:
             self._require_rows(result)
         elif wrong := find_wrong_cell(self._job.motif, result.cells, result.total):
             raise ExecutionError(f"worker {result.worker} answered {wrong}")
-        self._book.record(result.partition, result.start, result.stop)
+        self._done.record(result.partition, result.start, result.stop)
         self._listed[result.partition, result.start] = result.listed
         if self._parts is not None:
             self._parts.add(result.partition, vectors, result.worker)
@@ -124,7 +123,7 @@ class Fold:
         if self.is_full:
             assert self._limit is not None
             return replace(partial, total=self._limit, capped=True)
-        self._book.require_complete()
+        self._done.require_complete()
         if partial.n_items != self._n_items:
             raise TilingError(f"{partial.n_items} items were added of {self._n_items}")
         if self._parts is not None:

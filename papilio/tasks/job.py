@@ -1,11 +1,7 @@
-"""What is asked and what is handed out: the job, the task that prepares it and the task that runs one lease.
+"""A job, its tasks and their results: all that travels between the client and its workers.
 
-All of these are frozen, hold no arrays, and survive a round trip through JSON; they are all that a worker
-receives. The graph itself it reads from storage.
-
-Where a task finds its graph: a store, or a graph that this very process holds.
-
-How much memory a job may use on each of its workers.
+A job and its tasks are frozen, hold no arrays, and survive a round trip through JSON. The graph itself a worker reads
+from storage, or finds in its own process.
 """
 
 from __future__ import annotations
@@ -15,19 +11,23 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from time import monotonic
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
+
 from papilio.arguments import Bytes, read_bytes
-from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
+from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.kernels.engine import EngineName
-from papilio.motifs import Motif, motif_to_json
+from papilio.kernels.engine import Best, CostTable, EngineName
+from papilio.motifs import Cell, Motif, motif_to_json
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.edge_files import ContentHash
+from papilio.storage.listings import ListingShard
+from papilio.storage.records import Digits, write_record
 from papilio.storage.store import GraphStore, open_store
 
 
@@ -64,85 +64,6 @@ class Budget:
 
 NO_BUDGET = Budget()
 """Whatever the workers have."""
-
-
-class LeastBudget(NamedTuple):
-    """A budget that works: the least in whole MiB, unless the search ended early."""
-
-    budget: Budget
-    is_exact: bool
-
-
-def find_least_budget(
-    require: Callable[[Budget], object], given: Budget, most: Budget, limit_s: float
-) -> LeastBudget | None:
-    """Return the least budget that ``require`` accepts, where ``given`` is too small; None without one up to ``most``.
-
-    Raises one kind of memory where that is enough, else both; a kind that ``given`` leaves out stays out. The search
-    ends after ``limit_s`` seconds.
-
-    Parameters
-    ----------
-    require : callable
-        Raises CapacityError for a budget that is too small, and for no larger budget than one that it accepts.
-    """
-    search = _Search(require, monotonic() + limit_s)
-    device, host = given.device_bytes, given.host_bytes
-    most_device, most_host = most.device_bytes or 0, most.host_bytes or 0
-    if host is not None:
-        found = search.least(lambda each: Budget(device, each), host, most_host)
-        if found is not None:
-            return LeastBudget(Budget(device, found), search.is_exact)
-    if device is None:
-        return None
-    found = search.least(lambda each: Budget(each, host), device, most_device)
-    if found is not None or host is None:
-        return None if found is None else LeastBudget(Budget(found, host), search.is_exact)
-    both = search.least(lambda each: Budget(each, most_host), device, most_device)
-    if both is None:
-        return None
-    found = search.least(lambda each: Budget(both, each), host, most_host)
-    return None if found is None else LeastBudget(Budget(both, found), search.is_exact)
-
-
-class _Search:
-    """Looks for the least bytes, in whole MiB, with which budgets are accepted."""
-
-    def __init__(self, require: Callable[[Budget], object], ends_s: float) -> None:
-        self._require, self._ends_s, self.is_exact = require, ends_s, True
-
-    def _accepts(self, budget: Budget) -> bool:
-        try:
-            self._require(budget)
-        except CapacityError:
-            return False
-        return True
-
-    def least(self, make: Callable[[int], Budget], low_bytes: int, most_bytes: int) -> int | None:
-        """Return the least bytes above ``low_bytes``, which are too few; None where none up to ``most_bytes`` is."""
-        low, most = low_bytes // _MIB, most_bytes // _MIB
-        step = max(1, low // 16)
-        high = low
-        while True:
-            if high >= most or monotonic() > self._ends_s:
-                return None
-            low, high = high, min(high + step, most)
-            if self._accepts(make(high * _MIB)):
-                break
-            step *= 2
-        while high - low > 1:
-            if monotonic() > self._ends_s:
-                self.is_exact = False
-                break
-            middle = (low + high) // 2
-            if self._accepts(make(middle * _MIB)):
-                high = middle
-            else:
-                low = middle
-        return high * _MIB
-
-
-_MIB = 1 << 20
 
 
 def digest(data: Any) -> str:
@@ -198,7 +119,6 @@ class JobSpec(Question):
 
     @property
     def layer_sizes(self) -> dict[str, int]:
-        """Vertices of the layers ``u`` and ``v``, or of the whole graph, ``n``."""
         return {"n": self.n_u} if self.kind == "unipartite" else {"u": self.n_u, "v": self.n_v}
 
     @property
@@ -216,7 +136,6 @@ class JobSpec(Question):
 
     @property
     def has_shards(self) -> bool:
-        """Whether its leases answer with files."""
         return self.vector_entries > 0 or self.listing is not None
 
 
@@ -263,7 +182,6 @@ class LeaseTask:
 
     @property
     def key(self) -> str:
-        """Name of the task, unique to question, plan, engine, interval, call and lease."""
         parts = [
             self.job.identity, self.plan_key, self.engine, self.run_id,
             self.partition, self.start, self.stop, self.sequence,
@@ -272,6 +190,110 @@ class LeaseTask:
 
     def __str__(self) -> str:
         return f"items [{self.start}, {self.stop}) of partition {self.partition}"
+
+
+@dataclass(frozen=True)
+class Movement:
+    """What was read of the parts of a graph."""
+
+    read_bytes: int = 0  # from storage to host memory
+    staged_bytes: int = 0  # from host to device memory
+    load_s: float = 0.0  # seconds that these took, in whichever thread
+    stage_s: float = 0.0
+    waited_s: float = 0.0  # seconds that leases waited for them
+
+    def __add__(self, other: Movement) -> Movement:
+        return Movement(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Movement)))
+
+
+@dataclass(frozen=True)
+class ShardRef:
+    """The vectors of one partial, in a file."""
+
+    path: str
+    digest: str  # as :func:`papilio.storage.answers.write_partial_shard` returned it
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class PrepareReport:
+    """What preparing found."""
+
+    worker: str
+    engine: EngineName
+    n_items: int  # number of work items
+    total_work: int  # their cost, in work units
+    # hash of all costs; equal on every worker, or the workers would not share one list of items
+    costs_digest: str
+    table: CostTable | None  # the costs at breakpoints; from slot 0 alone
+    prepared_bytes: int  # memory that the prepared graph keeps
+    seconds: dict[str, float]  # ``read`` and ``prepare``; 0 when the graph was prepared already
+    peak_bytes: int  # largest host memory of the process so far
+    decisions: tuple[tuple[str, str], ...] = ()  # what the engine decided, and why
+
+
+@dataclass(frozen=True)
+class LeaseResult:
+    """The partial of one interval, with its proof of work."""
+
+    partition: int  # the interval that was run: the first items of the lease, all of them unless it was cut
+    start: int
+    stop: int
+    total: Digits  # motifs that its items answer for
+    work: int
+    worker: str
+    engine: EngineName
+    # ``read``, ``prepare`` (both 0 when the graph was prepared already), ``run``, ``write``. Of a part also ``load``
+    # and ``stage``: reading from storage and copying to the device since the lease before, mostly while that ran;
+    # ``read`` is then what this one waited for.
+    seconds: dict[str, float]
+    peak_bytes: int  # largest host memory of the process so far
+    shard: ShardRef | None = None  # where the vectors of the partial are
+    # the vectors themselves, when they need not leave the process
+    vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
+    began_at: float = 0.0  # By the clock of the worker, seconds since 1970
+    ended_at: float = 0.0
+    # counts by size, for a motif whose answer is a table
+    cells: dict[Cell, int] = field(default_factory=dict)
+    listed: tuple[ListingShard, ...] = ()  # files of what a listing listed; ``total`` rows in all
+    # whether a listing ended with this lease, which listed as many as were asked for and left the rest
+    capped: bool = False
+    # largest device memory that the process has held so far for arrays; 0 without a GPU
+    device_peak_bytes: int = 0
+    # device memory in use by the driver's account when the lease ended, by this process and all others
+    device_used_bytes: int = 0
+    # what was read from storage, and copied to the device, of parts since the lease before
+    read_bytes: int = 0
+    staged_bytes: int = 0
+    checksum: int = 0  # sum, modulo 2^64, of the hashes of the motifs; 0 for a family that has none
+    best: tuple[Best, ...] = ()  # the largest motifs, where they are asked for
+
+    @property
+    def movement(self) -> Movement:
+        """What was read of parts, by this lease or ahead, since the lease before."""
+        seconds = self.seconds
+        if "load" not in seconds:
+            return Movement()
+        return Movement(
+            self.read_bytes, self.staged_bytes, seconds["load"], seconds["stage"], seconds["read"]
+        )
+
+    def move_files(self, move: Callable[[str], str]) -> Self:
+        """Return the result with other paths of its files."""
+        return replace(
+            self,
+            shard=None if self.shard is None else replace(self.shard, path=move(self.shard.path)),
+            listed=tuple(replace(each, path=move(each.path)) for each in self.listed),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the vectors as a JSON object."""
+        written = write_record(replace(self, vectors={}))
+        del written["vectors"]
+        for name in ("checksum", "best"):
+            if not written[name]:
+                del written[name]
+        return written
 
 
 _SCHEME = "memory:"

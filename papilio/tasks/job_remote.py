@@ -195,7 +195,6 @@ class JobCheck:
     limit_reached: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as a JSON object."""
         return asdict(self)
 
 
@@ -209,10 +208,10 @@ def check_job(directory: JobDirectory) -> JobCheck:
         raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")
     history, plan = directory.history(), directory.plan()
     result = directory.result(history=history)
-    book = directory.book(plan, history)
+    done = directory.book(plan, history)
     limit_reached = isinstance(result, ListingResult) and result.limit_reached
     if not limit_reached:
-        book.require_complete()
+        done.require_complete()
     n_shards = _check_shards(directory, plan, history, result)
     graph = None
     if directory.source is not None:
@@ -229,7 +228,6 @@ def check_job(directory: JobDirectory) -> JobCheck:
 
 
 def _check_shards(directory: JobDirectory, plan: CountPlan, history: JobHistory, result: CountResult) -> int:
-    """Add the partials up again; return the number of shards."""
     for shard in (lease.shard for lease in history.leases):
         if shard is not None and Path(shard.path).is_file():
             size = Path(shard.path).stat().st_size

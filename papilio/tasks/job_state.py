@@ -25,7 +25,7 @@ from papilio.families import EngineChoice, Question
 from papilio.motifs import Granularity, Listing, motif_from_json
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
 
 Priority = Literal["low", "normal", "high"]
 """How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
@@ -81,7 +81,6 @@ class CancelRequest:
 
     @classmethod
     def now(cls, submission: str | None, holder: str | None) -> CancelRequest:
-        """Return a request of this process."""
         return cls(submission, holder, socket.gethostname(), os.getpid(), time.time())
 
 
@@ -182,7 +181,6 @@ class JobHistory:
 
     @property
     def intervals(self) -> tuple[tuple[int, int, int], ...]:
-        """Partition, start and stop of each lease."""
         return tuple((lease.partition, lease.start, lease.stop) for lease in self.leases)
 
 
@@ -295,7 +293,6 @@ class JobStatus:
 
     @property
     def title(self) -> str:
-        """What is asked, for people; as :attr:`papilio.tasks.job.JobSpec.title`."""
         listing = None if self.listing is None else Listing(**self.listing)
         return Question(motif_from_json(self.motif), self.per, listing=listing).title
 

@@ -116,7 +116,7 @@ long as predicted still ends before the rest does."""
 
 
 @dataclass(frozen=True)
-class Piece:
+class ItemRange:
     """Items [start, stop) of one partition."""
 
     partition: int
@@ -125,15 +125,15 @@ class Piece:
     attempt: int = 0  # how many times workers failed with all of these items
 
 
-class WorkPool:
+class PendingWork:
     """Pieces in line, by partition; what is put back goes first.
 
     ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and handed out in this order.
     """
 
-    def __init__(self, tables: Sequence[CostTable], pieces: Iterable[Piece]) -> None:
+    def __init__(self, tables: Sequence[CostTable], pieces: Iterable[ItemRange]) -> None:
         self._tables = tables
-        self._lines: OrderedDict[int, deque[Piece]] = OrderedDict()
+        self._lines: OrderedDict[int, deque[ItemRange]] = OrderedDict()
         self._left: dict[int, int] = {}
         self._work_left = 0
         for piece in pieces:
@@ -153,13 +153,12 @@ class WorkPool:
         """Predicted work units that are left of each partition of which anything is left."""
         return self._left
 
-    def work_of(self, piece: Piece) -> int:
-        """Predicted work units of a piece."""
+    def work_of(self, piece: ItemRange) -> int:
         return self._tables[piece.partition].work_between(piece.start, piece.stop)
 
     def take(
         self, n_workers: int, min_work: int, max_work: int | None = None, partition: int | None = None
-    ) -> Piece | None:
+    ) -> ItemRange | None:
         """Hand out the first items in line, or those of a partition that has any left; None when nothing is left.
 
         ``n_workers``, at least 1, share what is left. No lease has less than ``min_work``, except where a piece has; a
@@ -175,23 +174,23 @@ class WorkPool:
         if max_work is not None:
             aim = min(aim, max(max_work, min_work, 1))
         stop = min(self._tables[piece.partition].advance(piece.start, aim), piece.stop)
-        rest = Piece(piece.partition, stop, piece.stop, piece.attempt)
+        rest = ItemRange(piece.partition, stop, piece.stop, piece.attempt)
         if stop < piece.stop and self.work_of(rest) >= min_work:
             line.appendleft(rest)
-            piece = Piece(piece.partition, piece.start, stop, piece.attempt)
+            piece = ItemRange(piece.partition, piece.start, stop, piece.attempt)
         self._count(piece, -1)
         if not line:
             del self._lines[piece.partition], self._left[piece.partition]
         return piece
 
-    def put_back(self, *pieces: Piece) -> None:
+    def put_back(self, *pieces: ItemRange) -> None:
         """Put pieces first in line, in this order."""
         for piece in reversed(pieces):
             self._lines.setdefault(piece.partition, deque()).appendleft(piece)
             self._lines.move_to_end(piece.partition, last=False)
             self._count(piece, 1)
 
-    def _count(self, piece: Piece, sign: int) -> None:
+    def _count(self, piece: ItemRange, sign: int) -> None:
         work = sign * self.work_of(piece)
         self._left[piece.partition] = self._left.get(piece.partition, 0) + work
         self._work_left += work
@@ -199,23 +198,24 @@ class WorkPool:
 
 def split_guided(
     tables: Sequence[CostTable],
-    pieces: Iterable[Piece],
+    pieces: Iterable[ItemRange],
     n_workers: int,
     min_work: int,
     max_work: int | None = None,
-) -> tuple[Piece, ...]:
-    """Return the leases that a pool hands out when nothing disturbs it, of each partition the large ones first.
+) -> tuple[ItemRange, ...]:
+    """Return the leases of undisturbed work, of each partition the large ones first.
 
-    Parameters are those of :class:`WorkPool` and :meth:`WorkPool.take`. The leases tile the pieces; none is empty.
+    Parameters are those of :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; none is
+    empty.
     """
-    pool = WorkPool(tables, pieces)
+    pending = PendingWork(tables, pieces)
     leases = []
-    while (piece := pool.take(n_workers, min_work, max_work)) is not None:
+    while (piece := pending.take(n_workers, min_work, max_work)) is not None:
         leases.append(piece)
     return tuple(leases)
 
 
-class LeaseBook:
+class FinishedIntervals:
     """Finished intervals of every partition of one job, in memory; not safe for several threads at once."""
 
     def __init__(self, n_items: Sequence[int]) -> None:

@@ -120,15 +120,6 @@ def is_writable(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Seat:
-    """Where a task runs and what it may use there."""
-
-    worker: str  # name of the worker
-    threads: int  # threads that the CPU engine may use
-    memory_bytes: int  # host memory that the worker may use
-
-
-@dataclass(frozen=True)
 class WorkerInfo:
     """One worker, as it describes itself."""
 
@@ -145,10 +136,6 @@ class WorkerInfo:
     gpu_missing: str | None  # why the gpu engine cannot run there; None when it can
     # identity of that GPU, or of its slice; empty without one, or where the driver gives none
     gpu_uuid: str = ""
-
-    @property
-    def seat(self) -> Seat:
-        return Seat(self.name, self.threads, self.memory_bytes)
 
     @property
     def can_gpu(self) -> bool:

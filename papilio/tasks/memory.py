@@ -14,7 +14,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
+from time import monotonic
 
 from papilio.arguments import show_bytes, show_mebibytes
 from papilio.errors import CapacityError, UnsupportedError
@@ -22,7 +24,7 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.memory import COUNT
 from papilio.partitioning.store import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
-from papilio.tasks.job import Budget, JobSpec, find_least_budget
+from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.machine import WorkerInfo
 
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
@@ -105,6 +107,8 @@ _UNLIMITED_BYTES = 1 << 50
 _SEARCH_S = 20.0
 """Longest search for the least budget that works; each step of it may plan the parts of a graph."""
 
+_MIB = 1 << 20
+
 _TERMS = ("root", "root_entry", "vertex", "entry")
 """Those of :class:`papilio.parts.PartBytes` that grow with a part."""
 
@@ -143,10 +147,7 @@ def require_memory(
     def require(job: JobSpec, workers: Sequence[WorkerInfo]) -> MemoryForecast:
         if manifest is not None:
             return _require_parts_fit(job, engine, workers, manifest)
-        worst, problem = _forecast_whole(job, engine, workers)
-        if problem is not None:
-            raise CapacityError(problem)
-        return worst
+        return _require_whole_fits(job, engine, workers)
 
     try:
         return require(job, workers)
@@ -200,21 +201,81 @@ def with_least_budget(
         None if has.device_bytes is None else budget.of_device(has.device_bytes),
         budget.of_host(has.host_bytes or 0),
     )
-    found = find_least_budget(require, may_use, Budget(_UNLIMITED_BYTES, most_host_bytes), _SEARCH_S)
+    found = _find_least_budget(require, may_use, Budget(_UNLIMITED_BYTES, most_host_bytes))
     advice = []
     if found is not None:
+        least_budget, is_exact = found
         for kind, least, given, own, taken in (
-            ("device", found.budget.device_bytes, may_use.device_bytes, has.device_bytes, CONTEXT_BYTES),
-            ("host", found.budget.host_bytes, may_use.host_bytes, has.host_bytes, PROCESS_BYTES[engine]),
+            ("device", least_budget.device_bytes, may_use.device_bytes, has.device_bytes, CONTEXT_BYTES),
+            ("host", least_budget.host_bytes, may_use.host_bytes, has.host_bytes, PROCESS_BYTES[engine]),
         ):
             if least is not None and own is not None and least != given:
-                advice.append(_advise(kind, least, own, taken, is_exact=found.is_exact))
+                advice.append(_advise(kind, least, own, taken, is_exact=is_exact))
     remedies = [each for each in (" and ".join(advice), instead) if each]
     return CapacityError(f"{error}; {', or '.join(remedies) or 'no budget up to the free memory works'}")
 
 
+def _find_least_budget(
+    require: Callable[[Budget], object], given: Budget, most: Budget
+) -> tuple[Budget, bool] | None:
+    """Return the least budget that ``require`` accepts, where ``given`` is too small, and whether it is exact.
+
+    It is in whole MiB, and not exact where the search ended early. Raises one kind of memory where that is enough, else
+    both; a kind that ``given`` leaves out stays out. None without a budget up to ``most``.
+    """
+    search = _Search(require)
+    device, host = given.device_bytes, given.host_bytes
+    most_device, most_host = most.device_bytes or 0, most.host_bytes or 0
+    found = None
+    if host is not None and (least := search.least(lambda each: Budget(device, each), host, most_host)):
+        found = Budget(device, least)
+    elif device is not None:
+        if least := search.least(lambda each: Budget(each, host), device, most_device):
+            found = Budget(least, host)
+        elif host is not None and (
+            both := search.least(lambda each: Budget(each, most_host), device, most_device)
+        ):
+            least = search.least(lambda each: Budget(both, each), host, most_host)
+            found = None if least is None else Budget(both, least)
+    return None if found is None else (found, search.is_exact)
+
+
+class _Search:
+    def __init__(self, require: Callable[[Budget], object]) -> None:
+        self._require, self._ends_s, self.is_exact = require, monotonic() + _SEARCH_S, True
+
+    def _accepts(self, budget: Budget) -> bool:
+        try:
+            self._require(budget)
+        except CapacityError:
+            return False
+        return True
+
+    def least(self, make: Callable[[int], Budget], low_bytes: int, most_bytes: int) -> int | None:
+        """Return the least bytes above ``low_bytes``, which are too few; None where none up to ``most_bytes`` is."""
+        low, most = low_bytes // _MIB, most_bytes // _MIB
+        step = max(1, low // 16)
+        high = low
+        while True:
+            if high >= most or monotonic() > self._ends_s:
+                return None
+            low, high = high, min(high + step, most)
+            if self._accepts(make(high * _MIB)):
+                break
+            step *= 2
+        while high - low > 1:
+            if monotonic() > self._ends_s:
+                self.is_exact = False
+                break
+            middle = (low + high) // 2
+            if self._accepts(make(middle * _MIB)):
+                high = middle
+            else:
+                low = middle
+        return high * _MIB
+
+
 def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> str:
-    """Say how much memory of a kind works, as a budget where a worker has it."""
     of_process = f"{show_mebibytes(taken)} of it for the {'process' if kind == 'host' else 'context of CUDA'}"
     amount = f"{'at least ' if is_exact else ''}{show_mebibytes(least)}"
     of_process += "" if is_exact else " (less may do)"
@@ -223,26 +284,24 @@ def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> s
     return f"raise --{kind}-memory to {amount}, {of_process}"
 
 
-def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget) -> bool:
-    """Return whether a job needs parts, by the sizes of the graph alone; its own budget is ignored.
+def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> bool:
+    """Return whether a job needs parts, by the sizes of the graph alone.
 
     CapacityError when neither the whole graph nor even an empty part fits the budget.
     """
-    asked = replace(job, budget=budget)
-    _, problem = _forecast_whole(asked, engine, workers)
-    if problem is None:
+    try:
+        _require_whole_fits(job, engine, workers)
         return False
-    if job.listing is not None:
-        raise CapacityError(f"{problem}; {job.motif.name}s are listed on the whole graph only")
-    if job.family.parted is None:
-        raise CapacityError(f"{problem}; {job.motif.title} is counted on the whole graph only")
-    part_limit(asked, engine, workers, budget)
+    except CapacityError as error:
+        if job.listing is not None:
+            raise CapacityError(f"{error}; {job.motif.name}s are listed on the whole graph only") from None
+        if job.family.parted is None:
+            raise CapacityError(f"{error}; {job.motif.title} is counted on the whole graph only") from None
+    part_limit(job, engine, workers)
     return True
 
 
-def part_limit(
-    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], budget: Budget
-) -> tuple[PartBytes, int]:
+def part_limit(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> tuple[PartBytes, int]:
     """Return what a part takes of a worker by its sizes, and what it may take at most: for the cutters.
 
     That is the part in the form of the engine, as it was read, and a next one of its size that is read ahead. Host
@@ -251,15 +310,14 @@ def part_limit(
 
     Parameters and errors are those of :func:`needs_parts`.
     """
-    asked = replace(job, budget=budget)
     threads = max(worker.threads for worker in workers)
-    memory = part_memory(asked, engine, threads)
-    host_limit = min(host_room(asked, engine, worker.memory_bytes) for worker in workers)
+    memory = part_memory(job, engine, threads)
+    host_limit = min(host_room(job, engine, worker.memory_bytes) for worker in workers)
     if engine == "cpu":
         needed, limit, kinds = memory.raw + memory.raw + memory.host, host_limit, "host"
         _require_some(needed, limit, kinds)
         return needed, limit
-    device_limit = min(device_room(budget, worker.gpu_memory_bytes) for worker in workers)
+    device_limit = min(device_room(job.budget, worker.gpu_memory_bytes) for worker in workers)
     on_host = memory.raw + memory.raw + memory.host
     on_device = memory.staged + memory.staged + memory.device
     _require_some(on_host, host_limit, "host")
@@ -276,7 +334,6 @@ def _bound_both(first: PartBytes, second: PartBytes, scale: float) -> PartBytes:
 
 
 def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
-    """Refuse a limit that not even a part of one edge fits."""
     least = needed.of(PartSizes(1, 1, 2, 1))
     if least > limit:
         raise CapacityError(
@@ -285,31 +342,25 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
         )
 
 
-def _forecast_whole(
-    job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]
-) -> tuple[MemoryForecast, str | None]:
-    """Return the largest forecast of the workers for the whole graph, and which of them has no room for it."""
-    worst, problem = MemoryForecast(0, 0, 0), None
+def _require_whole_fits(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
+    """Refuse a whole graph that a worker has no room for; return the largest forecast of the workers."""
+    worst, budget = MemoryForecast(0, 0, 0), job.budget
     for worker in workers:
         forecast = predict_memory(job, engine, worker.threads)
-        for kind, needed, given, has in (
-            ("host", forecast.host_bytes, job.budget.of_host(worker.memory_bytes), worker.memory_bytes),
-            (
-                "device",
-                forecast.device_bytes,
-                job.budget.of_device(worker.gpu_memory_bytes),
-                worker.gpu_memory_bytes,
-            ),
+        for kind, needed, has, limit_of in (
+            ("host", forecast.host_bytes, worker.memory_bytes, budget.of_host),
+            ("device", forecast.device_bytes, worker.gpu_memory_bytes, budget.of_device),
         ):
-            if needed > given and problem is None:
-                verb = "has" if given == has else "may use"
-                problem = (
-                    f"worker {worker.name} on {worker.host} {verb} {show_bytes(given)} of {kind} memory; counting per "
+            limit = limit_of(has)
+            if needed > limit:
+                verb = "has" if limit == has else "may use"
+                raise CapacityError(
+                    f"worker {worker.name} on {worker.host} {verb} {show_bytes(limit)} of {kind} memory; counting per "
                     f"{job.per} in {job.source} ({job.n_edges} edges) on the {engine} engine needs about "
                     f"{show_bytes(needed)}"
                 )
         worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
-    return worst, problem
+    return worst
 
 
 def _require_parts_fit(
@@ -321,50 +372,41 @@ def _require_parts_fit(
     """
     worst = MemoryForecast(0, 0, 0)
     for worker in workers:
-        memory = part_memory(job, engine, worker.threads, manifest.layer)
-        host = _Kind(
-            "host", memory.raw + memory.host, memory.raw, host_room(job, engine, worker.memory_bytes)
-        )
-        kinds = [host]
+        memory, device = part_memory(job, engine, worker.threads, manifest.layer), 0
+        peak = partial(_peak_of_parts, job, worker, manifest)
+        host = peak("host", memory.raw, memory.host, host_room(job, engine, worker.memory_bytes))
         if engine == "gpu":
             room = device_room(job.budget, worker.gpu_memory_bytes)
-            kinds.append(_Kind("device", memory.staged + memory.device, memory.staged, room))
-        peaks = [kind.peak(job, worker, manifest) for kind in kinds]
-        limit = job.budget.of_host(worker.memory_bytes)
-        base = PROCESS_BYTES[engine] + fold_bytes(job, limit)
-        forecast = MemoryForecast(
-            base + peaks[0],
-            CONTEXT_BYTES + peaks[1] if engine == "gpu" else 0,
-            PROCESS_BYTES["cpu"] + fold_bytes(job, limit) + _largest(manifest, fold_part(job.per))[0],
-        )
+            device = CONTEXT_BYTES + peak("device", memory.staged, memory.device, room)
+        fold = fold_bytes(job, job.budget.of_host(worker.memory_bytes))
+        client = PROCESS_BYTES["cpu"] + fold + _largest(manifest, fold_part(job.per))[0]
+        forecast = MemoryForecast(PROCESS_BYTES[engine] + fold + host, device, client)
         worst = max(worst, forecast, key=lambda each: (each.device_bytes, each.host_bytes))
     return worst
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """One kind of memory of a worker: what a part needs of it, its arrays alone, and what there is."""
-
-    name: str
-    needed: PartBytes
-    raw: PartBytes
-    room: int
-
-    def peak(self, job: JobSpec, worker: WorkerInfo, manifest: PartitionManifest) -> int:
-        """Return the largest predicted use, reading ahead included; refuse what does not fit."""
-        needed, part = _largest(manifest, self.needed)
-        if needed > self.room:
-            number = "" if part is None else f" {part.index}"
-            raise CapacityError(
-                f"part{number} of {job.partition.path if job.partition else job.source} needs about "
-                f"{show_bytes(needed)} of {self.name} memory on worker {worker.name} on {worker.host}, where "
-                f"{show_bytes(max(self.room, 0))} are left for parts beside the process"
-            )
-        return min(needed + _largest(manifest, self.raw)[0], self.room)
+def _peak_of_parts(
+    job: JobSpec,
+    worker: WorkerInfo,
+    manifest: PartitionManifest,
+    kind: str,
+    raw: PartBytes,
+    besides: PartBytes,
+    room: int,
+) -> int:
+    """Return the largest predicted use of a kind of memory, reading ahead included; refuse a part beyond ``room``."""
+    needed, part = _largest(manifest, raw + besides)
+    if needed > room:
+        number = "" if part is None else f" {part.index}"
+        raise CapacityError(
+            f"part{number} of {job.partition.path if job.partition else job.source} needs about "
+            f"{show_bytes(needed)} of {kind} memory on worker {worker.name} on {worker.host}, where "
+            f"{show_bytes(max(room, 0))} are left for parts beside the process"
+        )
+    return min(needed + _largest(manifest, raw)[0], room)
 
 
 def _largest(manifest: PartitionManifest, bytes_of: PartBytes) -> tuple[int, PartInfo | None]:
-    """Return the largest need of a part, and the part; the fixed part of the sum where there is none."""
     if not manifest.parts:
         return bytes_of.fixed, None
     worst = max(manifest.parts, key=lambda part: bytes_of.of(part.sizes))

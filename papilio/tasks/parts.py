@@ -13,7 +13,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,9 +31,8 @@ from papilio.kernels.engine import Engine
 from papilio.partitioning.store import PartInfo, Partition
 from papilio.parts import Part, PartBytes, PartSizes, join_blocks
 from papilio.storage.files import SLICE_ENTRIES, file_vector, release_memory, release_pages
-from papilio.tasks.job import JobSpec, open_job_partition
+from papilio.tasks.job import JobSpec, Movement, open_job_partition
 from papilio.tasks.memory import PartMemory, fold_bytes
-from papilio.tasks.reports import Movement
 
 
 class _Shelf:
@@ -48,14 +47,12 @@ class _Shelf:
         return name in self._blocks
 
     def get(self, name: str) -> Any | None:
-        """Return a block and remember that it was used; None when it is not here."""
         if name not in self._blocks:
             return None
         self._blocks.move_to_end(name)
         return self._blocks[name][0]
 
     def put(self, name: str, block: Any, n_bytes: int) -> None:
-        """Keep a block, which takes the place of one of its name."""
         self.held_bytes += n_bytes - self._blocks.pop(name, (None, 0))[1]
         self._blocks[name] = (block, n_bytes)
 
@@ -260,7 +257,7 @@ class PartVectors:
             place = directory or Path(tempfile.gettempdir())
             self.vectors = {name: file_vector(place, size) for name, size in job.vector_sizes.items()}
         else:
-            self.vectors = zero_vectors(job)
+            self.vectors = zero_vectors(job.vector_sizes)
 
     def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
         """Add the vectors of some items of a part.
@@ -324,6 +321,6 @@ class PartVectors:
         return sum(each.nbytes for places in self._kept.values() for each in places.values())
 
 
-def zero_vectors(job: JobSpec) -> dict[str, NDArray[np.uint64]]:
-    """Return the vectors of a job in memory, all 0."""
-    return {name: np.zeros(size, dtype=np.uint64) for name, size in job.vector_sizes.items()}
+def zero_vectors(sizes: Mapping[str, int]) -> dict[str, NDArray[np.uint64]]:
+    """Return vectors of these sizes in memory, all 0."""
+    return {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}

@@ -15,13 +15,12 @@ from typing import Any
 from papilio.arguments import plural, show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable, EngineName
-from papilio.partitioning.store import PartInfo, PartitionManifest
+from papilio.partitioning.store import PartitionManifest
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.job import JobSpec, digest
-from papilio.tasks.leases import LeaseBook, Piece, choose_lengths, split_guided
+from papilio.tasks.job import JobSpec, PrepareReport, digest
+from papilio.tasks.leases import FinishedIntervals, ItemRange, choose_lengths, split_guided
 from papilio.tasks.machine import WorkerInfo
-from papilio.tasks.memory import MemoryForecast, PartMemory, part_memory
-from papilio.tasks.reports import PrepareReport
+from papilio.tasks.memory import MemoryForecast, part_memory
 
 
 def thin_tables(manifest: PartitionManifest) -> Iterator[CostTable]:
@@ -57,7 +56,17 @@ def explain_parts(
         f"the files hold {manifest.stored_edges:,}",
     )
     if parts:
-        yield _explain_worst(engine, part_memory(job, engine, threads, manifest.layer), parts)
+        needs = part_memory(job, engine, threads, manifest.layer)
+        worst = max(
+            parts, key=lambda part: (needs.device_bytes if engine == "gpu" else needs.host_bytes)(part.sizes)
+        )
+        sizes = worst.sizes
+        device = f"{show_bytes(needs.device_bytes(sizes))} of device and " if engine == "gpu" else ""
+        yield (
+            f"worst part {worst.index}",
+            f"its {sizes.roots:,} items and {sizes.edges:,} edges take {device}{show_bytes(needs.host_bytes(sizes))} "
+            f"of host memory, {show_bytes(worst.nbytes)} of it as it is read",
+        )
     figures = [
         f"{show_bytes(peak)} of {kind} memory{'' if limit is None else f' of a budget of {show_bytes(limit)}'}"
         for kind, peak, limit in (
@@ -69,18 +78,6 @@ def explain_parts(
     yield (
         f"peak of a worker about {' and '.join(figures)}",
         "the process, the largest part as it is counted, and the next one that is read meanwhile where there is room",
-    )
-
-
-def _explain_worst(engine: EngineName, needs: PartMemory, parts: tuple[PartInfo, ...]) -> tuple[str, str]:
-    bytes_of = needs.device_bytes if engine == "gpu" else needs.host_bytes
-    worst = max(parts, key=lambda part: bytes_of(part.sizes))
-    sizes = worst.sizes
-    device = f"{show_bytes(needs.device_bytes(sizes))} of device and " if engine == "gpu" else ""
-    return (
-        f"worst part {worst.index}",
-        f"its {sizes.roots:,} items and {sizes.edges:,} edges take {device}{show_bytes(needs.host_bytes(sizes))} of "
-        f"host memory, {show_bytes(worst.nbytes)} of it as it is read",
     )
 
 
@@ -159,7 +156,6 @@ class CountPlan:
 
     @property
     def total_work(self) -> int:
-        """Predicted work units of all items."""
         return sum(partition.table.total for partition in self.partitions)
 
     @property
@@ -170,31 +166,30 @@ class CountPlan:
 
     @property
     def work_finished(self) -> int:
-        """Predicted work units of the intervals that were finished before."""
         return sum(
             self.partitions[partition].table.work_between(start, stop)
             for partition, start, stop in self.finished
         )
 
-    def book(self) -> LeaseBook:
-        """Return a book of all items with what was finished before.
+    def book(self) -> FinishedIntervals:
+        """Return the intervals that were finished before.
 
         TilingError when finished intervals overlap, or pass the items.
         """
-        book = LeaseBook([partition.n_items for partition in self.partitions])
+        done = FinishedIntervals([partition.n_items for partition in self.partitions])
         for interval in self.finished:
-            book.record(*interval)
-        return book
+            done.record(*interval)
+        return done
 
     def validate(self) -> None:
         """Check that the leases, with what was finished before, tile every partition exactly.
 
         TilingError naming the first gap or overlap.
         """
-        book = self.book()
+        done = self.book()
         for lease in self.leases:
-            book.record(lease.partition, lease.start, lease.stop)
-        book.require_complete()
+            done.record(lease.partition, lease.start, lease.stop)
+        done.require_complete()
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON object; the inverse of :meth:`from_json`."""
@@ -249,10 +244,18 @@ def make_plan(
         (who, "each runs one lease at a time, with all its threads"),
     ]
     if manifest is None:
-        partitions, vector_entries = _whole(report), job.vector_entries
-        decided.append(_explain_whole(engine, memory))
+        assert report.table is not None, "the report of slot 0 has it"
+        partitions: tuple[PartitionPlan, ...] = (PartitionPlan(0, report.table),)
+        vector_entries = job.vector_entries
+        peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
+        needs = f"the whole graph needs about {show_bytes(peak)} of {kind} memory, which every worker has"
+        decided.append(("strategy replicate", needs))
     else:
-        partitions, vector_entries = _parts(manifest), mean_vector_entries(job, manifest)
+        partitions = tuple(
+            PartitionPlan(part.index, table, part.blocks, part.nbytes)
+            for part, table in zip(manifest.parts, thin_tables(manifest), strict=True)
+        )
+        vector_entries = mean_vector_entries(job, manifest)
         decided += explain_parts(job, engine, threads, manifest, memory)
     decided += report.decisions
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
@@ -262,13 +265,13 @@ def make_plan(
         kept_by=n_workers if kept else 0, alone=job.searches_alone(engine, n_workers),
     )  # fmt: skip
     min_work = int(lengths.min_s * speed)
-    book = LeaseBook([partition.n_items for partition in partitions])
+    done = FinishedIntervals([partition.n_items for partition in partitions])
     for interval in finished:
-        book.record(*interval)
-    leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * speed), book)
+        done.record(*interval)
+    leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * speed), done)
     decided.append((f"about {plural(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason))
-    if book.n_finished:
-        kept_leases = f"{plural(book.n_finished, 'lease')} kept"
+    if done.n_finished:
+        kept_leases = f"{plural(done.n_finished, 'lease')} kept"
         decided.append((kept_leases, "earlier sessions of the job finished them"))
     return CountPlan(
         job=job,
@@ -286,38 +289,21 @@ def make_plan(
         memory=memory,
         prepared_bytes=report.prepared_bytes,
         decisions=tuple(Decision(number, *each) for number, each in enumerate(decided, start=1)),
-        finished=tuple((p.index, *interval) for p in partitions for interval in book.finished(p.index)),
+        finished=tuple((p.index, *interval) for p in partitions for interval in done.finished(p.index)),
         replication=1.0 if manifest is None else manifest.replication,
     )
 
 
-def _whole(report: PrepareReport) -> tuple[PartitionPlan, ...]:
-    if report.table is None:
-        raise ValueError("the report holds no cost table; only the report of slot 0 does")
-    return (PartitionPlan(0, report.table),)
-
-
-def _parts(manifest: PartitionManifest) -> tuple[PartitionPlan, ...]:
-    return tuple(
-        PartitionPlan(part.index, table, part.blocks, part.nbytes)
-        for part, table in zip(manifest.parts, thin_tables(manifest), strict=True)
-    )
-
-
-def _explain_whole(engine: EngineName, memory: MemoryForecast) -> tuple[str, str]:
-    peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
-    return (
-        "strategy replicate",
-        f"the whole graph needs about {show_bytes(peak)} of {kind} memory, which every worker has",
-    )
-
-
 def _forecast_leases(
-    partitions: tuple[PartitionPlan, ...], n_workers: int, min_work: int, max_work: int, book: LeaseBook
+    partitions: tuple[PartitionPlan, ...],
+    n_workers: int,
+    min_work: int,
+    max_work: int,
+    done: FinishedIntervals,
 ) -> tuple[Lease, ...]:
-    """Return the leases that cover what the book misses, if nothing disturbs the run."""
+    """Return the leases that cover the gaps between finished intervals, if nothing disturbs the run."""
     tables = [partition.table for partition in partitions]
-    pieces = [Piece(p.index, *gap) for p in partitions for gap in book.missing(p.index)]
+    pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
     leases = split_guided(tables, pieces, n_workers, min_work, max_work)
     return tuple(
         Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases

@@ -25,10 +25,10 @@ from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.records import SignedInt, read_record, table_rows, write_record
 from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.job import Movement
 from papilio.tasks.job_state import JobHistory
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import CountPlan, Decision
-from papilio.tasks.reports import Movement
 
 _HTML_ROWS = 20
 """Rows of a table that a notebook shows."""
@@ -112,11 +112,9 @@ class CountResult(answers.Tabular):
     )  # what was counted in, if at hand
 
     def __repr__(self) -> str:
-        """One line: what was counted, the number, and what counted it."""
         return f"<{self._title}: {self.count:,} ({self._circumstances})>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: that line, and the largest counts or the table."""
         head = f"<p>{escape(self._title)}: <b>{self.count:,}</b> ({escape(self._circumstances)})</p>"
         rows: list[tuple[Any, ...]] = [
             (e.place, ", ".join(map(str, e.labels)), f"{e.count:,}") for e in self.top

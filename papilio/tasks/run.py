@@ -29,18 +29,25 @@ from papilio.kernels.device.discovery import held_device_bytes, used_device_byte
 from papilio.kernels.engine import CostTable, Engine, Partial
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
-from papilio.tasks.job import LeaseTask, PrepareTask, open_job_partition
-from papilio.tasks.machine import Seat
-from papilio.tasks.prepared import (
+from papilio.tasks.job import (
+    LeaseResult,
+    LeaseTask,
+    Movement,
+    PrepareReport,
+    PrepareTask,
+    ShardRef,
+    open_job_partition,
+)
+from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.worker_state import (
     PreparedGraph,
     engine_of,
     forget_others,
-    part_loader,
     prepare_graph,
     prepare_part,
+    run_alone,
     warm_up,
 )
-from papilio.tasks.reports import LeaseResult, Movement, PrepareReport, ShardRef
 
 _REMEMBERED = 4096
 """Requests that a process keeps; the oldest ones, long answered, go first."""
@@ -75,7 +82,6 @@ class CutWatch:
         self._ends_at: float | None = None
 
     def __call__(self) -> bool:
-        """Return whether the lease was asked to end, or has had its time."""
         if is_cut(self._key):
             return True
         if self._limit_s is None:
@@ -114,54 +120,47 @@ def peak_memory_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def run_prepare(task: PrepareTask, seat: Seat) -> PrepareReport:
-    """Prepare the graph of a job in this process and describe its items; of a partition check that it is there."""
+def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
+    """Prepare the graph of a job in this process and describe its items.
+
+    Of a partition no part is read: this worker finds it, and has its kernels loaded.
+    """
     job, seconds = task.job, {"read": 0.0, "prepare": 0.0}
+    decisions: tuple[tuple[str, str], ...] = ()
     if job.partition is not None:
-        return _check_partition(task, seat, seconds)
-    with _engine_lock:
-        engine = engine_of(job, task.engine, seat.threads)
-        prepared = prepare_graph(job, engine, seat, seconds).prepared
-        costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
-    table = CostTable.from_costs(costs)
+        started = perf_counter()
+        parts = open_job_partition(job).manifest.parts
+        seconds["read"] = perf_counter() - started
+        started = perf_counter()
+        with _engine_lock:
+            warm_up(job, task.engine, worker.threads)
+        seconds["prepare"] = perf_counter() - started
+        n_items, work = sum(part.n_items for part in parts), sum(part.work for part in parts)
+        table, digest, n_bytes = None, job.partition.hash, 0
+    else:
+        with _engine_lock:
+            engine = engine_of(job, task.engine, worker.threads)
+            prepared = prepare_graph(job, engine, worker, seconds).prepared
+            costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+        table = CostTable.from_costs(costs)
+        n_items, work = table.n_items, table.total
+        digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
+        n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
-        worker=seat.worker,
+        worker=worker.name,
         engine=task.engine,
-        n_items=table.n_items,
-        total_work=table.total,
-        costs_digest=hashlib.blake2b(costs.data, digest_size=16).hexdigest(),
+        n_items=n_items,
+        total_work=work,
+        costs_digest=digest,
         table=table if task.slot == 0 else None,
-        prepared_bytes=int(prepared.nbytes),
+        prepared_bytes=n_bytes,
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
-        decisions=prepared.decisions,
+        decisions=decisions,
     )
 
 
-def _check_partition(task: PrepareTask, seat: Seat, seconds: dict[str, float]) -> PrepareReport:
-    """Report that this worker finds the partition of a job, and has its kernels loaded; reads no part."""
-    started = perf_counter()
-    parts = open_job_partition(task.job).manifest.parts
-    seconds["read"] = perf_counter() - started
-    started = perf_counter()
-    with _engine_lock:
-        warm_up(task.job, task.engine, seat.threads)
-    seconds["prepare"] = perf_counter() - started
-    assert task.job.partition is not None
-    return PrepareReport(
-        worker=seat.worker,
-        engine=task.engine,
-        n_items=sum(part.n_items for part in parts),
-        total_work=sum(part.work for part in parts),
-        costs_digest=task.job.partition.hash,
-        table=None,
-        prepared_bytes=0,
-        seconds=seconds,
-        peak_bytes=peak_memory_bytes(),
-    )
-
-
-def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
+def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     """Count the interval of a task, or, when it is cut, the first items of it.
 
     The vectors of what was counted, if any, go to a shard when the task names a directory. LeaseTooLargeError when
@@ -173,7 +172,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
     if _await_turn(task.key):
         try:
             began_at = time()
-            partial, listed, moved = _run_here(task, seat, seconds)
+            partial, listed, moved = _run_here(task, worker, seconds)
         finally:
             _engine_lock.release()
     stop = task.start + partial.n_items
@@ -194,7 +193,7 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
         stop=stop,
         total=int(partial.total),
         work=int(partial.work),
-        worker=seat.worker,
+        worker=worker.name,
         engine=task.engine,
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
@@ -215,15 +214,15 @@ def run_lease(task: LeaseTask, seat: Seat) -> LeaseResult:
 
 
 def _run_here(
-    task: LeaseTask, seat: Seat, seconds: dict[str, float]
+    task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
 ) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
     """Run a lease, once this process has its turn; add the seconds, and say what was read of parts meanwhile."""
     job = task.job
-    engine = engine_of(job, task.engine, seat.threads)
+    engine = engine_of(job, task.engine, worker.threads)
     held = (
-        prepare_graph(job, engine, seat, seconds)
+        prepare_graph(job, engine, worker, seconds)
         if job.partition is None
-        else prepare_part(task, engine, seat, seconds)
+        else prepare_part(task, engine, worker, seconds)
     )
     started = perf_counter()
     partial, listed = _run_items(task, engine, held)
@@ -231,12 +230,11 @@ def _run_here(
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
         held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
         held.is_speed_known = True
-    if job.partition is None:
+    if held.loader is None:
         return partial, listed, Movement()
-    loader = part_loader(job, engine, seat)
     if held.is_speed_known:
-        loader.speed = held.speed
-    return partial, listed, loader.take_movement()
+        held.loader.speed = held.speed
+    return partial, listed, held.loader.take_movement()
 
 
 def _await_turn(key: str) -> bool:
@@ -264,11 +262,7 @@ def _run_items(
         return _write_listing(task, engine, held, arguments)
 
     try:
-        return run()
-    except (MemoryError, LeaseTooLargeError):
-        forget_others(task.job, engine.name, task.partition)
-    try:
-        return run()
+        return run_alone(run, lambda: forget_others(task.job, engine.name, task.partition))
     except (MemoryError, LeaseTooLargeError) as error:
         raise LeaseTooLargeError(
             f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
@@ -279,7 +273,6 @@ def _run_items(
 def _write_listing(
     task: LeaseTask, engine: Any, held: PreparedGraph, arguments: tuple[Any, ...]
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    """Run a lease of a listing, and write what it lists as it comes."""
     job = task.job
     assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"

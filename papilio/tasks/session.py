@@ -31,11 +31,10 @@ from papilio.tasks.directory import (
     require_plain,
     resume_command,
 )
-from papilio.tasks.job import JobSpec
+from papilio.tasks.job import JobSpec, LeaseResult
 from papilio.tasks.job_state import CANCELLED, JobControl, JobHistory
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases import FinishedIntervals
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.reports import LeaseResult
 from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, ListingResult
 from papilio.version import __version__
 
@@ -76,7 +75,7 @@ class JobSession:
         self._job, self._source, self._settings = job, source, dict(settings)
         self._ledger = Ledger(self.root / "ledger.jsonl")
         self._history = JobHistory((), (), "", 0)
-        self._book: LeaseBook | None = None
+        self._done: FinishedIntervals | None = None
         self._number = 0
         self._open = False
 
@@ -130,7 +129,6 @@ class JobSession:
                 set_advice("")
 
     def _create(self) -> None:
-        """Make the directory, unless it is there and a job's."""
         try:
             names = {entry.name for entry in os.scandir(self.root)} if self.root.exists() else set()
             self.root.mkdir(exist_ok=True)
@@ -188,7 +186,6 @@ class JobSession:
 
     @property
     def finished_intervals(self) -> tuple[tuple[int, int, int], ...]:
-        """Partition, start and stop of each of :attr:`finished_leases`."""
         return self._history.intervals
 
     @_explained
@@ -210,7 +207,7 @@ class JobSession:
                 f"job directory {self.root} holds the plan {directory.plan_key}; this run made the plan "
                 f"{plan.key}: its work items are others (another version of NumPy or Numba?)"
             )
-        self._book = JobDirectory(self.root).book(plan, self._history)
+        self._done = directory.book(plan, self._history)
         self._ledger.append(
             {
                 "type": "session",
@@ -244,8 +241,8 @@ class JobSession:
         TilingError when its interval overlaps one that is registered. StoreError when it cannot be written; all that
         was registered before stays. JobCancelledError after registering it, when this process was asked to stop.
         """
-        assert self._book is not None, "begin_leases comes first"
-        self._book.record(result.partition, result.start, result.stop)
+        assert self._done is not None, "begin_leases comes first"
+        self._done.record(result.partition, result.start, result.stop)
         synced = result.move_files(self._sync_shard)
         self._ledger.append({"type": "lease", "session": self._number, **synced.to_json()})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
@@ -270,9 +267,9 @@ class JobSession:
         TilingError unless the registered leases tile every partition, or a listing has reached its limit. StoreError
         when it cannot be written; the ledger stays, and the next session only has to finish.
         """
-        assert self._book is not None, "begin_leases comes first"
+        assert self._done is not None, "begin_leases comes first"
         if not (isinstance(result, ListingResult) and result.limit_reached):
-            self._book.require_complete()
+            self._done.require_complete()
         digest = None
         if vectors:
             path = self.root / "vectors.parquet"
@@ -309,7 +306,6 @@ def settings_of(
 
 
 def _outcome_of(error: BaseException) -> str:
-    """Return how a session that ended with an error is noted."""
     if isinstance(error, JobCancelledError):
         return CANCELLED
     return str(error) if isinstance(error, PapilioError | Stopped) else type(error).__name__

@@ -20,7 +20,7 @@ from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import ignore_report
 from papilio.kernels.threads import available_threads
 from papilio.motifs import Listing, Motif
-from papilio.tasks.prepared import complete_graph, warm_engine
+from papilio.tasks.worker_state import complete_graph, warm_engine
 
 _SIDE, _SIZES = 10, (3, 4, 6)
 """A graph, and motifs of fixed sizes in it, that together give all kernels work."""

@@ -24,8 +24,8 @@ from papilio.graph import UnipartiteGraph
 from papilio.kernels.device import discovery
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.store import GraphStore, write_store
-from papilio.tasks import prepared as ready
 from papilio.tasks import run
+from papilio.tasks import worker_state as ready
 from papilio.tasks.result import find_top
 from tests.conftest import read_edges
 from tests.tools.oracle import count_butterflies
@@ -246,12 +246,12 @@ def test_missing_stores_and_clusters(tmp_path: Path) -> None:
 
 def test_inline_forgets_the_graph_afterwards(women: GraphStore) -> None:
     papilio.count(women, papilio.Butterfly())
-    assert len(ready.prepared_cache("cpu")) == 0
+    assert len(ready.worker_state.graphs["cpu"]) == 0
     with papilio.open_cluster("inline") as cluster:
         papilio.count(women, papilio.Butterfly(), cluster=cluster)
         again = papilio.count(women, papilio.Butterfly(), cluster=cluster)
         assert again.seconds["read"] == 0.0
-    assert len(ready.prepared_cache("cpu")) == 0
+    assert len(ready.worker_state.graphs["cpu"]) == 0
 
 
 def test_top_is_by_falling_count_then_id() -> None:

@@ -25,8 +25,7 @@ from papilio.storage.listings import ListingShard
 from papilio.storage.records import digest_file, read_record, write_record
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.fold import Fold
-from papilio.tasks.job import JobSpec, LeaseTask
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import JobSpec, LeaseResult, LeaseTask
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.listings import rows_of, write_many, write_women
 from tests.tools.tampering import reseal

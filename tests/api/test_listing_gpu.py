@@ -34,7 +34,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = pytest.importorskip("papilio.kernels.device.cuda", reason="needs CuPy, without a GPU")
     device = emulator(1)
     monkeypatch.setattr(cuda, "shared_device", lambda limit_bytes=None: device)
-    for module in ("papilio.tasks.prepared", "papilio.tasks.machine"):
+    for module in ("papilio.tasks.worker_state", "papilio.tasks.machine"):
         monkeypatch.setattr(f"{module}.list_gpus", lambda: (GpuInfo("emulated", 4 << 30),))
     for module in ("papilio.tasks.machine", "papilio.cluster.executor"):
         monkeypatch.setattr(f"{module}.missing_for_gpu", lambda: None)

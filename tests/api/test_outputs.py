@@ -19,7 +19,6 @@ from papilio.api import call as inputs
 from papilio.api import count as api
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
-from papilio.measures import census_pairs as signed_pairs
 from papilio.measures import values as measures
 from papilio.storage import files as location
 from papilio.storage.interop import from_pandas
@@ -81,7 +80,7 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **options: Any) -> Any:
         raise AssertionError("work began")
 
-    for module in (api, measures, signed_pairs):
+    for module in (api, measures):
         monkeypatch.setattr(module, "GraphInput", fail)
     monkeypatch.setattr(inputs, "make_executor", fail)
 

@@ -95,9 +95,9 @@ def test_little_work_stays_in_this_process_with_what_was_prepared(
 ) -> None:
     gpus(4)
     reads: list[str] = []
-    read = papilio.tasks.prepared.read_job_graph  # type: ignore[attr-defined]
+    read = papilio.tasks.worker_state.read_job_graph  # type: ignore[attr-defined]
     monkeypatch.setattr(
-        "papilio.tasks.prepared.read_job_graph", lambda job: (reads.append(job.source), read(job))[1]
+        "papilio.tasks.worker_state.read_job_graph", lambda job: (reads.append(job.source), read(job))[1]
     )
     result = papilio.count(store, "butterfly", cluster="auto")
     assert (result.count, result.cluster, started, len(reads)) == (18, "inline", [], 1)

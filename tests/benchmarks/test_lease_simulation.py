@@ -18,9 +18,9 @@ from benchmarks.lease_simulation import JOBS_S, Workload, run_experiments
 from papilio.kernels.engine import CostTable
 from papilio.tasks import leases as lease_policy
 from papilio.tasks import leases as work_pool
-from papilio.tasks.lease_counter import RootCounter
-from papilio.tasks.leases import LeaseBook
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
+from papilio.tasks.lease_scheduler import LeaseScheduler
+from papilio.tasks.leases import FinishedIntervals
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import plan_of
 
@@ -52,10 +52,10 @@ def play(seconds: list[float], machine: Machine, policy: Policy = ONE_BY_ONE) ->
 
 
 def assert_tiled(outcome: Outcome, n_items: int) -> None:
-    book = LeaseBook([n_items])
+    done = FinishedIntervals([n_items])
     for start, stop in outcome.intervals:
-        book.record(0, start, stop)
-    book.require_complete()
+        done.record(0, start, stop)
+    done.require_complete()
 
 
 def test_known_schedules() -> None:
@@ -114,7 +114,7 @@ def test_the_counter_is_that_of_the_code(tenfold: float, kept: bool) -> None:
     """The same leases as a root counter hands out that hears the same answers, some of them cut short."""
     costs = np.full(100_000, 2_000_000, dtype=np.int64)
     plan = plan_of(costs, 3)
-    real = RootCounter(plan, "run", None, kept=kept)
+    real = LeaseScheduler(plan, "run", None, kept=kept)
     counter = Counter(CostTable.from_costs(costs), plan.worker_speed, 3, Policy(kept=kept))
     chance = np.random.default_rng(3)
     n_leases = 0

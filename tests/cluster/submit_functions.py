@@ -6,7 +6,7 @@ from distributed import Scheduler
 
 from papilio.cluster.submit import find_folder_problem
 from papilio.kernels.engine import ENGINES
-from papilio.tasks.prepared import prepared_cache
+from papilio.tasks.worker_state import worker_state
 
 
 def look_elsewhere(folder: str, probe: str) -> str | None:
@@ -16,7 +16,7 @@ def look_elsewhere(folder: str, probe: str) -> str | None:
 
 def count_prepared(graph_hash: str) -> int:
     """Return how many prepared forms of a graph this process keeps."""
-    return sum(key[0] == graph_hash for engine in ENGINES for key in prepared_cache(engine)._entries)
+    return sum(key[0] == graph_hash for engine in ENGINES for key in worker_state.graphs[engine]._entries)
 
 
 async def give_up(address: str, dask_scheduler: Scheduler) -> None:

@@ -16,8 +16,8 @@ from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.own_cluster import LocalExecutor
 from papilio.errors import CapacityError, FailedItemsError
 from papilio.storage.store import GraphStore
-from papilio.tasks.lease_counter import RootCounter
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
+from papilio.tasks.lease_scheduler import LeaseScheduler
 from tests.cluster import functions
 from tests.tasks.fakes import plan_of
 
@@ -111,7 +111,7 @@ def test_the_tail_is_cut_and_shared(local: Executor) -> None:
     """One of two workers is four times slower than predicted: the fast one takes over what it holds."""
     n_items = 400
     plan = plan_of(np.full(n_items, int(4 * 5e8 * functions.ITEM_S), dtype=np.int64), 2)
-    counter = RootCounter(plan, f"cut-{time.time()}", None)
+    counter = LeaseScheduler(plan, f"cut-{time.time()}", None)
     workers = list(local.workers)
     results: list[LeaseResult] = list(local.run(functions.sleep_through, counter, workers, 2))
     done = sorted((each.start, each.stop) for each in results if each.start < each.stop)

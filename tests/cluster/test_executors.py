@@ -23,7 +23,7 @@ from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
-from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.lease_scheduler import LeaseScheduler
 from tests.conftest import read_edges
 
 BUTTERFLIES = 25_666_956
@@ -97,7 +97,7 @@ def test_all_executors_give_the_same_answer(
             assert result.leases > 2
             assert all(count > 0 for count in result.leases_by_worker.values())
             assert max(len(pickle.dumps(event.result)) for event in finished) < 2000
-            assert len(pickle.dumps(RootCounter(plans[0], "run", "/tmp").take(2))) < 2000
+            assert len(pickle.dumps(LeaseScheduler(plans[0], "run", "/tmp").take(2))) < 2000
     assert sorted(folder.iterdir()) == before
 
 

@@ -35,7 +35,7 @@ from papilio.families import Question
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.job import LeaseTask, job_of
-from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.lease_scheduler import LeaseScheduler
 from tests.cluster import functions
 from tests.cluster.conftest import dask_processes
 from tests.tasks.fakes import make_job
@@ -114,14 +114,14 @@ def test_leases_that_never_come_back_are_noticed(
     local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
-    whole = RootCounter.take
+    whole = LeaseScheduler.take
     total = papilio.plan(senate, papilio.Butterfly()).n_items
 
-    def take_all_but_the_last(counter: RootCounter, n_workers: int, worker: str) -> LeaseTask | None:
+    def take_all_but_the_last(counter: LeaseScheduler, n_workers: int, worker: str) -> LeaseTask | None:
         task = whole(counter, n_workers, worker)
         return None if task is None or task.stop == total else task
 
-    monkeypatch.setattr(RootCounter, "take", take_all_but_the_last)
+    monkeypatch.setattr(LeaseScheduler, "take", take_all_but_the_last)
     with pytest.raises(TilingError, match="never finished"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 

@@ -26,8 +26,8 @@ from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
 from papilio.tasks import run
 from papilio.tasks.job import LeaseTask
-from papilio.tasks.lease_counter import MAX_FAILED_IN_ROW
-from papilio.tasks.machine import Seat
+from papilio.tasks.lease_scheduler import MAX_FAILED_IN_ROW
+from papilio.tasks.machine import WorkerInfo
 
 BUTTERFLIES = 25_666_956
 
@@ -35,11 +35,11 @@ BUTTERFLIES = 25_666_956
 def failing(function: Callable[..., Any], calls: list[LeaseTask], good: int, error: Exception) -> Any:
     """Return a function that does its work for a while, and from then on raises, whatever it is given."""
 
-    def call(task: LeaseTask, seat: Seat) -> Any:
+    def call(task: LeaseTask, worker: WorkerInfo) -> Any:
         calls.append(task)
         if len(calls) > good:
             raise error
-        return function(task, seat)
+        return function(task, worker)
 
     return call
 

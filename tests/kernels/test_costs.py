@@ -19,8 +19,8 @@ from papilio.tasks.leases import (
     MAX_LEASE_S,
     MIN_LEASE_S,
     SHORTEST_LEASE_S,
-    Piece,
-    WorkPool,
+    ItemRange,
+    PendingWork,
     choose_lengths,
     split_guided,
 )
@@ -42,7 +42,7 @@ def split_table(
     gaps: list[tuple[int, int]] | None = None,
 ) -> tuple[tuple[int, int], ...]:
     missing = gaps if gaps is not None else [(0, table.n_items)] if table.n_items else []
-    pieces = [Piece(0, start, stop) for start, stop in missing]
+    pieces = [ItemRange(0, start, stop) for start, stop in missing]
     leases = split_guided([table], pieces, n_workers, min_work, max_work)
     return tuple((lease.start, lease.stop) for lease in leases)
 
@@ -135,7 +135,7 @@ def test_a_pool_hands_out_every_item_whatever_is_put_back(
     costs: list[int], max_entries: int, n_workers: int, min_work: int, data: st.DataObject
 ) -> None:
     table = table_of(costs, max_entries)
-    pool = WorkPool([table], [Piece(0, 0, len(costs))] if costs else [])
+    pool = PendingWork([table], [ItemRange(0, 0, len(costs))] if costs else [])
     answered: list[tuple[int, int]] = []
     returns = 0
     while (piece := pool.take(n_workers, min_work)) is not None:
@@ -143,7 +143,7 @@ def test_a_pool_hands_out_every_item_whatever_is_put_back(
         done = data.draw(st.integers(piece.start, piece.stop)) if returns < 10 else piece.stop
         if done < piece.stop:
             returns += 1
-            pool.put_back(Piece(0, done, piece.stop, piece.attempt))
+            pool.put_back(ItemRange(0, done, piece.stop, piece.attempt))
         if piece.start < done:
             answered.append((piece.start, done))
     assert pool.work_left == 0
@@ -155,12 +155,12 @@ def test_a_pool_hands_out_every_item_whatever_is_put_back(
 
 def test_what_is_put_back_goes_first_and_keeps_its_attempts() -> None:
     table = CostTable.from_costs(np.ones(100, dtype=np.int64))
-    pool = WorkPool([table], [Piece(0, 50, 100)])
-    pool.put_back(Piece(0, 0, 5, 2), Piece(0, 5, 9, 1))
+    pool = PendingWork([table], [ItemRange(0, 50, 100)])
+    pool.put_back(ItemRange(0, 0, 5, 2), ItemRange(0, 5, 9, 1))
     assert pool.work_left == 59
-    assert pool.take(1, 100) == Piece(0, 0, 5, 2)
-    assert pool.take(1, 100) == Piece(0, 5, 9, 1)
-    assert pool.take(1, 10) == Piece(0, 50, 75, 0)
+    assert pool.take(1, 100) == ItemRange(0, 0, 5, 2)
+    assert pool.take(1, 100) == ItemRange(0, 5, 9, 1)
+    assert pool.take(1, 10) == ItemRange(0, 50, 75, 0)
     assert pool.work_left == 25
 
 
@@ -205,14 +205,14 @@ def test_kept_leases_of_many_workers_leave_the_client_time() -> None:
 
 def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:
     tables = [table_of([10] * 4), table_of([10] * 4), table_of([10] * 2)]
-    pool = WorkPool(tables, [Piece(0, 0, 4), Piece(1, 0, 4), Piece(2, 0, 2)])
+    pool = PendingWork(tables, [ItemRange(0, 0, 4), ItemRange(1, 0, 4), ItemRange(2, 0, 2)])
     assert (pool.left, pool.work_left) == ({0: 40, 1: 40, 2: 20}, 100)
-    assert pool.take(1, 10, 20, 1) == Piece(1, 0, 2)
-    assert pool.take(1, 10, 20, 2) == Piece(2, 0, 2)
+    assert pool.take(1, 10, 20, 1) == ItemRange(1, 0, 2)
+    assert pool.take(1, 10, 20, 2) == ItemRange(2, 0, 2)
     assert (pool.left, pool.work_left) == ({0: 40, 1: 20}, 60)
-    pool.put_back(Piece(2, 1, 2, 1))
-    assert pool.take(1, 10, 20) == Piece(2, 1, 2, 1)
-    assert pool.take(1, 10, 20) == Piece(0, 0, 2)
+    pool.put_back(ItemRange(2, 1, 2, 1))
+    assert pool.take(1, 10, 20) == ItemRange(2, 1, 2, 1)
+    assert pool.take(1, 10, 20) == ItemRange(0, 0, 2)
     with pytest.raises(KeyError):
         pool.take(1, 10, 20, 2)
 

@@ -14,7 +14,7 @@ from papilio.reports.job import lease_rows, measure_timeline, timeline_of
 from papilio.reports.run import Run, gather_points, rows_of
 from papilio.storage.answers import write_rows
 from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
 
 
 def run(workers: int, repeat: int, counting_s: float, work: int = 1000, **changed: Any) -> Run:

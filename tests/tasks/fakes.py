@@ -15,11 +15,10 @@ from papilio.families import family_of
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import CostTable, Cut, Engine, EngineName, Partial, Prepared, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
-from papilio.tasks.job import JobSpec
+from papilio.tasks.job import JobSpec, PrepareReport
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import predict_memory
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.reports import PrepareReport
 
 
 @dataclass

@@ -19,9 +19,9 @@ from papilio.errors import CapacityError, ExecutionError, InputError, Unsupporte
 from papilio.families import FAMILIES
 from papilio.storage.records import read_record, table_rows
 from papilio.storage.store import write_store
-from papilio.tasks import prepared as ready
+from papilio.tasks import worker_state as ready
 from papilio.tasks.fold import Fold
-from papilio.tasks.reports import LeaseResult
+from papilio.tasks.job import LeaseResult
 from tests.tasks.fakes import make_job, plan_of
 from tests.tools.commands import Run
 from tests.tools.fake_biclique import FakeBicliqueEngine

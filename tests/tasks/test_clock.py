@@ -12,14 +12,15 @@ import papilio
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.kernels.biclique import cpu as biclique
+from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.wedge import cpu as butterfly
 from papilio.motifs import Granularity, Motif
 from papilio.storage.ledger import read_ledger
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import leases as lease_policy
-from papilio.tasks import prepared as ready
 from papilio.tasks import run
 from papilio.tasks import session as jobsession
+from papilio.tasks import worker_state as ready
 
 HERE = {"cluster": "inline", "engine": "cpu"}
 
@@ -33,7 +34,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e3)
     monkeypatch.setattr(lease_policy, "LATE", 1e-12)
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
-    monkeypatch.setattr(biclique.BicliqueCpu, "serial_cost", 1)
+    for engine in (biclique.BicliqueCpu, BicliqueLister):
+        monkeypatch.setattr(engine, "serial_cost", 1)
     monkeypatch.setattr(butterfly, "SLICE_WEDGES_PER_EDGE", 0)
     monkeypatch.setattr(run, "SLICE_S", 0.0)
 

@@ -13,9 +13,9 @@ import pytest
 import papilio
 from papilio.errors import ExecutionError, InputError, JobCancelledError, StoreError
 from papilio.tasks.directory import JobDirectory
+from papilio.tasks.job import LeaseResult
 from papilio.tasks.job_remote import JobLog
 from papilio.tasks.job_state import CancelRequest, Coordinator, JobControl, Submission
-from papilio.tasks.reports import LeaseResult
 from papilio.tasks.session import JobSession
 from tests.tasks.fakes import make_job, plan_of
 

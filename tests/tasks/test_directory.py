@@ -27,10 +27,9 @@ from papilio.storage.sealed import SealedReader
 from papilio.storage.store import write_store
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.directory import JobDirectory, list_jobs
-from papilio.tasks.job import Budget, JobSpec, PartitionRef
-from papilio.tasks.leases import LeaseBook, Piece, split_guided
+from papilio.tasks.job import Budget, JobSpec, LeaseResult, PartitionRef, ShardRef
+from papilio.tasks.leases import FinishedIntervals, ItemRange, split_guided
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.reports import LeaseResult, ShardRef
 from papilio.tasks.session import JobSession
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
@@ -65,7 +64,7 @@ def test_leases_for_the_rest_tile_the_gaps(
     drawn: tuple[CostTable, list[tuple[int, int]]], n_workers: int, min_work: int
 ) -> None:
     table, gaps = drawn
-    leases = split_guided([table], [Piece(0, *gap) for gap in gaps], n_workers, min_work)
+    leases = split_guided([table], [ItemRange(0, *gap) for gap in gaps], n_workers, min_work)
     pieces = [(lease.start, lease.stop) for lease in leases]
     items = [item for start, stop in pieces for item in range(start, stop)]
     assert items == [item for start, stop in gaps for item in range(start, stop)]
@@ -352,11 +351,11 @@ def test_a_graph_in_memory_goes_on_by_counting_it_again(
 
 
 def test_the_book_tells_what_is_finished_and_missing() -> None:
-    book = LeaseBook([10])
-    book.record(0, 6, 8)
-    book.record(0, 0, 2)
-    assert book.finished(0) == ((0, 2), (6, 8))
-    assert book.missing(0) == ((2, 6), (8, 10))
+    done = FinishedIntervals([10])
+    done.record(0, 6, 8)
+    done.record(0, 0, 2)
+    assert done.finished(0) == ((0, 2), (6, 8))
+    assert done.missing(0) == ((2, 6), (8, 10))
 
 
 @pytest.mark.parametrize(

@@ -72,14 +72,14 @@ def test_the_whole_graph_is_taken_where_it_fits_the_budget() -> None:
         ("gpu", GPUS, Budget(device_bytes=1 << 30), True),
         ("gpu", GPUS, Budget(device_bytes=8 << 30), False),
     ):
-        assert needs_parts(job, engine, workers, budget) is expected  # type: ignore[arg-type]
+        assert needs_parts(replace(job, budget=budget), engine, workers) is expected  # type: ignore[arg-type]
     with pytest.raises(CapacityError, match=rf"may use .* needs about {needed / 2**30:.2f} GiB"):
         require_memory(replace(job, budget=Budget(host_bytes=needed - 1)), "cpu", WORKERS)
     with pytest.raises(CapacityError, match=r"raise --host-memory to at least .*, or count part by part"):
         require_memory(replace(job, budget=Budget(host_bytes=1 << 30)), "cpu", WORKERS)
     listing = make_job(**LARGE, motif=Biclique(3, 3), listing=Listing(5))
     with pytest.raises(CapacityError, match="listed on the whole graph only"):
-        needs_parts(listing, "cpu", WORKERS, Budget(host_bytes=1 << 30))
+        needs_parts(replace(listing, budget=Budget(host_bytes=1 << 30)), "cpu", WORKERS)
 
 
 def test_a_budget_that_holds_no_part_is_refused() -> None:
@@ -92,7 +92,7 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
         with pytest.raises(
             CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* and a part of one edge needs"
         ):
-            needs_parts(job, engine, workers, budget)  # type: ignore[arg-type]
+            needs_parts(replace(job, budget=budget), engine, workers)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("engine", ["cpu", "gpu"])
@@ -143,10 +143,10 @@ def test_parts_of_the_limit_leave_room_for_the_next_one(per: str) -> None:
         ("gpu", GPUS, Budget(2 << 30, 4 << 30)),
         ("gpu", GPUS, Budget(8 << 30, 2 << 30)),
     ):
-        needed, limit = part_limit(job, engine, workers, budget)  # type: ignore[arg-type]
+        asked = replace(job, budget=budget)
+        needed, limit = part_limit(asked, engine, workers)  # type: ignore[arg-type]
         scaled = _largest_within(sizes, needed, limit)
         assert needed.of(scaled) <= limit < needed.of(_times(scaled, 1.01))
-        asked = replace(job, budget=budget)
         for worker in workers:
             memory = part_memory(asked, engine, worker.threads)  # type: ignore[arg-type]
             host = (memory.raw + memory.raw + memory.host).of(scaled)

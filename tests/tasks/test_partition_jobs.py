@@ -38,11 +38,11 @@ from papilio.motifs import Biclique, Butterfly, Granularity, Motif
 from papilio.partitioning.store import open_partition
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import leases as lease_policy
-from papilio.tasks import prepared as ready
+from papilio.tasks import worker_state as ready
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.job_remote import check_job
-from papilio.tasks.lease_counter import RootCounter
+from papilio.tasks.lease_scheduler import LeaseScheduler
 from papilio.tasks.memory import CONTEXT_BYTES
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.session import JobSession
@@ -337,14 +337,14 @@ def test_leases_that_are_lost_leave_a_gap_that_is_found(
 
     job = part_job(store, Butterfly(), "total")
     monkeypatch.setattr(
-        "papilio.tasks.lease_counter.PartAffinity.choose_partition",
+        "papilio.tasks.lease_scheduler.PartAffinity.choose_partition",
         lambda self, worker, left, *least: max(left),
     )
-    take = RootCounter.take
+    take = LeaseScheduler.take
     monkeypatch.setattr(
-        RootCounter,
+        LeaseScheduler,
         "take",
-        lambda self, n, worker: take(self, n, worker) if len(self._pool.left) > 1 else None,
+        lambda self, n, worker: take(self, n, worker) if len(self._pending.left) > 1 else None,
     )
     with InlineExecutor(threads=1) as executor, pytest.raises(TilingError, match="of partition 0 were never"):
         count_job(executor, job, "cpu", None, keep)
@@ -365,7 +365,7 @@ def test_parts_are_staged_for_the_gpu_engine(
     gpu = GpuInfo("emulated", 8 << 30)
     monkeypatch.setattr(families, "load_engine", load)
     monkeypatch.setattr(ready, "list_gpus", lambda: (gpu,))
-    monkeypatch.setattr(ready._keeper, "device_limit", None)
+    monkeypatch.setattr(ready.worker_state, "device_limit", None)
     ready._engine_of.cache_clear()
     job = part_job(store, Butterfly(), per, device_bytes=1 << 30)
     with InlineExecutor(threads=1) as executor:

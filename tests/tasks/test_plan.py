@@ -85,12 +85,6 @@ def test_validate_refuses_a_gap() -> None:
         replace(plan, leases=plan.leases[1:]).validate()
 
 
-def test_plan_needs_the_cost_table() -> None:
-    report = replace(make_report(HEAVY), table=None)
-    with pytest.raises(ValueError, match="no cost table"):
-        make_plan(make_job(), "cpu", "", (make_worker(),), report, predict_memory(make_job(), "cpu"))
-
-
 def test_a_job_that_cannot_fit_names_worker_need_and_limit() -> None:
     job = make_job(n_u=10**8, n_v=10**8, n_edges=2 * 10**9)
     workers = (make_worker("roomy", memory_bytes=1 << 42), make_worker("tight", memory_bytes=8 << 30))

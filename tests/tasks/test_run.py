@@ -19,11 +19,12 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique, Butterfly
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
-from papilio.tasks import prepared as ready
 from papilio.tasks import run
+from papilio.tasks import worker_state as ready
 from papilio.tasks.fold import Fold
 from papilio.tasks.job import (
     JobSpec,
+    LeaseResult,
     LeaseTask,
     PrepareTask,
     hash_graph,
@@ -31,23 +32,21 @@ from papilio.tasks.job import (
     job_of,
     read_job_graph,
 )
-from papilio.tasks.machine import Seat
-from papilio.tasks.reports import LeaseResult
 from papilio.tasks.run import CutWatch, request_cuts, run_lease, run_prepare
-from tests.tasks.fakes import FakeEngine, make_job, plan_of
+from tests.tasks.fakes import FakeEngine, make_job, make_worker, plan_of
 
 GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
 
 TOTAL = Question(Butterfly(), "total")
 
-SEAT = Seat("w", 1, 8 << 30)
+WORKER = make_worker("w", threads=1)
 
 
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     ready._engine_of.cache_clear()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, memory_bytes: fake)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: fake)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
     ready.forget_graphs()
     yield fake
@@ -65,8 +64,8 @@ def lease(job: JobSpec, start: int, stop: int, shard_dir: str | None = None) -> 
 
 
 def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) -> None:
-    first = run_prepare(PrepareTask(job, "cpu", "run", 0), SEAT)
-    second = run_prepare(PrepareTask(job, "cpu", "run", 1), SEAT)
+    first = run_prepare(PrepareTask(job, "cpu", "run", 0), WORKER)
+    second = run_prepare(PrepareTask(job, "cpu", "run", 1), WORKER)
     assert (first.n_items, first.total_work) == (GRAPH.n_u, GRAPH.n_edges)
     assert first.table is not None
     assert first.table.total == GRAPH.n_edges
@@ -82,9 +81,9 @@ def test_kernels_are_loaded_by_a_few_edges_once(
 ) -> None:
     monkeypatch.undo()
     ready.warm_engine.cache_clear()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, memory_bytes: engine)
+    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: engine)
     for slot in range(2):
-        assert run_prepare(PrepareTask(job, "cpu", "run", slot), SEAT).n_items == GRAPH.n_u
+        assert run_prepare(PrepareTask(job, "cpu", "run", slot), WORKER).n_items == GRAPH.n_u
         ready.forget_graphs()
     assert engine.prepared == 3, "a few edges, and the graph twice"
     assert engine.intervals == [(0, 4)]
@@ -94,7 +93,7 @@ def test_kernels_are_loaded_by_a_few_edges_once(
 def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeEngine, job: JobSpec) -> None:
     engine.prepare_s = 0.05
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda k: run_lease(lease(job, 5 * k, 5 * k + 5), SEAT), range(4)))
+        results = list(pool.map(lambda k: run_lease(lease(job, 5 * k, 5 * k + 5), WORKER), range(4)))
     assert engine.prepared == 1
     assert not engine.overlapped
     assert sorted(engine.intervals) == [(0, 5), (5, 10), (10, 15), (15, 20)]
@@ -103,14 +102,14 @@ def test_threads_of_one_process_prepare_once_and_run_one_at_a_time(engine: FakeE
 
 def test_forgotten_graphs_are_prepared_again(engine: FakeEngine, job: JobSpec) -> None:
     for forgotten, prepared in ((["0" * 32], 1), ([job.graph_hash], 2), (None, 3)):
-        run_lease(lease(job, 0, 5), SEAT)
+        run_lease(lease(job, 0, 5), WORKER)
         ready.forget_graphs(forgotten)
-        run_lease(lease(job, 0, 5), SEAT)
+        run_lease(lease(job, 0, 5), WORKER)
         assert engine.prepared == prepared
 
 
 def test_lease_results_survive_json(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
-    result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), SEAT)
+    result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), WORKER)
     assert result.shard is not None
     assert read_record(LeaseResult, json.loads(json.dumps(result.to_json())), "a lease", "") == result
 
@@ -121,8 +120,8 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     engine.slice_s = run.LEAST_TIMED_S
     right = engine.run
     monkeypatch.setattr(engine, "run", lambda *args: replace(right(*args), work=10**15))
-    run_lease(lease(job, 3, 9), SEAT)
-    kept = ready.prepare_graph(job, engine, SEAT, {})
+    run_lease(lease(job, 3, 9), WORKER)
+    kept = ready.prepare_graph(job, engine, WORKER, {})
     costs = np.sort(GRAPH.degree_u)[::-1]
     assert kept.work_between(3, 9) == costs[3:9].sum()
     assert 0 < kept.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
@@ -145,17 +144,17 @@ def test_slices_grow_as_long_as_the_speed_is_not_known(start: int, stop: int) ->
 def test_a_search_knows_its_speed_from_its_first_lease_on(engine: FakeEngine, job: JobSpec) -> None:
     engine.slice_s = run.LEAST_TIMED_S
     for question, knows in ((job, True), (replace(job, motif=Biclique(3, 3)), False)):
-        assert ready.prepare_graph(question, engine, SEAT, {}).is_speed_known == knows
-        run_lease(lease(question, 3, 9), SEAT)
-        assert ready.prepare_graph(question, engine, SEAT, {}).is_speed_known
+        assert ready.prepare_graph(question, engine, WORKER, {}).is_speed_known == knows
+        run_lease(lease(question, 3, 9), WORKER)
+        assert ready.prepare_graph(question, engine, WORKER, {}).is_speed_known
 
 
 def test_vectors_stay_in_the_process_or_go_to_a_shard(
     engine: FakeEngine, job: JobSpec, tmp_path: Path
 ) -> None:
     vertex = replace(job, per="vertex")
-    inside = run_lease(lease(vertex, 0, 3), SEAT)
-    outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), SEAT)
+    inside = run_lease(lease(vertex, 0, 3), WORKER)
+    outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), WORKER)
     assert inside.vectors["u"].tolist() == [0] * (GRAPH.n_u - 1) + [6]
     assert outside.vectors == {}
     fold = Fold(plan_with(vertex, [(0, 3), (3, 20)]))
@@ -210,7 +209,7 @@ def test_fold_refuses_vectors_of_another_granularity() -> None:
 
 def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
     edge = replace(job, per="edge")
-    result = run_lease(lease(edge, 0, 20, str(tmp_path)), SEAT)
+    result = run_lease(lease(edge, 0, 20, str(tmp_path)), WORKER)
     assert result.shard is not None
     fold = Fold(plan_with(edge, [(0, 20)]))
     with pytest.raises(StoreError, match="digest"):
@@ -264,7 +263,7 @@ def test_a_lease_ends_by_the_clock_after_a_slice_at_least(
 ) -> None:
     monkeypatch.setattr(run, "SLICE_S", 0.0)
     short = replace(lease(job, 0, 20), limit_s=engine.slice_s / 2)
-    result = run_lease(short, SEAT)
+    result = run_lease(short, WORKER)
     assert 0 < result.stop < 20
     assert result.total == result.stop
-    assert run_lease(replace(short, limit_s=1e9), SEAT).stop == 20
+    assert run_lease(replace(short, limit_s=1e9), WORKER).stop == 20

@@ -12,7 +12,7 @@ import papilio
 from papilio.families import FAMILIES
 from papilio.kernels.announce import on_compiling, say_compiling
 from papilio.tasks import warming
-from papilio.tasks.prepared import complete_graph, forget_graphs, warm_engine
+from papilio.tasks.worker_state import complete_graph, forget_graphs, warm_engine
 from tests.tools.commands import Run
 
 

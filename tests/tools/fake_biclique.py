@@ -28,6 +28,7 @@ class FakePrepared(Prepared):
     order: list[int]
     neighbours: dict[int, frozenset[int]]
     nbytes: int = 1000
+    decisions: tuple[tuple[str, str], ...] = ()
 
     @property
     def work(self) -> NDArray[np.int64]:

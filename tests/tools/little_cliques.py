@@ -95,6 +95,7 @@ class LittlePrepared(Prepared):
     order: NDArray[np.int64]
     costs: NDArray[np.int64]
     ids_n: NDArray[np.int32]
+    decisions: tuple[tuple[str, str], ...] = ()
 
 
 class LittleCliqueCpu(Engine):

@@ -15,8 +15,8 @@ from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.peel.decompose import decompose_on_gpu
 from papilio.kernels.peel.phases import ignore_report
-from papilio.tasks.prepared import complete_graph
 from papilio.tasks.warming import list_questions
+from papilio.tasks.worker_state import complete_graph
 from tests.tools.devices import emulator
 
 _SIDE = 6

@@ -12,7 +12,7 @@ import pytest
 from papilio.errors import InputError
 from papilio.families import Question, load_engine
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly
-from papilio.tasks import prepared as ready
+from papilio.tasks import worker_state as ready
 
 cuda_device: Any = pytest.importorskip("papilio.kernels.device.cuda", reason="CuPy is not installed")
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.kernels.engine import CostTable
-from papilio.tasks.job import LeaseTask
-from papilio.tasks.lease_counter import PartAffinity, RootCounter
+from papilio.tasks.job import LeaseResult, LeaseTask
+from papilio.tasks.lease_scheduler import LeaseScheduler, PartAffinity
 from papilio.tasks.plan import CountPlan, PartitionPlan
-from papilio.tasks.reports import LeaseResult
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import plan_of
 
@@ -41,7 +40,7 @@ class Replay:
     def __init__(
         self, plan: CountPlan, n_workers: int, *, blind: bool = False, lost: int | None = None
     ) -> None:
-        self.counter = RootCounter(plan, "run", None)
+        self.counter = LeaseScheduler(plan, "run", None)
         if blind:
             self.counter._affinity = PartAffinity([()] * len(plan.partitions))
             self.counter._affinity.choose_partition = lambda worker, left, *least: next(iter(left), None)  # type: ignore[method-assign]
@@ -147,7 +146,7 @@ def test_a_part_that_a_worker_expects_is_given_to_others_last() -> None:
 
 def test_a_worker_helps_only_where_it_pays() -> None:
     plan = grid_plan(1, 1, 40.0, 2)
-    counter = RootCounter(plan, "run", None)
+    counter = LeaseScheduler(plan, "run", None)
 
     def answer(task: LeaseTask, worker: str, prepare_s: float) -> None:
         seconds = {"run": task.work / SECOND, "prepare": prepare_s, "read": 0.0, "load": 1.0, "stage": 1.0}
@@ -161,11 +160,11 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     assert second is not None
     assert third is not None, "22 s are left, and a part is begun in 5 s"
     answer(second, "w0", 0.0)
-    while counter._pool.work_left >= 10 * SECOND:
+    while counter._pending.work_left >= 10 * SECOND:
         task = counter.take(2, "w0")
         assert task is not None
         answer(task, "w0", 0.0)
-    assert counter._pool
+    assert counter._pending
     assert counter.take(2, "w2") is None
     rest = []
     while (task := counter.take(2, "w0")) is not None:
@@ -175,7 +174,7 @@ def test_a_worker_helps_only_where_it_pays() -> None:
 
 
 def test_what_is_left_when_nothing_runs_is_given_to_anybody() -> None:
-    counter = RootCounter(grid_plan(1, 1, 1.0, 2), "run", None)
+    counter = LeaseScheduler(grid_plan(1, 1, 1.0, 2), "run", None)
     task = counter.take(1, "w0")
     assert task is not None
     seconds = {"run": 0.5, "prepare": 100.0, "read": 0.0, "load": 0.0, "stage": 0.0}

@@ -19,8 +19,8 @@ from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import Engine
 from papilio.kernels.tree import bits as leaf_table
 from papilio.motifs import Biclique, Butterfly
-from papilio.tasks import prepared as ready
 from papilio.tasks import run
+from papilio.tasks import worker_state as ready
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS, expected
 from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph

@@ -1,4 +1,4 @@
-"""The lease book: exactly the tilings are complete."""
+"""Finished intervals: exactly the tilings are complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papilio.errors import TilingError
-from papilio.tasks.leases import LeaseBook
+from papilio.tasks.leases import FinishedIntervals
 
 
 @st.composite
@@ -25,12 +25,12 @@ def tilings(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]]]:
 @given(tilings())
 def test_any_order_of_a_tiling_is_complete(tiling: tuple[int, list[tuple[int, int]]]) -> None:
     n_items, intervals = tiling
-    book = LeaseBook([n_items])
+    done = FinishedIntervals([n_items])
     for start, stop in intervals:
-        book.record(0, start, stop)
-    book.require_complete()
-    assert book.missing(0) == ()
-    assert book.n_finished == len(intervals)
+        done.record(0, start, stop)
+    done.require_complete()
+    assert done.missing(0) == ()
+    assert done.n_finished == len(intervals)
 
 
 @given(tilings(), st.data())
@@ -39,44 +39,44 @@ def test_a_missing_interval_is_reported_as_the_gap(
 ) -> None:
     n_items, intervals = tiling
     left_out = data.draw(st.sampled_from(intervals))
-    book = LeaseBook([n_items])
+    done = FinishedIntervals([n_items])
     for interval in intervals:
         if interval != left_out:
-            book.record(0, *interval)
-    assert book.missing(0) == (left_out,)
+            done.record(0, *interval)
+    assert done.missing(0) == (left_out,)
     with pytest.raises(TilingError, match=rf"\[{left_out[0]}, {left_out[1]}\) of partition 0 were never"):
-        book.require_complete()
+        done.require_complete()
 
 
 @given(tilings(), st.data())
 def test_any_overlap_is_refused(tiling: tuple[int, list[tuple[int, int]]], data: st.DataObject) -> None:
     n_items, intervals = tiling
-    book = LeaseBook([n_items])
+    done = FinishedIntervals([n_items])
     for interval in intervals:
-        book.record(0, *interval)
+        done.record(0, *interval)
     start = data.draw(st.integers(0, n_items - 1))
     stop = data.draw(st.integers(start + 1, n_items))
     with pytest.raises(TilingError, match="overlap"):
-        book.record(0, start, stop)
-    book.require_complete()
+        done.record(0, start, stop)
+    done.require_complete()
 
 
 @pytest.mark.parametrize("interval", [(3, 3), (4, 2), (-1, 2), (8, 11)])
 def test_empty_and_outside_intervals_are_refused(interval: tuple[int, int]) -> None:
     with pytest.raises(TilingError, match="the partition has items"):
-        LeaseBook([10]).record(0, *interval)
+        FinishedIntervals([10]).record(0, *interval)
 
 
 def test_partitions_are_separate() -> None:
-    book = LeaseBook([5, 5])
-    book.record(0, 0, 5)
+    done = FinishedIntervals([5, 5])
+    done.record(0, 0, 5)
     with pytest.raises(TilingError, match="of partition 1"):
-        book.require_complete()
-    book.record(1, 0, 5)
-    book.require_complete()
+        done.require_complete()
+    done.record(1, 0, 5)
+    done.require_complete()
     with pytest.raises(TilingError, match="the plan has 2"):
-        book.record(2, 0, 1)
+        done.record(2, 0, 1)
 
 
 def test_a_job_without_items_is_complete() -> None:
-    LeaseBook([0]).require_complete()
+    FinishedIntervals([0]).require_complete()

@@ -1,4 +1,4 @@
-"""The root counter of a job, sharded into leases: what is handed out, what comes back, what failed.
+"""The work items of a job, handed out as leases: what is handed out, what comes back, what failed.
 
 It holds no connection and no thread: an executor asks it for the next lease and tells it how each one ended.
 Every item is handed out until exactly one answer holds it, or until it has proven to fail wherever it runs.
@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.tasks.job import LeaseTask
-from papilio.tasks.leases import SHORTEST_LEASE_S, TRIAL_PARTS, LeaseLengths, Piece, WorkPool, choose_lengths
+from papilio.tasks.job import LeaseResult, LeaseTask
+from papilio.tasks.leases import (
+    SHORTEST_LEASE_S,
+    TRIAL_PARTS,
+    ItemRange,
+    LeaseLengths,
+    PendingWork,
+    choose_lengths,
+)
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.reports import LeaseResult
 
 
 class PartAffinity:
@@ -128,7 +134,7 @@ MAX_FAILED_IN_ROW = 32
 against the machine or the program, not against the items."""
 
 
-class RootCounter:
+class LeaseScheduler:
     """The leases of one run of a job: the items of the plan without those that were finished before.
 
     ``kept`` says whether finished leases are kept: leases are then short, and the rest goes on when an item has proven
@@ -140,13 +146,13 @@ class RootCounter:
         self._plan, self._run_id, self._shard_dir = plan, run_id, shard_dir
         self._kept = kept
         self._plan_key, self._total_work = plan.key, plan.total_work
-        book = plan.book()
+        done = plan.book()
         missing = [
-            Piece(partition.index, start, stop)
+            ItemRange(partition.index, start, stop)
             for partition in plan.partitions
-            for start, stop in book.missing(partition.index)
+            for start, stop in done.missing(partition.index)
         ]
-        self._pool = WorkPool([partition.table for partition in plan.partitions], missing)
+        self._pending = PendingWork([partition.table for partition in plan.partitions], missing)
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
         self._handed_out: dict[str, LeaseTask] = {}
         self._measured: dict[str, tuple[int, float]] = {}
@@ -157,7 +163,7 @@ class RootCounter:
     @property
     def has_more(self) -> bool:
         """Whether something is left that no worker holds."""
-        return bool(self._pool)
+        return bool(self._pending)
 
     def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
         """Return the next lease for ``worker``, sized for ``n_workers`` by what is left; None when all is held,
@@ -165,7 +171,7 @@ class RootCounter:
 
         It is one of the partition that the worker has, as long as there is any left of that.
         """
-        if not self._pool:
+        if not self._pending:
             return None
         speed = self._speed()
         fair_s = self._total_work / speed / n_workers
@@ -175,19 +181,19 @@ class RootCounter:
             choose_lengths, fair_s, self._plan.vector_s, kept_by=kept_by, first=first, alone=alone
         )
         lengths = choose()
-        if self._pool.work_left < lengths.min_s * speed * n_workers:
+        if self._pending.work_left < lengths.min_s * speed * n_workers:
             lengths = choose(tail=True)
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
-        partition = self._affinity.choose_partition(worker, self._pool.left, least_help)
+        partition = self._affinity.choose_partition(worker, self._pending.left, least_help)
         if partition is None:
             return None
-        piece = self._pool.take(n_workers, *self._bound_work(lengths, speed, n_workers), partition)
+        piece = self._pending.take(n_workers, *self._bound_work(lengths, speed, n_workers), partition)
         assert piece is not None, "something is left"
         self._sequence += 1
         task = LeaseTask(
             self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
-            piece.stop, self._pool.work_of(piece), self._shard_dir, piece.attempt, self._sequence,
-            self._affinity.expect(worker, self._pool.left), lengths.limit_s,
+            piece.stop, self._pending.work_of(piece), self._shard_dir, piece.attempt, self._sequence,
+            self._affinity.expect(worker, self._pending.left), lengths.limit_s,
         )  # fmt: skip
         self._handed_out[task.key] = task
         return task
@@ -207,7 +213,7 @@ class RootCounter:
         if result.stop > result.start:
             self._failed_in_row = 0
         if result.stop < task.stop:
-            self._pool.put_back(Piece(task.partition, result.stop, task.stop, task.attempt))
+            self._pending.put_back(ItemRange(task.partition, result.stop, task.stop, task.attempt))
         work, seconds = self._measured.get(result.worker, (0, 0.0))
         predicted = self._plan.partitions[result.partition].table.work_between(result.start, result.stop)
         spent = result.seconds
@@ -229,7 +235,7 @@ class RootCounter:
                 task, f"its workers went away, the last one {worker}: see that worker's log (memory?)"
             )
         else:
-            self._pool.put_back(Piece(task.partition, task.start, task.stop, task.attempt))
+            self._pending.put_back(ItemRange(task.partition, task.start, task.stop, task.attempt))
 
     def fail(self, task: LeaseTask, error: Exception) -> None:
         """Put a lease back that raised: as it is, then in halves, until the item that fails is alone.
@@ -241,7 +247,7 @@ class RootCounter:
         if isinstance(error, LeaseTooLargeError):
             if task.stop - task.start == 1:
                 raise CapacityError(str(error)) from error
-            self._pool.put_back(*_halves(task, task.attempt))
+            self._pending.put_back(*_halves(task, task.attempt))
         else:
             self._retry(task, str(error))
 
@@ -261,13 +267,12 @@ class RootCounter:
                 f"item {each.item} of partition {each.partition} ({each.reason})" for each in self.failed[:3]
             )
             more = f" and {len(self.failed) - 3} more" if len(self.failed) > 3 else ""
-            rest = "" if not self._pool else "; the rest was not tried"
+            rest = "" if not self._pending else "; the rest was not tried"
             raise FailedItemsError(
                 f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}{rest}"
             )
 
     def _bound_work(self, lengths: LeaseLengths, speed: float, n_workers: int) -> tuple[int, int]:
-        """Return the least and the most predicted work of a lease."""
         needs_no_trial = self._measured or not self._plan.job.is_search or lengths.alone
         if needs_no_trial or self._plan.vector_s > SHORTEST_LEASE_S:
             return int(lengths.min_s * speed), int(lengths.max_s * speed)
@@ -277,9 +282,9 @@ class RootCounter:
     def _retry(self, task: LeaseTask, reason: str) -> None:
         attempt = task.attempt + 1
         if attempt < MAX_ATTEMPTS:
-            self._pool.put_back(Piece(task.partition, task.start, task.stop, attempt))
+            self._pending.put_back(ItemRange(task.partition, task.start, task.stop, attempt))
         elif task.stop - task.start > 1:
-            self._pool.put_back(*_halves(task, MAX_ATTEMPTS - 1))
+            self._pending.put_back(*_halves(task, MAX_ATTEMPTS - 1))
         else:
             self.failed.append(FailedItem(task.partition, task.start, reason))
             self._failed_in_row += 1
@@ -302,10 +307,10 @@ class RootCounter:
         return work / seconds if work and seconds else self._plan.worker_speed
 
 
-def _halves(task: LeaseTask, attempt: int) -> list[Piece]:
+def _halves(task: LeaseTask, attempt: int) -> list[ItemRange]:
     """Return both halves of a lease; a single item has one attempt more than a half of several."""
     middle = (task.start + task.stop) // 2
     return [
-        Piece(task.partition, start, stop, max(attempt - 1, 0) if stop - start == 1 else attempt)
+        ItemRange(task.partition, start, stop, max(attempt - 1, 0) if stop - start == 1 else attempt)
         for start, stop in ((task.start, middle), (middle, task.stop))
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from papilio.tasks.prepared import PreparedCache
+from papilio.tasks.worker_state import PreparedCache
 
 
 @dataclass

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique
-from papilio.tasks.job import LeaseTask
-from papilio.tasks.lease_counter import MAX_ATTEMPTS, RootCounter
+from papilio.tasks.job import LeaseResult, LeaseTask
+from papilio.tasks.lease_scheduler import MAX_ATTEMPTS, LeaseScheduler
 from papilio.tasks.leases import (
     FIRST_LIMIT_S,
     KEPT_LEASE_S,
@@ -24,15 +24,14 @@ from papilio.tasks.leases import (
     SHORTEST_LEASE_S,
     VECTOR_OVERHEAD,
 )
-from papilio.tasks.reports import LeaseResult
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, plan_of
 
 SPEED = 4 * 5e8
 
 
-def counter_of(costs: Any, n_workers: int = 2, **options: Any) -> RootCounter:
-    return RootCounter(plan_of(np.array(costs, dtype=np.int64), n_workers), "run", None, **options)
+def counter_of(costs: Any, n_workers: int = 2, **options: Any) -> LeaseScheduler:
+    return LeaseScheduler(plan_of(np.array(costs, dtype=np.int64), n_workers), "run", None, **options)
 
 
 def result_of(task: LeaseTask, stop: int | None = None, seconds: float = 1.0) -> LeaseResult:
@@ -142,7 +141,7 @@ def test_answers_to_other_questions_are_refused() -> None:
         counter.answer(task, result_of(task))
 
 
-def counter_of_same(task: LeaseTask) -> RootCounter:
+def counter_of_same(task: LeaseTask) -> LeaseScheduler:
     """Return a fresh counter that has handed out an equal task."""
     counter = counter_of([3] * 8)
     assert counter.take(1) == task
@@ -162,7 +161,7 @@ def test_measured_speeds_size_leases_and_predict_them() -> None:
     assert slow.predict_s(task, "w0") == pytest.approx(10 * task.work / SPEED)
     assert slow.predict_s(task, "another") == pytest.approx(10 * task.work / SPEED)
 
-    def least(counter: RootCounter) -> int:
+    def least(counter: LeaseScheduler) -> int:
         works = []
         while (lease := counter.take(2)) is not None:
             works.append(lease.work)
@@ -190,7 +189,7 @@ def test_leases_of_vectors_get_short_at_the_end_only() -> None:
     """What a cut gives back is shared by all that wait for it, down to what its vector costs."""
     job = make_job(per="edge", n_edges=10**6)
     plan = plan_of(np.full(200_000, int(1e7)), 4, job)
-    counter = RootCounter(plan, "run", "/nowhere")
+    counter = LeaseScheduler(plan, "run", "/nowhere")
     works: list[float] = []
     left = plan.total_work / plan.worker_speed
     usual_s = plan.vector_s / VECTOR_OVERHEAD
@@ -216,7 +215,7 @@ def test_leases_of_a_ledger_are_short_and_end_by_the_clock() -> None:
             counter.answer(task, result_of(task, seconds=task.work / SPEED))
 
 
-def play(counter: RootCounter, n_workers: int, seconds_each: float) -> list[float]:
+def play(counter: LeaseScheduler, n_workers: int, seconds_each: float) -> list[float]:
     """Return when each worker ends, of workers that hold two leases and take so long for an item; nothing is cut."""
     ends = [0.0] * n_workers
     held: list[list[LeaseTask]] = [[] for _ in ends]
@@ -244,7 +243,7 @@ def test_a_search_is_shared_however_wrong_its_prediction_is(seconds_each: float)
     """Ten milliseconds of predicted work, in 10,000 items, of which each worker has its share all the same."""
     plan = plan_of(np.full(10_000, 8), 4, make_job(motif=Clique(9), kind="unipartite"))
     assert plan.predicted_run_s < 0.01
-    ends = play(RootCounter(plan, "run", None), 4, seconds_each)
+    ends = play(LeaseScheduler(plan, "run", None), 4, seconds_each)
     ideal = 10_000 * seconds_each / 4
     assert max(ends) < max(1.1 * ideal, SHORTEST_LEASE_S)
 
@@ -259,13 +258,13 @@ def test_a_gpu_that_searches_alone_is_leased_all_at_once(
     """Each lease of a search on a GPU ends with few of its blocks busy; a rest can be shared, or what is done kept."""
     job = make_job(motif=Clique(9), kind="unipartite")
     plan = replace(plan_of(np.full(10_000, 8), n_workers, job), engine=engine)
-    task = RootCounter(plan, "run", None, kept=kept).take(n_workers)
+    task = LeaseScheduler(plan, "run", None, kept=kept).take(n_workers)
     assert task is not None
     assert ((task.start, task.stop) == (0, 10_000)) == is_whole
 
 
 def test_work_that_is_known_is_leased_at_once() -> None:
-    task = RootCounter(plan_of(np.full(10_000, 8), 4), "run", None).take(4)
+    task = LeaseScheduler(plan_of(np.full(10_000, 8), 4), "run", None).take(4)
     assert task is not None
     assert (task.start, task.stop) == (0, 10_000)
 
@@ -274,7 +273,7 @@ def test_a_search_whose_leases_have_large_vectors_is_not_tried() -> None:
     job = make_job(motif=Clique(9), kind="unipartite", per="vertex", n_u=10**8, n_v=10**8)
     plan = plan_of(np.full(10_000, 8), 4, job)
     assert plan.vector_s > SHORTEST_LEASE_S
-    task = RootCounter(plan, "run", "/nowhere").take(4)
+    task = LeaseScheduler(plan, "run", "/nowhere").take(4)
     assert task is not None
     assert (task.start, task.stop) == (0, 10_000)
 

@@ -1,7 +1,4 @@
-"""What one process keeps between leases: engines, prepared graphs and parts, and the blocks that parts are made of.
-
-Prepared graphs that one process keeps between leases.
-"""
+"""State of a worker process: its engines, prepared graphs and parts, kept between leases."""
 
 from __future__ import annotations
 
@@ -10,16 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import psutil
 from numpy.typing import NDArray
 
 from papilio.arguments import show_bytes
-from papilio.errors import CapacityError, ExecutionError
+from papilio.errors import CapacityError, ExecutionError, LeaseTooLargeError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
@@ -29,9 +26,11 @@ from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
-from papilio.tasks.machine import Seat
+from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
 from papilio.tasks.parts import PartLoader
+
+Made = TypeVar("Made")
 
 
 class _Sized(Protocol):
@@ -122,6 +121,7 @@ class PreparedGraph:
     # Whether that is by the time of a lease, or the predicted work is what is done: a search can take any time.
     is_speed_known: bool
     names: LayerNames | None = None  # what a listing calls the vertices
+    loader: PartLoader | None = None  # of the partition that a part belongs to
 
     @property
     def nbytes(self) -> int:
@@ -149,29 +149,32 @@ class PreparedGraph:
         return [int(item) for item in self.items[first + chosen]]
 
 
-@cache
-def prepared_cache(engine: EngineName) -> PreparedCache:
-    """Return the prepared graphs and parts of this process for one kind of engine."""
-    return PreparedCache(0)
+class WorkerState:
+    """Prepared graphs by kind of engine, the loader of one partition, and the limit that the device was given.
 
-
-class _Keeper:
-    """The one partition whose blocks a process keeps, and the limit that its device was given."""
+    ``lock`` is for the loader and its key.
+    """
 
     def __init__(self) -> None:
+        self.graphs: dict[EngineName, PreparedCache] = {name: PreparedCache(0) for name in ENGINES}
         self.lock = threading.Lock()
         self.key: tuple[Any, ...] | None = None
         self.loader: PartLoader | None = None
         self.device_limit: int | None = None
 
-    def close(self) -> None:
-        """Give the blocks up."""
+    def close_parts(self) -> None:
         if self.loader is not None:
             self.loader.close()
         self.key = self.loader = None
 
+    def forget(self, chosen: Callable[[Any], bool]) -> None:
+        """Drop the prepared graphs and parts whose key is chosen."""
+        for graphs in self.graphs.values():
+            graphs.forget(chosen)
 
-_keeper = _Keeper()
+
+worker_state = WorkerState()
+"""That of this process."""
 
 
 @lru_cache(maxsize=MAX_ENGINES)
@@ -186,33 +189,44 @@ def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:
 
 def _limit_device(job: JobSpec, name: EngineName) -> int | None:
     """Return the device memory for the arrays of a job; None for whatever there is, as long as no job had a limit."""
-    if name == "cpu" or (job.budget.device_bytes is None and _keeper.device_limit is None):
+    if name == "cpu" or (job.budget.device_bytes is None and worker_state.device_limit is None):
         return None
     total = list_gpus()[0].memory_bytes
     limit = total if job.budget.device_bytes is None else device_room(job.budget, total)
-    if limit != _keeper.device_limit:
+    if limit != worker_state.device_limit:
         # The limit is that of the process, and is set as an engine is made.
         _engine_of.cache_clear()
-        _keeper.device_limit = limit
+        worker_state.device_limit = limit
     return limit
 
 
 def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
     """Forget the prepared forms and parts of some graphs in this process, or of all; on the host and on the device."""
-    with _keeper.lock:
-        if graph_hashes is None or (_keeper.key is not None and _keeper.key[0] in graph_hashes):
-            _keeper.close()
-    for engine in ENGINES:
-        prepared_cache(engine).forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
+    state = worker_state
+    with state.lock:
+        if graph_hashes is None or (state.key is not None and state.key[0] in graph_hashes):
+            state.close_parts()
+    state.forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
     release_memory()
 
 
 def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
     """Forget all prepared graphs and parts but one, and the blocks of all parts but that: when memory runs out."""
     kept = _cache_key(job, partition)
-    prepared_cache(engine).forget(lambda key: key != kept)
-    if job.partition is not None and _keeper.loader is not None:
-        _keeper.loader.keep_only(partition)
+    worker_state.graphs[engine].forget(lambda key: key != kept)
+    if job.partition is not None and worker_state.loader is not None:
+        worker_state.loader.keep_only(partition)
+
+
+def run_alone(run: Callable[[], Made], forget: Callable[[], None]) -> Made:
+    """Run; when memory runs out, run again after ``forget`` dropped everything else."""
+    try:
+        return run()
+    except (MemoryError, LeaseTooLargeError):
+        pass  # from here on its frames hold no arrays
+    forget()
+    release_memory()
+    return run()
 
 
 def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
@@ -248,7 +262,9 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     return (job.graph_hash, job.question, parts)
 
 
-def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
+def prepare_graph(
+    job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
+) -> PreparedGraph:
     """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either.
 
     CapacityError when it does not fit the memory, with nothing else kept.
@@ -256,12 +272,7 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
 
     def make() -> PreparedGraph:
         try:
-            return build()
-        except MemoryError:
-            forget_others(job, engine.name, 0)
-            release_memory()
-        try:
-            return build()
+            return run_alone(build, lambda: forget_others(job, engine.name, 0))
         except MemoryError as error:
             raise CapacityError(
                 f"{job.source}: its {job.n_edges} edges cannot be prepared in the free memory ({error}), although "
@@ -270,18 +281,18 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
             ) from None
 
     def build() -> PreparedGraph:
-        with _keeper.lock:
-            _keeper.close()
+        with worker_state.lock:
+            worker_state.close_parts()
         started = perf_counter()
         with ThreadPoolExecutor(1) as pool:
-            warm = pool.submit(warm_up, job, engine.name, seat.threads)
+            warm = pool.submit(warm_up, job, engine.name, worker.threads)
             graph: Any = read_job_graph(job)
             seconds["read"] = perf_counter() - started
             started = perf_counter()
         warm.result()
         prepared = engine.prepare(graph, job.motif, job.per)
         steps = find_breakpoints(np.ascontiguousarray(engine.work(prepared), dtype=np.int64), MAX_STEPS)
-        speed = job.rate(engine.name).speed(engine.name, job.per, seat.threads)
+        speed = job.rate(engine.name).speed(engine.name, job.per, worker.threads)
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None:
@@ -289,52 +300,53 @@ def prepare_graph(job: JobSpec, engine: Engine, seat: Seat, seconds: dict[str, f
             names = read_names(open_store(job.source), ids)
         return PreparedGraph(prepared, *steps, speed, job.family.same_work, names)
 
-    forecast = predict_memory(job, engine.name, seat.threads)
-    needed, limit = forecast.host_bytes, job.budget.of_host(seat.memory_bytes)
+    forecast = predict_memory(job, engine.name, worker.threads)
+    needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)
     if engine.name == "gpu":
         needed, limit = forecast.device_bytes, job.budget.of_device(list_gpus()[0].memory_bytes)
-    kept = prepared_cache(engine.name)
+    kept = worker_state.graphs[engine.name]
     kept.budget_bytes = int(CACHE_SHARE * limit)
     held: PreparedGraph = kept.get(_cache_key(job, 0), needed, make)
     return held
 
 
-def part_loader(job: JobSpec, engine: Engine, seat: Seat) -> PartLoader:
+def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
     """Return the loader of the partition of a job; a process has one, and gives up that of another job.
 
     PapilioError as :func:`papilio.tasks.job.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
-    key = (job.graph_hash, job.partition, job.question, job.budget, id(engine), seat.threads)
-    with _keeper.lock:
-        if _keeper.loader is None or _keeper.key != key:
-            _keeper.close()
-            for name in ENGINES:
-                prepared_cache(name).forget(lambda held: True)
+    key = (job.graph_hash, job.partition, job.question, job.budget, id(engine), worker.threads)
+    with worker_state.lock:
+        if worker_state.loader is None or worker_state.key != key:
+            worker_state.close_parts()
+            worker_state.forget(lambda held: True)
             partition = open_job_partition(job)
-            memory = part_memory(job, engine.name, seat.threads, partition.manifest.layer)
-            room = host_room(job, engine.name, seat.memory_bytes)
+            memory = part_memory(job, engine.name, worker.threads, partition.manifest.layer)
+            room = host_room(job, engine.name, worker.memory_bytes)
             if job.budget.host_bytes is not None:
                 room -= max(0, int(psutil.Process().memory_info().rss) - PROCESS_BYTES[engine.name])
             device = None
             if engine.name == "gpu":
                 device = device_room(job.budget, list_gpus()[0].memory_bytes)
-            _keeper.loader = PartLoader(partition, engine, memory, room, device)
-            _keeper.key = key
-        return _keeper.loader
+            worker_state.loader = PartLoader(partition, engine, memory, room, device)
+            worker_state.key = key
+        return worker_state.loader
 
 
-def prepare_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str, float]) -> PreparedGraph:
+def prepare_part(
+    task: LeaseTask, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
+) -> PreparedGraph:
     """Return the prepared part of a lease, and begin to read the next one that this worker will need.
 
     One prepared part is kept at a time. ``seconds`` gets what it was waited for, and preparing. CapacityError when it
     does not fit the memory, with nothing else kept. ExecutionError when it has other items than its manifest says.
     """
     job, index = task.job, task.partition
-    loader = part_loader(job, engine, seat)
+    loader = part_loader(job, engine, worker)
 
     def make() -> PreparedGraph:
-        prepared = _begin_part(task, engine, loader, seconds)
+        prepared = _load_part(task, engine, loader, seconds)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         expected = loader.partition.manifest.parts[index].n_items
         if costs.size != expected:
@@ -342,11 +354,11 @@ def prepare_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str,
                 f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
-        speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, seat.threads)
+        speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, worker.threads)
         is_known = loader.speed > 0 or job.family.same_work
-        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed, is_known)
+        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed, is_known, loader=loader)
 
-    kept = prepared_cache(engine.name)
+    kept = worker_state.graphs[engine.name]
     kept.budget_bytes = 0
     held: PreparedGraph = kept.get(_cache_key(job, index), 0, make)
     if task.next_partition is not None:
@@ -354,30 +366,22 @@ def prepare_part(task: LeaseTask, engine: Engine, seat: Seat, seconds: dict[str,
     return held
 
 
-def _begin_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:
-    """Return a part in the form of the engine; when memory runs out, once more with nothing else kept."""
+def _load_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:
+    def load() -> Any:
+        started = perf_counter()
+        part = loader.load(task.partition)
+        loaded = perf_counter()
+        prepared = engine.prepare(part, task.job.motif, task.job.per)
+        seconds["read"] += loaded - started
+        seconds["prepare"] += perf_counter() - loaded
+        return prepared
+
     if task.job.budget.host_bytes is not None:
         release_memory()
     try:
-        return _load_part(task, engine, loader, seconds)
-    except MemoryError:
-        pass
-    loader.keep_only(task.partition)
-    release_memory()
-    try:
-        return _load_part(task, engine, loader, seconds)
+        return run_alone(load, lambda: loader.keep_only(task.partition))
     except MemoryError as error:
         raise CapacityError(
             f"part {task.partition} of {loader.partition.path} cannot be prepared in the free memory "
             f"({error}): use workers with more memory, or make a partition with a smaller budget"
         ) from None
-
-
-def _load_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:
-    started = perf_counter()
-    part = loader.load(task.partition)
-    loaded = perf_counter()
-    prepared = engine.prepare(part, task.job.motif, task.job.per)
-    seconds["read"] += loaded - started
-    seconds["prepare"] += perf_counter() - loaded
-    return prepared
