@@ -298,7 +298,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
         for number, lease in enumerate(chosen):
             task = LeaseTask(
                 job, plan.engine, plan.key, run_id, lease.partition, lease.start, lease.stop, lease.work,
-                shards, sequence=number,
+                plan.costs_digest, shards, sequence=number,
             )  # fmt: skip
             again = run_lease(task, worker)
             _compare(lease, again, job.family.same_work)

@@ -170,6 +170,7 @@ class LeaseTask:
     start: int
     stop: int
     work: int  # predicted work units of the interval
+    costs_digest: str  # hash of the costs of all items in the plan: the worker must have the same items
     # directory for a partial's vectors, or for what is listed; without it vectors come back in memory (same process
     # only), and motifs are only counted as they are found
     shard_dir: str | None = None

@@ -192,7 +192,8 @@ class LeaseScheduler:
         self._sequence += 1
         task = LeaseTask(
             self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
-            piece.stop, self._pending.work_of(piece), self._shard_dir, piece.attempt, self._sequence,
+            piece.stop, self._pending.work_of(piece), self._plan.costs_digest,
+            self._shard_dir, piece.attempt, self._sequence,
             self._affinity.expect(worker, self._pending.left), lengths.limit_s,
         )  # fmt: skip
         self._handed_out[task.key] = task

@@ -11,7 +11,6 @@ lease looks for it.
 
 from __future__ import annotations
 
-import hashlib
 import resource
 import sys
 import threading
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from papilio.errors import LeaseTooLargeError
+from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import CostTable, Engine, Partial
@@ -140,11 +139,11 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
     else:
         with _engine_lock:
             engine = engine_of(job, task.engine, worker.threads)
-            prepared = prepare_graph(job, engine, worker, seconds).prepared
+            held = prepare_graph(job, engine, worker, seconds)
+            prepared, digest = held.prepared, held.costs_digest
             costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         table = CostTable.from_costs(costs)
         n_items, work = table.n_items, table.total
-        digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
         n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
         worker=worker.name,
@@ -224,6 +223,11 @@ def _run_here(
         if job.partition is None
         else prepare_part(task, engine, worker, seconds)
     )
+    if held.loader is None and held.costs_digest != task.costs_digest:
+        raise ExecutionError(
+            f"worker {worker.name} orders the work items of {job.source} differently from the plan; check that its "
+            "versions of numpy, numba and papilio are those of the other workers"
+        )
     started = perf_counter()
     partial, listed = _run_items(task, engine, held)
     seconds["run"] = perf_counter() - started

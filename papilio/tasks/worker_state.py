@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
@@ -122,6 +123,7 @@ class PreparedGraph:
     is_speed_known: bool
     names: LayerNames | None = None  # what a listing calls the vertices
     loader: PartLoader | None = None  # of the partition that a part belongs to
+    costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
 
     @property
     def nbytes(self) -> int:
@@ -291,14 +293,16 @@ def prepare_graph(
             started = perf_counter()
         warm.result()
         prepared = engine.prepare(graph, job.motif, job.per)
-        steps = find_breakpoints(np.ascontiguousarray(engine.work(prepared), dtype=np.int64), MAX_STEPS)
+        costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+        costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
+        steps = find_breakpoints(costs, MAX_STEPS)
         speed = job.rate(engine.name).speed(engine.name, job.per, worker.threads)
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None:
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
-        return PreparedGraph(prepared, *steps, speed, job.family.same_work, names)
+        return PreparedGraph(prepared, *steps, speed, job.family.same_work, names, costs_digest=costs_digest)
 
     forecast = predict_memory(job, engine.name, worker.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)

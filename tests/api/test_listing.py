@@ -330,7 +330,7 @@ def test_jobs_and_leases_that_list_survive_json() -> None:
     assert job.identity["listing"] == {"limit": 5, "with_u": (1, 2), "with_v": (), "labels": "abc"}
     assert "listing" not in make_job().identity
     assert job.title == "listing of biclique (3, 4), up to 5 with vertices u 1, 2"
-    task = LeaseTask(job, "cpu", "plan", "run", 0, 1, 2, 3)
+    task = LeaseTask(job, "cpu", "plan", "run", 0, 1, 2, 3, "costs")
     assert read_record(LeaseTask, json.loads(json.dumps(write_record(task))), "a task", "") == task
 
 

@@ -42,7 +42,7 @@ from tests.tasks.fakes import make_job
 
 
 def tasks(n: int, run_id: str) -> list[LeaseTask]:
-    return [LeaseTask(make_job(), "cpu", "plan", run_id, 0, k, k + 1, 1) for k in range(n)]
+    return [LeaseTask(make_job(), "cpu", "plan", run_id, 0, k, k + 1, 1, "costs") for k in range(n)]
 
 
 class FixedLeases:

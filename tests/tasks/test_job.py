@@ -27,7 +27,7 @@ from papilio.storage.records import read_record, write_record
 from papilio.tasks.job import Budget, JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
 from tests.tasks.fakes import make_job, plan_of
 
-LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "/tmp/shards", 1)
+LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "costs", "/tmp/shards", 1)
 PREPARE = PrepareTask(make_job(per="edge"), "gpu", "run", 2, 1)
 COSTS = np.arange(30, 0, -1, dtype=np.int64)
 PIVOT = make_job(motif=Biclique(3), options=(("algorithm", "pivot"), ("anchor", "v")))

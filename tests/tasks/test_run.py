@@ -60,7 +60,14 @@ def job(tmp_path: Path) -> JobSpec:
 
 
 def lease(job: JobSpec, start: int, stop: int, shard_dir: str | None = None) -> LeaseTask:
-    return LeaseTask(job, "cpu", "plan", "run", 0, start, stop, 0, shard_dir)
+    digest = run_prepare(PrepareTask(job, "cpu", "run", 1), WORKER).costs_digest
+    return LeaseTask(job, "cpu", "plan", "run", 0, start, stop, 0, digest, shard_dir)
+
+
+def test_a_worker_with_other_items_counts_nothing(engine: FakeEngine, job: JobSpec) -> None:
+    task = replace(lease(job, 0, 2), costs_digest="0" * 32)
+    with pytest.raises(ExecutionError, match=r"orders the work items of .* differently from the plan"):
+        run_lease(task, WORKER)
 
 
 def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) -> None:

@@ -5,7 +5,7 @@
 // one branch of a pivot tree and one of the tree of subsets, and divides by the probability of each step. The branches are
 // those of kernels/biclique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
 // by_size[n]: bicliques of a left side that shares n columns; left_ways, right_ways: those of a leaf, by held and free.
-// found[0..3][probe]: words and bicliques by enumeration, words and bicliques by pivots; words have 64 bits.
+// found[0..5][probe]: words, lists and bicliques by enumeration; words, nodes and bicliques by pivots; words have 64 bits.
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975.
 #include "search.cuh"
@@ -54,6 +54,7 @@ __device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
 
 struct Found {
     double words;
+    double nodes;
     double count;
 };
 
@@ -106,12 +107,13 @@ __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, i
 __device__ Found probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
                                const double* by_size, unsigned* mask) {
     const int n_words = wide_words(n_columns);
-    Found found{0.0, 0.0};
+    Found found{0.0, 0.0, 0.0};
 #pragma unroll 1
     for (; take > 2; --take) {
         if (list.n < take) return found;
         const long long n = list.n, pairs = n * (n - 1) / 2 - (long long)(take - 1) * (take - 2) / 2;
         found.words += multiply(weight, (double)(pairs * n_words));
+        found.nodes += multiply(weight, (double)(n - take + 1));
         const int first = draws.least(list.n, take);
         if (first > list.n - take) return found;
         weight /= power_gap(list.n - first, list.n - first - 1, list.n, take);
@@ -201,7 +203,7 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
     fill_set(left, rows.n);
     fill_set(right, n_columns);
     int hl = 2, pl = 0, hr = 0, pr = 0;
-    Found found{0.0, 0.0};
+    Found found{0.0, 0.0, 0.0};
 #pragma unroll 1
     for (;;) {
         int lefts = set_size(left, n_left), rights = set_size(right, n_right);
@@ -219,6 +221,7 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
         __syncwarp();
         const long long words = (long long)lefts * wide_words(n_columns) + (long long)rights * wide_words(rows.n);
         found.words += multiply(weight, (double)words);
+        found.nodes += weight;
         const Pivot row = choose_pivot(rows, left, right), column = choose_pivot(columns, right, left);
         pl += lefts - set_size(left, n_left);
         pr += rights - set_size(right, n_right);
@@ -287,9 +290,11 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
                                             by_size, mask);
         if (lane_id() == 0) {
             found[probe] = subsets.words;
-            found[n_probes + probe] = subsets.count;
-            found[2 * n_probes + probe] = pivots.words;
-            found[3 * n_probes + probe] = pivots.count;
+            found[n_probes + probe] = subsets.nodes;
+            found[2 * n_probes + probe] = subsets.count;
+            found[3 * n_probes + probe] = pivots.words;
+            found[4 * n_probes + probe] = pivots.nodes;
+            found[5 * n_probes + probe] = pivots.count;
         }
     }
 }

@@ -46,7 +46,7 @@ def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -
         device.to_device(count_ways(sizes.least_left, most_later)),
         device.to_device(count_ways(sizes.least_right, most_common)),
     )
-    found = xp.zeros(4 * probes.roots.size, dtype=np.float64)
+    found = xp.zeros(6 * probes.roots.size, dtype=np.float64)
     names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
     device.load("biclique_probe", {}).get_function("biclique_probe")(
         (blocks,),
@@ -60,4 +60,4 @@ def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -
         ),
         shared_mem=_WARPS * 4 * _NEAR_WORDS,
     )  # fmt: skip
-    return Measured(*device.to_host(found).reshape(4, -1))
+    return Measured(*device.to_host(found).reshape(6, -1))

@@ -44,30 +44,46 @@ class Probes(NamedTuple):
 class Measured(NamedTuple):
     """What probes found, each already weighted: float64, shape (n_probes,).
 
-    Words are 64-bit words of the columns that a root shares with its child.
+    Words are 64-bit words of the columns that a root shares with its child. Nodes are the lists that enumeration makes
+    below those of the children, and the nodes of pivot trees.
     """
 
     enumerate_words: NDArray[np.float64]
+    enumerate_nodes: NDArray[np.float64]
     enumerate_count: NDArray[np.float64]
     pivot_words: NDArray[np.float64]
+    pivot_nodes: NDArray[np.float64]
     pivot_count: NDArray[np.float64]
 
 
 class Rates(NamedTuple):
     """Speed of a processor, to choose between searches: right within a factor of two is enough."""
 
-    enumerate_words_s: float  # 64-bit words intersected a second
-    pivot_words_s: float
-    pair_wedges_s: float  # wedges a second, while the pairs of an index are found
+    costs_s: float  # of the costs of work items a second: finding the candidates of children
+    words_s: float  # 64-bit words intersected a second
+    lists_s: float  # lists made by enumeration a second
+    nodes_s: float  # nodes of pivot trees a second
+    pivot_s: float  # seconds of the table of leaves, beside the search
+    edges_s: float  # edges a second, while an index is built
+    wedges_s: float  # wedges a second, while its pairs are found
     least_s: float  # a search this short is not worth a look at the other layer
     probes: int  # branches that are drawn of each tree at first
 
+    def seconds_of(self, found: Measured) -> dict[str, float]:
+        """Return the predicted seconds of each algorithm below the children, from what probes found."""
+        words, lists, _, pivot_words, pivot_nodes, _ = (float(each.sum()) for each in found)
+        return {
+            "enumerate": words / self.words_s + lists / self.lists_s,
+            "pivot": self.pivot_s + pivot_words / self.words_s + pivot_nodes / self.nodes_s,
+        }
 
-CPU_RATES = Rates(1.5e9, 1.6e8, 1.0e8, 0.02, 64)
-"""Of one thread with vectors of 512 bits, however many there are: workers with more and fewer choose alike."""
 
-GPU_RATES = Rates(3.0e11, 6.0e9, 2.0e10, 0.004, 512)
-"""Of one H100 or H200."""
+CPU_RATES = Rates(1.5e8, 1.5e9, 3e7, 1.3e7, 0.0, 2e7, 1e8, 0.02, 64)
+"""Of one thread with vectors of 512 bits, however many there are: workers with more and fewer choose alike. Fitted to
+senate, marvel, youtube-groupmemberships, bonanza and yelp2018, (4,4) to (9,4)."""
+
+GPU_RATES = Rates(3e11, 3e11, 2e9, 1.3e9, 0.004, 3e8, 2e10, 0.006, 512)
+"""Of one H100, fitted to the same graphs."""
 
 MORE_PROBES = 512
 """Branches that are drawn where the search takes ten times :attr:`Rates.least_s` by the first of them."""
@@ -121,7 +137,7 @@ def choose_search(
     algorithms: tuple[str, ...],
     measure: Callable[[Index, Probes], Measured],
     build_other: Callable[[], Index] | None,
-    other_wedges: Callable[[], int],
+    other_size: Callable[[], tuple[int, int]],
     rates: Rates,
 ) -> Chosen:
     """Choose the layer to anchor and the algorithm, for one size of either side.
@@ -139,8 +155,8 @@ def choose_search(
         Walks probes of an index.
     build_other : callable, optional
         Builds the index of the other layer; None where the layer is given. CapacityError where it does not fit.
-    other_wedges : callable
-        Returns the number of wedges between pairs of the other layer.
+    other_size : callable
+        Returns the edges of the graph, and the wedges between pairs of the other layer.
     rates : Rates
         Of the processor.
     """
@@ -151,10 +167,11 @@ def choose_search(
     few_wedges = "pairs of its vertices have no more wedges than those of the other layer"
     if mine.seconds <= rates.least_s:
         return Chosen(index, mine.algorithm, few_wedges, mine.reason)
-    build_s = other_wedges() / rates.pair_wedges_s
+    n_edges, n_wedges = other_size()
+    build_s = n_edges / rates.edges_s + n_wedges / rates.wedges_s
     if mine.seconds <= build_s:
         reason = (
-            f"{few_wedges}, which take about {build_s:.2g} s to find; the search about {mine.seconds:.2g} s"
+            f"{few_wedges}, which take about {build_s:.2g} s to find, and the search {mine.seconds:.2g} s"
         )
         return Chosen(index, mine.algorithm, reason, mine.reason)
     try:
@@ -192,7 +209,7 @@ def settle_search(
         algorithms,
         measure,
         (lambda: build("u" if index.swapped else "v")) if question.may_turn(index) else None,
-        lambda: question.wedges_of(not index.swapped),
+        lambda: (question.searched.n_edges, question.wedges_of(not index.swapped)),
         rates,
     )
     reasons = chosen.layer_reason, chosen.algorithm_reason
@@ -209,22 +226,19 @@ def predict(
     sizes, cost = index.sizes, float(index.costs.sum())
     if sizes.is_empty or not index.item_root.size or index.item_root[0] < 0:
         return Prediction(algorithms[0], 0.0, "nothing is left to search")
-    opened_s = cost / rates.enumerate_words_s
+    opened_s = cost / rates.costs_s
     if sizes.most_left == 3 and "enumerate" in algorithms:
         return Prediction("enumerate", opened_s, "below a pair the search is one level deep")
     sets = comb(index.n_left, sizes.most_left - 3)
-    if "enumerate" in algorithms and cost * sets <= rates.least_s * rates.enumerate_words_s:
+    if "enumerate" in algorithms and cost * sets <= rates.least_s * rates.words_s:
         return Prediction("enumerate", rates.least_s, "all sets of its vertices are few")
     n_probes = rates.probes
     while True:
-        found = measure(index, draw_probes(index, n_probes, SEED))
-        words = {"enumerate": float(found.enumerate_words.sum()), "pivot": float(found.pivot_words.sum())}
-        speeds = {"enumerate": rates.enumerate_words_s, "pivot": rates.pivot_words_s}
-        seconds = {name: opened_s + words[name] / speeds[name] for name in algorithms}
+        seconds = rates.seconds_of(measure(index, draw_probes(index, n_probes, SEED)))
         best = min(algorithms, key=lambda name: seconds[name])
         if n_probes >= MORE_PROBES or seconds[best] <= 10 * rates.least_s:
             break
         n_probes = MORE_PROBES
-    by_sets, by_pivots = words["enumerate"], words["pivot"]
-    reason = f"{n_probes} probes predict {by_sets:.2g} words to enumerate and {by_pivots:.2g} with pivots"
-    return Prediction(best, seconds[best], reason)
+    by_sets, by_pivots = (opened_s + seconds[name] for name in ("enumerate", "pivot"))
+    reason = f"{n_probes} probes predict {by_sets:.2g} s to enumerate and {by_pivots:.2g} s with pivots"
+    return Prediction(best, opened_s + seconds[best], reason)

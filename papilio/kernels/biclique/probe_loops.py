@@ -70,19 +70,20 @@ def open_child(
 @compiled
 def probe_subsets(
     rows: Words, n: int, n_words: int, take: int, least: int, weight: float, state: Words, ways: Floats
-) -> tuple[float, float]:
-    """Return words intersected and sets counted below a list of n rows, which is used up; ``take`` is 1 or more."""
-    words = 0.0
+) -> tuple[float, float, float]:
+    """Return words, lists and bicliques below a list of n rows, which is used up; ``take`` is 1 or more."""
+    words = lists = 0.0
     while take > 2:
         if n < take:
-            return words, 0.0
+            return words, lists, 0.0
         pairs = n * (n - 1) // 2 - (take - 1) * (take - 2) // 2
         words += weight * (pairs * n_words)
+        lists += weight * (n - take + 1)
         first = n
         for _ in range(take):
             first = min(first, draw(state, n))
         if first > n - take:
-            return words, 0.0
+            return words, lists, 0.0
         above = below = 1.0
         for _ in range(take):
             above *= (n - first) / n
@@ -102,7 +103,7 @@ def probe_subsets(
         n = kept
         take -= 1
     if n < take:
-        return words, 0.0
+        return words, lists, 0.0
     sets = n
     if take == 2:
         sets = n * (n - 1) // 2
@@ -118,7 +119,7 @@ def probe_subsets(
         for w in range(n_words):
             size += popcount(rows[one * n_words + w] & rows[two * n_words + w])
         found += ways[size]
-    return words, weight * sets * (found / PROBE_PAIRS)
+    return words, lists, weight * sets * (found / PROBE_PAIRS)
 
 
 @compiled
@@ -218,8 +219,8 @@ def probe_pivots(
     right: Words,
     left_ways: Floats,
     right_ways: Floats,
-) -> tuple[float, float]:
-    """Return words intersected and bicliques of the least right size, below a root, a child and a matrix of n rows.
+) -> tuple[float, float, float]:
+    """Return words, nodes and bicliques of the least right size below a root, a child and a matrix of n rows.
 
     ``left_ways[held, free]`` are the ways to choose what is missing of the left side, ``right_ways`` of the right one.
     """
@@ -228,12 +229,12 @@ def probe_pivots(
     fill_span(left, n)
     fill_span(right, n_columns)
     hl, pl, hr, pr = 2, 0, 0, 0
-    words = 0.0
+    words = nodes = 0.0
     right_size, most_right = right_sizes
     while True:
         lefts, rights = _size(left, n_left), _size(right, n_right)
         if hl > left_size or hr > most_right or hl + pl + lefts < left_size or hr + pr + rights < right_size:
-            return words, 0.0
+            return words, nodes, 0.0
         if hl == left_size:
             pl, lefts = 0, 0
             left[:n_left] = 0
@@ -241,12 +242,13 @@ def probe_pivots(
             pr, rights = 0, 0
             right[:n_right] = 0
         words += weight * (lefts * n_right + rights * n_left)
+        nodes += weight
         by_row = _scan(rows, n, n_right, left, right)
         by_column = _scan(columns, n_columns, n_left, right, left)
         pl += lefts - _size(left, n_left)
         pr += rights - _size(right, n_right)
         if by_row < 0:
-            return words, weight * left_ways[hl, pl] * right_ways[hr, pr] if hr <= right_size else 0.0
+            return words, nodes, weight * left_ways[hl, pl] * right_ways[hr, pr] if hr <= right_size else 0.0
         is_row = by_row >> 32 <= by_column >> 32
         best = by_row if is_row else by_column
         others = _size(right, n_right) if is_row else _size(left, n_left)
@@ -286,7 +288,7 @@ def _probe_all(
             continue
         weight, n_words = weights[probe], words_of(common)
         state[0] = seeds[probe]
-        found[2, probe], found[3, probe] = probe_pivots(
+        found[3, probe], found[4, probe], found[5, probe] = probe_pivots(
             rows,
             columns,
             n,
@@ -301,7 +303,7 @@ def _probe_all(
             right_ways,
         )
         state[0] = ~seeds[probe]
-        found[0, probe], found[1, probe] = probe_subsets(
+        found[0, probe], found[1, probe], found[2, probe] = probe_subsets(
             rows, n, n_words, left_size - 2, right_size, weight, state, by_size
         )
 
@@ -314,7 +316,7 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
     words, wide = (common + 63) // 64, (later + 63) // 64
     most_later, most_common = int(later.max(initial=0)), int(common.max(initial=0))
     ways = count_ways(sizes.least_left, most_later), count_ways(sizes.least_right, most_common)
-    found = np.zeros((4, probes.roots.size))
+    found = np.zeros((6, probes.roots.size))
     graph = Rows(index.indptr, index.columns), index.hop_indptr, index.hop
     drawn = probes.roots, probes.children, probes.weights, probes.seeds
 
