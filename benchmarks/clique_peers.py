@@ -189,12 +189,12 @@ def _grow(
         vertex = branches[i]
         # The vertex goes behind the candidates, and its neighbours before the others of them. Neighbours of a candidate
         # that are candidates are in front of its list, so that no list is passed over beyond their number.
-        most_near = end - begin
+        max_near = end - begin
         end -= 1
         last, at = sets[end], place[vertex]
         sets[at], sets[end], place[last], place[vertex] = last, vertex, at, end
         inner = begin
-        for j in range(min(most_near, n_near[vertex])):
+        for j in range(min(max_near, n_near[vertex])):
             other = near[vertex, j]
             if begin <= place[other] < end:
                 moved, at = sets[inner], place[other]
@@ -202,7 +202,7 @@ def _grow(
                 inner += 1
         for at in range(begin, inner):
             other, front = sets[at], 0
-            for j in range(min(most_near, n_near[other])):
+            for j in range(min(max_near, n_near[other])):
                 third = near[other, j]
                 if begin <= place[third] < inner:
                     near[other, j] = near[other, front]
@@ -225,7 +225,7 @@ def _grow(
         # The lists of the candidates that are left get their own in front again.
         for at in range(begin, end):
             other, front = sets[at], 0
-            for j in range(min(most_near, n_near[other])):
+            for j in range(min(max_near, n_near[other])):
                 third = near[other, j]
                 if begin <= place[third] < end:
                     near[other, j] = near[other, front]

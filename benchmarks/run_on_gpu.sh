@@ -4,12 +4,12 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
-# benchmarks, biclique, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
+# benchmarks, biclique, choice, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique decomposition signed cluster}
+steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique choice decomposition signed cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -37,6 +37,8 @@ bicliques="tests/kernels/biclique/test_gpu_biclique.py tests/kernels/biclique/te
 step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $bicliques
 step biclique timeout 45 python3 -m benchmarks.biclique_gpu --data "$data" --output "$out/biclique-gpu.json"
 step biclique timeout 45 python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/biclique/test_biclique.py
+step choice timeout 300 python3 -m benchmarks.choice --engine gpu --data "$data" --sizes 3 4 6 8 --most 0.5 --grace 2 \
+    --seconds 240 --output "$out/choice-gpu.json"
 decompositions="tests/kernels/peel/test_gpu_peeling.py tests/kernels/peel/test_wing.py tests/kernels/peel/test_tip.py"
 step decomposition timeout 120 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $decompositions
 step decomposition timeout 120 python3 -m benchmarks.decomposition --engine gpu --ranges 0 32 128 256 --data "$data" \

@@ -61,9 +61,9 @@ def cut_by_cost(
         return []
     ends = np.cumsum(costs)
     total = int(ends[-1])
-    least_shared = SERIAL_COST if serial_cost is None else serial_cost
+    min_shared = SERIAL_COST if serial_cost is None else serial_cost
     per_thread = n_slices if threads == 1 else max(CHUNKS_PER_THREAD, n_slices)
-    n_chunks = 1 if total < least_shared else threads * per_thread
+    n_chunks = 1 if total < min_shared else threads * per_thread
     targets = np.arange(1, n_chunks, dtype=np.int64) * (total // n_chunks)
     inner = np.searchsorted(ends, targets, side="left") + 1
     cuts = np.unique(np.concatenate(([0], np.minimum(inner, costs.size), [costs.size])))

@@ -51,7 +51,7 @@ class _Roots:
     threads: int
 
     @property
-    def most_later(self) -> int:
+    def max_later(self) -> int:
         return int(np.diff(self.later.indptr).max(initial=0))
 
 
@@ -140,7 +140,7 @@ def _largest(roots: _Roots, report: Report) -> int:
         search_largest(roots.later, search, roots.roots, begin, end, shared, False)
 
     searches = run_reported(
-        roots.costs, roots.threads, lambda: make_maximum_search(roots.later, roots.most_later), work, report
+        roots.costs, roots.threads, lambda: make_maximum_search(roots.later, roots.max_later), work, report
     )
     return max((int(search.record[0]) for search in searches), default=0)
 
@@ -158,7 +158,7 @@ def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
             found.append(search)
 
     # Chunks begin in order, and those that have begun are finished.
-    runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.most_later), roots.threads)
+    runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.max_later), roots.threads)
     runner.run(cut_by_cost(roots.costs, roots.threads), work, lambda: bool(found))
     if not found:
         raise ExecutionError(f"no clique of {size} vertices was found again; report this")
@@ -184,7 +184,7 @@ def _every_vertex(roots: _Roots, report: Report) -> NDArray[np.int32]:
     run_reported(
         roots.costs,
         roots.threads,
-        lambda: make_maximum_search(later, roots.most_later, best.copy()),
+        lambda: make_maximum_search(later, roots.max_later, best.copy()),
         work,
         report,
     )

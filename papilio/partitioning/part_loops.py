@@ -48,10 +48,10 @@ def find_worst_root(rows: Rows, first: int, prices: Prices, shrinks: bool, kept:
 
 
 @allocating
-def cut_runs(rows: Ids, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
+def cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int) -> Ints:
     """Cut ascending rows into runs that are read at once; return the place of the first of each, and the end.
 
-    A run skips nothing shorter than ``most_gap`` entries, and has no more than ``most_entries``, those between its
+    A run skips nothing shorter than ``most_gap`` entries, and has no more than ``max_entries``, those between its
     rows included, or one row.
     """
     begins = np.empty(rows.size + 1, np.int64)
@@ -60,7 +60,7 @@ def cut_runs(rows: Ids, indptr: Ints, most_gap: int, most_entries: int) -> Ints:
         if (
             n == 0
             or indptr[rows[i]] - indptr[rows[i - 1] + 1] > most_gap
-            or indptr[rows[i] + 1] - indptr[rows[begins[n - 1]]] > most_entries
+            or indptr[rows[i] + 1] - indptr[rows[begins[n - 1]]] > max_entries
         ):
             begins[n] = i
             n += 1

@@ -288,17 +288,17 @@ class ClosureTooLargeError(CapacityError):
     """A root with the lists of its neighbours fits no part."""
 
 
-def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) -> list[tuple[Prices, int]]:
+def price_closures(request: CutRequest, rows: AnchoredRows, min_right: int) -> list[tuple[Prices, int]]:
     """Return prices of closures with the limit on the price of a part, in bytes: two ways, the better one first.
 
     What a part holds of left vertices that are no roots is not known from its lists. Either each entry of a list pays
-    for a share of one, as each has at least ``least_right`` edges, or room is kept for all there are. The better way
+    for a share of one, as each has at least ``min_right`` edges, or room is kept for all there are. The better way
     leaves room for more entries.
     """
     price, limit = request.part_bytes, request.limit_bytes - request.part_bytes.fixed - 1
     ways = []
     for entry, kept in (
-        (ceil(price.entry + price.vertex / least_right), 0),
+        (ceil(price.entry + price.vertex / min_right), 0),
         (ceil(price.entry), ceil(price.vertex * rows.left.n_rows)),
     ):
         prices = Prices(ceil(price.root), ceil(price.root_entry) - entry, ceil(price.vertex), entry)
@@ -307,12 +307,12 @@ def price_closures(request: CutRequest, rows: AnchoredRows, least_right: int) ->
 
 
 def group_roots(
-    rows: AnchoredRows, request: CutRequest, least_right: int, *, shrinks: bool
+    rows: AnchoredRows, request: CutRequest, min_right: int, *, shrinks: bool
 ) -> tuple[Ids, str, int]:
     """Return the group of each left rank, why they are grouped, and how many parts may be cut at a time.
 
     Groups are parts in their order.
-    ``least_right`` is the fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the roots of
+    ``min_right`` is the fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the roots of
     earlier parts out of its lists. ClosureTooLargeError when a root with its closure passes the limit alone; names it,
     and the least budget that would do. CapacityError when the host memory does not do.
     """
@@ -334,7 +334,7 @@ def group_roots(
         )  # fmt: skip
 
     failures: list[tuple[int, int, CapacityError]] = []
-    for prices, limit in price_closures(host.request, rows, least_right):
+    for prices, limit in price_closures(host.request, rows, min_right):
         try:
             groups = group(prices, limit)[::-1].copy()  # from the last rank to the first
         except CapacityError as error:

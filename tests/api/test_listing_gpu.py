@@ -38,7 +38,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.list_gpus", lambda: (GpuInfo("emulated", 4 << 30),))
     for module in ("papilio.tasks.machine", "papilio.cluster.executor"):
         monkeypatch.setattr(f"{module}.missing_for_gpu", lambda: None)
-    monkeypatch.setattr(TreeLister, "most_words", 1 << 12)
+    monkeypatch.setattr(TreeLister, "max_words", 1 << 12)
 
 
 def rows_of(path: str | Path | None, motif: Motif) -> list[tuple[tuple[int, ...], ...]]:

@@ -32,15 +32,15 @@ def group_at_random(graph: BipartiteGraph, layer: Layer, n_groups: int, seed: in
     return [vertices[group == each].tolist() for each in range(n_groups)]
 
 
-def _reduce(rows: Neighbours, least_left: int, least_right: int) -> Neighbours:
+def _reduce(rows: Neighbours, min_left: int, min_right: int) -> Neighbours:
     """Remove left vertices with too few neighbours, and right ones, until there are none."""
     while True:
         degrees: dict[int, int] = {}
         for row in rows.values():
             for v in row:
                 degrees[v] = degrees.get(v, 0) + 1
-        kept = {u: {v for v in row if degrees[v] >= least_left} for u, row in rows.items()}
-        kept = {u: row for u, row in kept.items() if len(row) >= least_right}
+        kept = {u: {v for v in row if degrees[v] >= min_left} for u, row in rows.items()}
+        kept = {u: row for u, row in kept.items() if len(row) >= min_right}
         if kept == rows:
             return kept
         rows = kept

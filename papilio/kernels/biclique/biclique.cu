@@ -1,7 +1,7 @@
 // (p,q)-bicliques on the bitmap-tree engine: by enumeration for one left size and every right size, or by pivoting.
 //
 // Requires: the index of kernels/biclique/index.py: left rows with ascending right ids; for each left vertex the
-// later left vertices that share at least `least_right` right ones (its children, ascending); rows of the right layer.
+// later left vertices that share at least `min_right` right ones (its children, ascending); rows of the right layer.
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
 // root and child, and the rest of it is a sub-matrix of the candidates of that child.
 // Left sides of three and four are enumerated by biclique_blocks.cu.
@@ -79,9 +79,9 @@ struct BicliqueSearch {
 
     /// The candidates of a child, cut to what it has of the root.
     __device__ __forceinline__ bool open_child(int child) {
-        levels = pivots.limits.least_left - 2;
+        levels = pivots.limits.min_left - 2;
         int* later = reinterpret_cast<int*>(arena.take_far(matrix.n - child));
-        const int n = list_sharing_rows(matrix, child, pivots.limits.least_right, later);
+        const int n = list_sharing_rows(matrix, child, pivots.limits.min_right, later);
         subsets.queue.spend(words_for(matrix.n - child) * matrix.n_words);
         if (n < levels) return false;
         n_columns = row_size(matrix, child);
@@ -133,7 +133,7 @@ struct BicliqueSearch {
         for (;;) {
             if (is_subset) {
                 if (!subsets.next_list(list, levels, before)) return;
-                open_node(pivots.limits.least_left - levels);
+                open_node(pivots.limits.min_left - levels);
             }
             pivots.count(list, n_columns, left, right, taken);
             if (!is_subset) return;
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 biclique_search(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
-                const int least_left, const int most_left, const int least_right, const int most_right,
+                const int min_left, const int max_left, const int min_right, const int max_right,
                 const float race_factor, const long long race_words, unsigned long long* sums,
                 unsigned long long* keys, unsigned long long* counts, const unsigned n_keys, int* full) {
     constexpr int kWords = BicliqueSearch::kCounterWords;
@@ -174,13 +174,13 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     TreeQueue queue SEARCH_QUEUE;
     __shared__ NearOnes ones;
     unsigned* const counters = kEnumerates ? warp_memory(kWords + near_words) : nullptr;
-    if (kEnumerates) ones.open(least_right);
-    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, least_right), ones, counters + kLeafWords, nullptr, 0,
+    if (kEnumerates) ones.open(min_right);
+    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
-        subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, least_left - 4) * kSubsetFrameWords));
+        subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, min_left - 4) * kSubsetFrameWords));
     PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),
-                     PivotLimits{least_left, most_left, least_right, most_right}, 0};
+                     PivotLimits{min_left, max_left, min_right, max_right}, 0};
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},
                           hop_indptr, hop,  race_factor, race_words, subsets, pivots};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);

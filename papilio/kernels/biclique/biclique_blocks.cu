@@ -85,7 +85,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
-                const int least_right, unsigned long long* sums) {
+                const int min_right, unsigned long long* sums) {
     __shared__ int position, next_strip;
     __shared__ unsigned dense[kDenseBins];
     __shared__ NearOnes ones;
@@ -98,10 +98,10 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     const SearchItems work SEARCH_ITEMS;
     const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
     LeafHistogram::open_dense(dense);
-    ones.open(least_right);
+    ones.open(min_right);
     Arena arena{nullptr, nullptr, 0, 0, 0, 0};
     TreeQueue nobody{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
-    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, least_right, dense), ones, counters + kLeafWords, nullptr, 0,
+    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, min_right, dense), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     const int n_parts = max(1, (int)gridDim.x / n_items);
     BlockQueue queue(&state[kQueueNextItem], &position);

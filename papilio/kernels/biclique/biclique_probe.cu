@@ -192,7 +192,7 @@ __device__ __forceinline__ void take_branch(const RowList& lines, const RowList&
 }
 
 /// A branch of the pivot tree of a list.
-__device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, int left_size, int right_size, int most_right,
+__device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, int left_size, int right_size, int max_right,
                               double weight, Draws draws, const double* left_ways, int left_stride, const double* right_ways,
                               int right_stride) {
     const RowList columns = transpose_rows(arena, rows, n_columns);
@@ -207,13 +207,13 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
 #pragma unroll 1
     for (;;) {
         int lefts = set_size(left, n_left), rights = set_size(right, n_right);
-        if (hl > left_size || hr > most_right || hl + pl + lefts < left_size || hr + pr + rights < right_size) return found;
+        if (hl > left_size || hr > max_right || hl + pl + lefts < left_size || hr + pr + rights < right_size) return found;
         if (hl == left_size) {
             pl = lefts = 0;
 #pragma unroll 1
             for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = 0;
         }
-        if (hr == most_right) {
+        if (hr == max_right) {
             pr = rights = 0;
 #pragma unroll 1
             for (int k = lane_id(); k < n_right; k += kWarpSize) right[k] = 0;
@@ -260,7 +260,7 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
                const int* __restrict__ probe_roots, const long long* __restrict__ probe_children,
                const double* __restrict__ weights, const unsigned long long* __restrict__ seeds, const int n_probes,
-               const int near_words, unsigned* slab, const long long far_words, const int left_size, const int right_size, const int most_right,
+               const int near_words, unsigned* slab, const long long far_words, const int left_size, const int right_size, const int max_right,
                const double* __restrict__ by_size, const double* __restrict__ left_ways, const int left_stride,
                const double* __restrict__ right_ways, const int right_stride, double* found) {
     Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
@@ -284,7 +284,7 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
         keep_rows(list, mask, 0, right_size);
         if (list.n < left_size - 2) continue;
         const double weight = weights[probe];
-        const Found pivots = probe_pivots(arena, list, n_columns, left_size, right_size, most_right, weight, Draws{seeds[probe]},
+        const Found pivots = probe_pivots(arena, list, n_columns, left_size, right_size, max_right, weight, Draws{seeds[probe]},
                                           left_ways, left_stride, right_ways, right_stride);
         const Found subsets = probe_subsets(list, n_columns, left_size - 2, right_size, weight, Draws{~seeds[probe]},
                                             by_size, mask);

@@ -137,13 +137,13 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 biclique_vertices(const long long* __restrict__ indptr, const int* __restrict__ columns,
                   const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                   const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
-                  const int* __restrict__ hop_common, const int take, const int least_right,
+                  const int* __restrict__ hop_common, const int take, const int min_right,
                   const unsigned long long* __restrict__ sets, const unsigned long long* __restrict__ members,
                   unsigned long long* sums, unsigned long long* of_left, unsigned long long* of_right) {
     constexpr int kWords = VertexSearch::kCounterWords;
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    const LeafHistogram sizes(warp_memory(kWords + near_words), sums, least_right);
+    const LeafHistogram sizes(warp_memory(kWords + near_words), sums, min_right);
     VertexSearch search{arena,
                         Adjacency{indptr, columns},
                         Adjacency{right_indptr, right_rows},

@@ -65,24 +65,24 @@ def transpose_rows(rows: Rows, n_columns: int) -> Rows:
 def _peel(
     rows: Rows,
     columns: Rows,
-    least_row: int,
-    least_column: int,
+    min_row: int,
+    min_column: int,
     row_degree: Ints,
     column_degree: Ints,
     row_kept: Bools,
     column_kept: Bools,
     queue: Ints,
 ) -> None:
-    """Mark what is not in the core, where rows keep ``least_row`` entries; O(entries)."""
+    """Mark what is not in the core, where rows keep ``min_row`` entries; O(entries)."""
     n_rows, n_columns = rows.indptr.size - 1, columns.indptr.size - 1
     begin, end = 0, 0
     for row in range(n_rows):
-        if row_degree[row] < least_row:
+        if row_degree[row] < min_row:
             row_kept[row] = False
             queue[end] = row
             end += 1
     for column in range(n_columns):
-        if column_degree[column] < least_column:
+        if column_degree[column] < min_column:
             column_kept[column] = False
             queue[end] = n_rows + column
             end += 1
@@ -93,7 +93,7 @@ def _peel(
             for at in range(rows.indptr[vertex], rows.indptr[vertex + 1]):
                 column = rows.ids[at]
                 column_degree[column] -= 1
-                if column_kept[column] and column_degree[column] < least_column:
+                if column_kept[column] and column_degree[column] < min_column:
                     column_kept[column] = False
                     queue[end] = n_rows + column
                     end += 1
@@ -102,7 +102,7 @@ def _peel(
             for at in range(columns.indptr[vertex], columns.indptr[vertex + 1]):
                 row = columns.ids[at]
                 row_degree[row] -= 1
-                if row_kept[row] and row_degree[row] < least_row:
+                if row_kept[row] and row_degree[row] < min_row:
                     row_kept[row] = False
                     queue[end] = row
                     end += 1
@@ -147,17 +147,17 @@ def make_rows(graph: BipartiteGraph, swapped: bool) -> Rows:
     return transpose_rows(rows, graph.n_v) if swapped else rows
 
 
-def reduce_to_core(graph: BipartiteGraph, swapped: bool, least_left: int, least_right: int) -> Core:
-    """Remove what is in no biclique of ``least_left`` left and ``least_right`` right vertices; O(n_edges)."""
-    return reduce_rows(make_rows(graph, swapped), make_rows(graph, not swapped), least_left, least_right)
+def reduce_to_core(graph: BipartiteGraph, swapped: bool, min_left: int, min_right: int) -> Core:
+    """Remove what is in no biclique of ``min_left`` left and ``min_right`` right vertices; O(n_edges)."""
+    return reduce_rows(make_rows(graph, swapped), make_rows(graph, not swapped), min_left, min_right)
 
 
-def reduce_rows(lefts: Rows, rights: Rows, least_left: int, least_right: int) -> Core:
+def reduce_rows(lefts: Rows, rights: Rows, min_left: int, min_right: int) -> Core:
     """Do the same to a graph given by the rows of both layers."""
     degrees = np.diff(lefts.indptr), np.diff(rights.indptr)
     left_kept, right_kept = (np.ones(each.size, np.bool_) for each in degrees)
     queue = np.empty(left_kept.size + right_kept.size, np.int64)
-    _peel(lefts, rights, least_right, least_left, *degrees, left_kept, right_kept, queue)
+    _peel(lefts, rights, min_right, min_left, *degrees, left_kept, right_kept, queue)
     left_ids = np.flatnonzero(left_kept).astype(np.int32)
     right_ids = np.flatnonzero(right_kept).astype(np.int32)
     if not left_ids.size or not right_ids.size:
@@ -232,7 +232,7 @@ def _pair_rows(
     after: Ints,
     begin: int,
     end: int,
-    least_common: int,
+    min_common: int,
     counters: _Counters,
     sizes: Ints,
     others: Ids32,
@@ -246,7 +246,7 @@ def _pair_rows(
         for i in range(_meet(lefts, rights, after, left, counters)):
             count = counts[met[i]]
             counts[met[i]] = 0
-            if count >= least_common:
+            if count >= min_common:
                 others[to] = met[i]
                 common[to] = count
                 to += 1
@@ -292,9 +292,9 @@ def count_pairs(lefts: Rows, n_right: int, threads: int, n_roots: int) -> dict[i
 
 
 def find_pairs(
-    lefts: Rows, n_right: int, least_common: int, threads: int, limit_bytes: int, n_roots: int
+    lefts: Rows, n_right: int, min_common: int, threads: int, limit_bytes: int, n_roots: int
 ) -> Pairs:
-    """Return all pairs that share at least ``least_common`` right vertices; O(wedges).
+    """Return all pairs that share at least ``min_common`` right vertices; O(wedges).
 
     The pairs of a row are those with later rows, in no particular order; only the first ``n_roots`` rows have any.
 
@@ -306,7 +306,7 @@ def find_pairs(
     rights = transpose_rows(lefts, n_right)
     after, wedges = places_after(lefts, rights)
     n_left = wedges.size
-    most = np.minimum(wedges // least_common, np.arange(n_left)[::-1])
+    most = np.minimum(wedges // min_common, np.arange(n_left)[::-1])
     sizes = np.zeros(n_left + 1, np.int64)
     found: dict[int, tuple[Ids32, Ids32]] = {}
     n_found = 0
@@ -315,11 +315,11 @@ def find_pairs(
         nonlocal n_found
         room = int(most[begin:end].sum())
         others, common = np.empty(room, np.int32), np.empty(room, np.int32)
-        size = _pair_rows(lefts, rights, after, begin, end, least_common, counters, sizes[1:], others, common)
+        size = _pair_rows(lefts, rights, after, begin, end, min_common, counters, sizes[1:], others, common)
         n_found += size
         if n_found * PAIR_BYTES > limit_bytes:
             raise CapacityError(
-                f"more than {n_found} pairs of vertices of the anchored layer share {least_common} neighbours; "
+                f"more than {n_found} pairs of vertices of the anchored layer share {min_common} neighbours; "
                 f"{limit_bytes} bytes have room for {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
                 "anchor the other layer, ask for larger p and q, or use a machine with more memory"
             )

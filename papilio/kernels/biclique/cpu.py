@@ -136,12 +136,12 @@ class BicliqueCpu(SearchEngine):
             build,
             CPU_RATES,
         )
-        levels = 1 if algorithm == "pivot" else index.sizes.most_left - (1 if per == "vertex" else 2)
-        triples = per == "total" and algorithm == "enumerate" and index.sizes.most_left == 3
+        levels = 1 if algorithm == "pivot" else index.sizes.max_left - (1 if per == "vertex" else 2)
+        triples = per == "total" and algorithm == "enumerate" and index.sizes.max_left == 3
         searches = not triples and index.hop.size > 0
         choices: tuple[NDArray[np.uint64], ...] = ()
         if per == "vertex":
-            choices = count_choices(int(index.hop_common.max(initial=0)), index.sizes.least_right)
+            choices = count_choices(int(index.hop_common.max(initial=0)), index.sizes.min_right)
         return PreparedBicliqueCpu(
             index=index,
             graph=lay_graph(index),
@@ -195,13 +195,13 @@ class BicliqueCpu(SearchEngine):
         if isinstance(state, _VertexWorker):
             search.search_item_vertices(
                 graph, around, state.levels, state.counts, prepared.items, state.place, end,
-                sizes.least_left - 2, sizes.least_right,
+                sizes.min_left - 2, sizes.min_right,
             )  # fmt: skip
         elif prepared.counts_triples and index.hop.size:
             counts = search.TripleCounts(state.counts.histogram, state.levels.bins, state.counts.work)
-            search.count_triples(graph, around, prepared.items, state.place, end, sizes.least_right, counts)
+            search.count_triples(graph, around, prepared.items, state.place, end, sizes.min_right, counts)
         elif index.hop.size:
-            limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+            limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
             status, item, child = search.JOB_TABLE_FULL, state.place, 0
             while status != search.DONE:
                 status, item, child = search.search_items(
@@ -217,10 +217,10 @@ class BicliqueCpu(SearchEngine):
         work = sum(int(one.work[0]) for one in counts)
         if prepared.per == "vertex":
             vectors = _vertex_vectors(prepared, counts, is_first and bool(index.closed_cells))
-            total, least_right = index.closed_total if is_first else 0, index.sizes.least_right
+            total, min_right = index.closed_total if is_first else 0, index.sizes.min_right
             for one in counts:
                 shared = {int(n): int(one.histogram[n]) for n in np.flatnonzero(one.histogram)}
-                cells = expand_sizes(shared, index.sizes.least_left, range(least_right, least_right + 1))
+                cells = expand_sizes(shared, index.sizes.min_left, range(min_right, min_right + 1))
                 total += sum(cells.values())
             return Partial(n_items, total, work, vectors)
         cells = _expand(index, counts)
@@ -259,14 +259,14 @@ def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
     return _Worker(
         make_around(prepared.graph),
         make_matrix_stack(columns, words, frames) if pivots else make_matrix_stack(0, 0, 0),
-        make_levels(levels, prepared.index.sizes.most_left if enumerates else 1, shared),
+        make_levels(levels, prepared.index.sizes.max_left if enumerates else 1, shared),
         counts,
     )
 
 
 def _make_vertex_worker(prepared: PreparedBicliqueCpu) -> _VertexWorker:
     index, words, (sets, members) = prepared.index, prepared.rooms[0], prepared.choices
-    depth = index.sizes.least_left
+    depth = index.sizes.min_left
     counts = search.VertexCounts(
         left=np.zeros(index.n_left, np.uint64),
         right=np.zeros(index.n_right, np.uint64),
@@ -294,8 +294,8 @@ def _expand(index: BicliqueIndex, counts: list[search.Counts]) -> Cells:
     sizes = index.sizes
     if sizes.is_empty or not counts:
         return {}
-    lefts = range(sizes.least_left, sizes.most_left + 1)
-    rights = range(sizes.least_right, sizes.most_right + 1)
+    lefts = range(sizes.min_left, sizes.max_left + 1)
+    rights = range(sizes.min_right, sizes.max_right + 1)
     histogram = sum((one.histogram for one in counts), np.zeros_like(counts[0].histogram))
     shared = np.flatnonzero(histogram).tolist()
     cells = expand_sizes({size: int(histogram[size]) for size in shared}, lefts.start, rights)

@@ -186,7 +186,7 @@ def _expand_packed(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cell
     bound = sum(count << free for (_, free, _, _), count in leaves.items())
     width = bound.bit_length() // 8 + 1
     by_right = _pack_lefts(leaves, lefts, width)
-    most_held = max(held for _, held in by_right)
+    max_held = max(held for _, held in by_right)
     sums: dict[int, Integers] = {}
     row = np.zeros(0, object)
     for free, held in sorted(by_right, reverse=True):
@@ -201,7 +201,7 @@ def _expand_packed(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cell
             if not ways or not part.size:
                 continue
             if left not in sums:
-                sums[left] = np.zeros(min(len(rights), most_held + free + 1), object)
+                sums[left] = np.zeros(min(len(rights), max_held + free + 1), object)
             sums[left][first : first + part.size] += part * ways
     return {
         (left, rights.start + at): int(total[at])

@@ -101,10 +101,10 @@ class _VertexTables:
 
 def _make_tables(device: Device, question: BicliqueQuestion, index: BicliqueDeviceIndex) -> _VertexTables:
     """Return the tables for a question with p and q, whose edges are on the host or the device."""
-    most, least_right = int(index.item_common.max(initial=0)), index.sizes.least_right
-    sets = choose_modulo(most, least_right)
+    most, min_right = int(index.item_common.max(initial=0)), index.sizes.min_right
+    sets = choose_modulo(most, min_right)
     members = np.zeros_like(sets)
-    members[1:] = choose_modulo(most, least_right - 1)[:-1]
+    members[1:] = choose_modulo(most, min_right - 1)[:-1]
     source, searched = question.source, question.searched
     stars = {}
     if index.closed_cells:
@@ -125,7 +125,7 @@ class _VertexSums:
     @property
     def arguments(self) -> tuple[Any, ...]:
         sizes, tables = self.index.sizes, self.tables
-        numbers = np.int32(sizes.least_left - 2), np.int32(sizes.least_right)
+        numbers = np.int32(sizes.min_left - 2), np.int32(sizes.min_right)
         sums = self.sums, self.of_left, self.of_right
         return (self.index.arrays["hop_common"], *numbers, tables.sets, tables.members, *sums)
 
@@ -137,8 +137,8 @@ class _VertexSums:
         vectors[right][to_host(index.arrays["right_ids"])] += to_host(self.of_right)
         sums, sizes = to_host(self.sums), index.sizes
         shared = {int(n): int(sums[n]) for n in np.flatnonzero(sums)}
-        rights = range(sizes.least_right, sizes.least_right + 1)
-        return sum(expand_sizes(shared, sizes.least_left, rights).values())
+        rights = range(sizes.min_right, sizes.min_right + 1)
+        return sum(expand_sizes(shared, sizes.min_left, rights).values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +153,7 @@ class PreparedBicliqueGpu(Prepared):
     vertices: _VertexTables | None
     classes: tuple[TreeClass, ...]
     # Most right vertices that two left ones share.
-    most_common: int
+    max_common: int
     decisions: tuple[Choice, ...]
 
     @property
@@ -215,9 +215,9 @@ class BicliqueGpu(TreeEngine):
                     *decisions,
                     ("algorithm enumerate", f"more than {_MAX_SIDE} candidates of a vertex"),
                 )
-            if algorithm == "auto" and index.sizes.most_left < _LEAST_RACE:
+            if algorithm == "auto" and index.sizes.max_left < _LEAST_RACE:
                 algorithm = "enumerate"
-            most_common = _check_sizes(index, algorithm != "enumerate" or per == "vertex")
+            max_common = _check_sizes(index, algorithm != "enumerate" or per == "vertex")
             decisions = (*decisions, *index.choices)
             vertices = _make_tables(self.device, question, index) if per == "vertex" else None
             classes: tuple[TreeClass, ...] = ()
@@ -225,7 +225,7 @@ class BicliqueGpu(TreeEngine):
                 search = self._choose_search(algorithm, index, vertices)
                 classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
                 decisions = (*decisions, *shortage)
-        return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, most_common, decisions)
+        return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions)
 
     def _build(self, question: BicliqueQuestion, anchor: str) -> BicliqueDeviceIndex:
         """Return the index with a layer anchored, and the rows of its right layer."""
@@ -250,7 +250,7 @@ class BicliqueGpu(TreeEngine):
         if vertices is not None:
             return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both)
         if _goes_by_blocks(index, algorithm):
-            left = index.sizes.most_left
+            left = index.sizes.max_left
             if left == 3:
                 alone, blocks = replace(alone, near_words=tuning.pair_near_words), tuning.pair_blocks_per_sm
                 words = LEAF_WORDS
@@ -327,16 +327,14 @@ class BicliqueGpu(TreeEngine):
 
     def _make_counts(self, prepared: PreparedBicliqueGpu, n_keys: int) -> _Counts:
         xp = self.device.xp
-        sums, keys, leaves = (
-            xp.zeros(n, dtype=np.uint64) for n in (prepared.most_common + 1, n_keys, n_keys)
-        )
+        sums, keys, leaves = (xp.zeros(n, dtype=np.uint64) for n in (prepared.max_common + 1, n_keys, n_keys))
         return _Counts(sums, keys, leaves, xp.zeros(1, dtype=np.int32))
 
     def _arguments(self, prepared: PreparedBicliqueGpu, counts: _Counts) -> tuple[Any, ...]:
         sizes, tuning = prepared.index.sizes, self.tuning
         if _goes_by_blocks(prepared.index, prepared.algorithm):
-            return np.int32(min(sizes.least_right, _MAX_SIDE + 2)), counts.sums
-        limits = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+            return np.int32(min(sizes.min_right, _MAX_SIDE + 2)), counts.sums
+        limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
         return (
             *(np.int32(min(limit, _MAX_SIDE + 2)) for limit in limits),
             np.float32(tuning.race_factor), np.int64(tuning.race_words),
@@ -346,8 +344,8 @@ class BicliqueGpu(TreeEngine):
     def _expand(self, index: BicliqueDeviceIndex, counts: _Counts) -> Cells:
         """Turn the counts of leaves into bicliques by (p, q); keys are those of pivot_tree.cuh."""
         sizes, to_host = index.sizes, self.device.to_host
-        lefts = range(sizes.least_left, sizes.most_left + 1)
-        rights = range(sizes.least_right, sizes.most_right + 1)
+        lefts = range(sizes.min_left, sizes.max_left + 1)
+        rights = range(sizes.min_right, sizes.max_right + 1)
         sums = to_host(counts.sums)
         shared = {int(size): int(sums[size]) for size in np.flatnonzero(sums)}
         used = find_counted(self.device, counts.leaves)
@@ -365,7 +363,7 @@ def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDevic
 
 def _goes_by_blocks(index: BicliqueDeviceIndex, algorithm: str) -> bool:
     """Whether totals are counted by ``biclique_blocks.cu``: where no more than pairs lie below a child."""
-    return algorithm == "enumerate" and index.sizes.most_left in _BLOCK_LEFTS
+    return algorithm == "enumerate" and index.sizes.max_left in _BLOCK_LEFTS
 
 
 def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
@@ -373,15 +371,15 @@ def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
 
     Returns the most right vertices that two left ones share.
     """
-    most_common = int(index.item_common.max(initial=0))
+    max_common = int(index.item_common.max(initial=0))
     if halves:
-        check_fits("the largest neighbourhood that two vertices share", most_common, _MAX_SIDE, "vertices")
+        check_fits("the largest neighbourhood that two vertices share", max_common, _MAX_SIDE, "vertices")
         check_fits(
             "the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices"
         )
     if index.n_pairs:
-        check_fits("the right side", index.sizes.least_right, _MAX_LEAST, "vertices")
-    return most_common
+        check_fits("the right side", index.sizes.min_right, _MAX_LEAST, "vertices")
+    return max_common
 
 
 def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
@@ -393,7 +391,7 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
-    levels = np.clip(index.sizes.most_left - 3, 1, later)
+    levels = np.clip(index.sizes.max_left - 3, 1, later)
     lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
@@ -417,7 +415,7 @@ def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + _SPARE_WORDS
-    if index.sizes.most_left == 3:
+    if index.sizes.max_left == 3:
         return need
     row_words = np.maximum((common + 31) // 32, np.minimum((degree + 31) // 32, KEPT_WORDS))
     need += 2 * later + np.maximum(later * row_words, _slice_words(index))
@@ -433,7 +431,7 @@ def _estimate_vertex_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
-    taken = np.where(later > index.sizes.least_left - 2, max(0, index.sizes.least_left - 4), 0)
+    taken = np.where(later > index.sizes.min_left - 2, max(0, index.sizes.min_left - 4), 0)
     lists = (taken + 1) * (later * (row_words + 1) + 8) + VERTEX_FRAME_WORDS * taken
     sums = SUM_WORDS * (later + degree)
     need: NDArray[np.int64] = (degree + common) * column_words + degree + sums + lists + _SPARE_WORDS

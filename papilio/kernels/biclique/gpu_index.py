@@ -240,8 +240,8 @@ def build_index(
         return _empty_index(device, swapped, sizes, closed, roots, excluded)
     core = _link_core(device, edges, sizes, roots, excluded)
     edges.drop()
-    least = min(sizes.least_right, _MAX_INT)
-    if sizes.most_left == 2 and not keep_pairs:
+    least = min(sizes.min_right, _MAX_INT)
+    if sizes.max_left == 2 and not keep_pairs:
         shared, choices = count_pairs(device, core.rows, least, chosen)
         closed = add_pairs(closed, shared, sizes, swapped)
         pairs = replace(_no_pairs(device, core.rows), choices=choices)
@@ -302,7 +302,7 @@ def _peel(device: Device, edges: DeviceEdges, sizes: SizeRange) -> int:
     """
     xp = device.xp
     module = device.load("biclique_index", {})
-    least = [np.int32(min(each, _MAX_INT)) for each in (sizes.least_right, sizes.least_left)]
+    least = [np.int32(min(each, _MAX_INT)) for each in (sizes.min_right, sizes.min_left)]
     n = int(edges.lefts.size)
     while n:
         gone, n_removed = xp.zeros(n, dtype=np.int32), xp.zeros(1, dtype=np.uint64)
@@ -349,8 +349,8 @@ def _link_core(
     if roots is not None:
         items, n_items = items[left_ids], int(roots.size)
         n_roots = int((items >= 0).astype(np.int64).sum())
-    most_shared = int(device.to_host(degree[n_left - n_roots :][:1]).max(initial=0))
-    rows = PairRows(n_left, n_roots, degree, indptr, adjacency, prefix, most_shared)
+    max_shared = int(device.to_host(degree[n_left - n_roots :][:1]).max(initial=0))
+    rows = PairRows(n_left, n_roots, degree, indptr, adjacency, prefix, max_shared)
     is_excluded: Any = None
     if excluded is not None:
         is_excluded = xp.zeros(n_all, dtype=np.bool_)
@@ -434,10 +434,10 @@ def _make_index(
     items = None if core.items is None else core.items[pairs.order]
     if core.excluded is not None:
         items, n_items = to_host(items), core.n_items
-        roots, firsts, lasts, costs = list_roots(device, module, pairs, sizes.most_left > 2, items, n_items)
+        roots, firsts, lasts, costs = list_roots(device, module, pairs, sizes.max_left > 2, items, n_items)
         items = None
     elif pairs.others.size:
-        roots, firsts, lasts, costs = cut_items(device, module, pairs, sizes.most_left > 2, items)
+        roots, firsts, lasts, costs = cut_items(device, module, pairs, sizes.max_left > 2, items)
     else:
         is_one = closed and items is None
         stars = make_star_item() if is_one else tuple(each[:0] for each in make_star_item())

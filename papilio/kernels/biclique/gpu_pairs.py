@@ -36,7 +36,7 @@ class PairRows:
     # Per left entry, the left vertices of lower rank in the row of the right one: int32.
     prefix: Any
     # Right vertices that two left ones can share: the largest degree of a root.
-    most_shared: int
+    max_shared: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ def count_pairs(
 
     The second is as ``Pairs.choices``.
     """
-    most = rows.most_shared
+    most = rows.max_shared
     sums = device.xp.zeros(max(most + 1, PAIR_BINS), dtype=np.uint64)
     passes = _Passes(device, rows, least, tuning)
     passes.run(SUM_PAIRS, {"sums": sums})
@@ -209,7 +209,7 @@ def _write_pairs(
     """
     device, (n_pairs, n_paired) = passes.device, sizes
     xp, n = device.xp, passes.rows.n_left
-    most = passes.rows.most_shared
+    most = passes.rows.max_shared
     first_paired, rank_bits, common_bits = n - n_paired, (n_paired - 1).bit_length(), most.bit_length()
     if 2 * rank_bits + common_bits > _KEY_BITS:
         common_bits = 0

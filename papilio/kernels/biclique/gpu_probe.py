@@ -41,10 +41,10 @@ def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -
     far_words = (int(need.max(initial=0)) + _SPARE_WORDS) // 4 * 4
     room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
     blocks = max(1, min(-(-probes.roots.size // _WARPS), room))
-    most_later, most_common = int(later.max(initial=0)), int(common.max(initial=0))
+    max_later, max_common = int(later.max(initial=0)), int(common.max(initial=0))
     lefts, rights = (
-        device.to_device(count_ways(sizes.least_left, most_later)),
-        device.to_device(count_ways(sizes.least_right, most_common)),
+        device.to_device(count_ways(sizes.min_left, max_later)),
+        device.to_device(count_ways(sizes.min_right, max_common)),
     )
     found = xp.zeros(6 * probes.roots.size, dtype=np.float64)
     names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
@@ -54,9 +54,9 @@ def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -
         (
             *(arrays[name] for name in names), roots, children, weights, seeds, np.int32(probes.roots.size),
             np.int32(_NEAR_WORDS), xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
-            np.int32(sizes.least_left), np.int32(sizes.least_right),
-            np.int32(min(sizes.most_right, _MAX_INT)), rights[0], lefts.reshape(-1),
-            np.int32(most_later + 1), rights.reshape(-1), np.int32(most_common + 1), found,
+            np.int32(sizes.min_left), np.int32(sizes.min_right),
+            np.int32(min(sizes.max_right, _MAX_INT)), rights[0], lefts.reshape(-1),
+            np.int32(max_later + 1), rights.reshape(-1), np.int32(max_common + 1), found,
         ),
         shared_mem=_WARPS * 4 * _NEAR_WORDS,
     )  # fmt: skip

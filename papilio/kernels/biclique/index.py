@@ -100,7 +100,7 @@ class BicliqueIndex(BicliqueItems):
     right_ids: NDArray[np.int32]
     # shape (n_left + 1,): row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``
     hop_indptr: NDArray[np.int64]
-    # shape (n_pairs,): the later left vertices that share at least ``sizes.least_right`` right ones, ascending;
+    # shape (n_pairs,): the later left vertices that share at least ``sizes.min_right`` right ones, ascending;
     # how many they share
     hop: NDArray[np.int32]
     hop_common: NDArray[np.int32]
@@ -241,17 +241,17 @@ def build_index(
     if sizes.is_empty:
         core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
     else:
-        core = reduce_to_core(graph, swapped, sizes.least_left, sizes.least_right)
+        core = reduce_to_core(graph, swapped, sizes.min_left, sizes.min_right)
     items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
     n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
     by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
     rows = order_rows(core.rows, by_degree)
     n_right = core.right_ids.size
-    if sizes.most_left == 2 and not keep_pairs:
+    if sizes.max_left == 2 and not keep_pairs:
         closed = add_pairs(closed, count_pairs(rows, n_right, threads, n_roots), sizes, swapped)
         found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
     else:
-        found = find_pairs(rows, n_right, sizes.least_right, threads, available_bytes(), n_roots)
+        found = find_pairs(rows, n_right, sizes.min_right, threads, available_bytes(), n_roots)
     order = order_left(rows, found)
     if items is not None:
         order = _roots_first(order, items[by_degree])
@@ -318,8 +318,8 @@ def _cut_pieces(
     child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
     of_rows = np.zeros(0, np.int64)
     if lists:
-        of_rows = bound_choices(int(pairs.common.max(initial=0)), sizes.least_right)
-    _child_costs(pairs, sizes.most_left > 2, of_rows, child_costs)
+        of_rows = bound_choices(int(pairs.common.max(initial=0)), sizes.min_right)
+    _child_costs(pairs, sizes.max_left > 2, of_rows, child_costs)
     if items is not None and not finer:
         before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
         return make_root_items(pairs.indptr, before, items, n_items), None

@@ -27,19 +27,19 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SizeRange:
-    """What the search counts: left sides of ``least_left`` to ``most_left`` vertices, right sides likewise.
+    """What the search counts: left sides of ``min_left`` to ``max_left`` vertices, right sides likewise.
 
     All are at least 2. ``most_*`` is the size of the layer where nothing else bounds it.
     """
 
-    least_left: int
-    most_left: int
-    least_right: int
-    most_right: int
+    min_left: int
+    max_left: int
+    min_right: int
+    max_right: int
 
     @property
     def is_empty(self) -> bool:
-        return self.most_left < self.least_left or self.most_right < self.least_right
+        return self.max_left < self.min_left or self.max_right < self.min_right
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -144,5 +144,5 @@ def make_star_item() -> tuple[_Ids, _Ints, _Ints, _Ints]:
 
 def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:
     """Return ``closed`` with the bicliques of two left vertices, from how many pairs share how many right ones."""
-    cells = expand_sizes(shared, 2, range(sizes.least_right, sizes.most_right + 1))
+    cells = expand_sizes(shared, 2, range(sizes.min_right, sizes.max_right + 1))
     return add_cells(closed, turn(cells, swapped))

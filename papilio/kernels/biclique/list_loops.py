@@ -64,17 +64,17 @@ def make_block(n_rows: int, n_left: int, n_right: int) -> Block:
     return Block(lefts, rights, np.zeros(1, np.int64))
 
 
-def make_cursor(sizes: tuple[int, int], n_held: int, most_shared: int, n_words: int) -> Cursor:
+def make_cursor(sizes: tuple[int, int], n_held: int, max_shared: int, n_words: int) -> Cursor:
     """Return a cursor for left and right sides of ``sizes`` beside the left vertices held."""
     left, right = sizes
     return Cursor(
         at=np.zeros(6, np.int64),
         path=np.empty(left, np.int32),
         lefts=np.empty(left + n_held, np.int32),
-        shared=np.empty(most_shared, np.int32),
+        shared=np.empty(max_shared, np.int32),
         chosen=np.empty(right, np.int64),
         ids=np.empty(n_words, np.int32),
-        leaves=np.zeros(most_shared + 1, np.int64),
+        leaves=np.zeros(max_shared + 1, np.int64),
         work=np.zeros(1, np.int64),
     )
 

@@ -227,9 +227,9 @@ def predict(
     if sizes.is_empty or not index.item_root.size or index.item_root[0] < 0:
         return Prediction(algorithms[0], 0.0, "nothing is left to search")
     opened_s = cost / rates.costs_s
-    if sizes.most_left == 3 and "enumerate" in algorithms:
+    if sizes.max_left == 3 and "enumerate" in algorithms:
         return Prediction("enumerate", opened_s, "below a pair the search is one level deep")
-    sets = comb(index.n_left, sizes.most_left - 3)
+    sets = comb(index.n_left, sizes.max_left - 3)
     if "enumerate" in algorithms and cost * sets <= rates.least_s * rates.words_s:
         return Prediction("enumerate", rates.least_s, "all sets of its vertices are few")
     n_probes = rates.probes

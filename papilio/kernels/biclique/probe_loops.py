@@ -230,15 +230,15 @@ def probe_pivots(
     fill_span(right, n_columns)
     hl, pl, hr, pr = 2, 0, 0, 0
     words = nodes = 0.0
-    right_size, most_right = right_sizes
+    right_size, max_right = right_sizes
     while True:
         lefts, rights = _size(left, n_left), _size(right, n_right)
-        if hl > left_size or hr > most_right or hl + pl + lefts < left_size or hr + pr + rights < right_size:
+        if hl > left_size or hr > max_right or hl + pl + lefts < left_size or hr + pr + rights < right_size:
             return words, nodes, 0.0
         if hl == left_size:
             pl, lefts = 0, 0
             left[:n_left] = 0
-        if hr == most_right:
+        if hr == max_right:
             pr, rights = 0, 0
             right[:n_right] = 0
         words += weight * (lefts * n_right + rights * n_left)
@@ -277,7 +277,7 @@ def _probe_all(
 ) -> None:
     lefts, hop_indptr, hop = graph
     roots, children, weights, seeds = probes
-    left_size, right_size, most_right = sizes
+    left_size, right_size, max_right = sizes
     by_size, left_ways, right_ways = ways
     number, rows, columns, left, right, state = room
     for probe in range(begin, end):
@@ -294,7 +294,7 @@ def _probe_all(
             n,
             common,
             left_size,
-            (right_size, most_right),
+            (right_size, max_right),
             weight,
             state,
             left,
@@ -314,8 +314,8 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
     later = index.hop_indptr[probes.roots + 1] - probes.children
     common = index.hop_common[probes.children].astype(np.int64)
     words, wide = (common + 63) // 64, (later + 63) // 64
-    most_later, most_common = int(later.max(initial=0)), int(common.max(initial=0))
-    ways = count_ways(sizes.least_left, most_later), count_ways(sizes.least_right, most_common)
+    max_later, max_common = int(later.max(initial=0)), int(common.max(initial=0))
+    ways = count_ways(sizes.min_left, max_later), count_ways(sizes.min_right, max_common)
     found = np.zeros((6, probes.roots.size))
     graph = Rows(index.indptr, index.columns), index.hop_indptr, index.hop
     drawn = probes.roots, probes.children, probes.weights, probes.seeds
@@ -334,7 +334,7 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
     def walk(room: Any, begin: int, end: int) -> None:
         _probe_all(
             graph, drawn, begin, end,
-            (sizes.least_left, sizes.least_right, sizes.most_right), (ways[1][0], *ways), room, found,
+            (sizes.min_left, sizes.min_right, sizes.max_right), (ways[1][0], *ways), room, found,
         )  # fmt: skip
 
     costs = later * (1 + words)

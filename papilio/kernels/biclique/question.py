@@ -66,7 +66,7 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     asked = read_anchor(anchor)
     if asked is not None:
         return asked
-    two_u, two_v = (choose_sizes(graph, motif, swapped).most_left == 2 for swapped in (False, True))
+    two_u, two_v = (choose_sizes(graph, motif, swapped).max_left == 2 for swapped in (False, True))
     if two_u != two_v:
         return two_v
     of_u, of_v = count_wedges(graph)
@@ -118,7 +118,7 @@ def explain_choices(
         reason = "asked for"
     elif probed is not None and probed[0]:
         reason = probed[0]
-    elif sizes.most_left == 2 != sizes.most_right:
+    elif sizes.max_left == 2 != sizes.max_right:
         reason = "only two of its vertices are taken"
     elif (motif.p is None) != (motif.q is None):
         is_given = swapped == (motif.p is None)
@@ -133,7 +133,7 @@ def explain_choices(
 def _explain_algorithm(
     per: Granularity, sizes: SizeRange, asked: str, algorithm: str, probed: tuple[str, str] | None
 ) -> Choice:
-    if sizes.most_left == 2 and per == "total" and algorithm != "pivot":
+    if sizes.max_left == 2 and per == "total" and algorithm != "pivot":
         return "pairs counted by their wedges", "pairs of its vertices are all that is asked for"
     name = "algorithms enumerate and pivot race" if algorithm == "auto" else f"algorithm {algorithm}"
     if asked != "auto":
@@ -145,7 +145,7 @@ def _explain_algorithm(
     if algorithm == "pivot":
         return name, "it counts many sizes in one search"
     if algorithm == "enumerate":
-        deep = "one level" if sizes.most_left <= 3 else "a few levels"
+        deep = "one level" if sizes.max_left <= 3 else "a few levels"
         return name, f"below a pair the search is {deep} deep"
     return name, "neither is always the faster"
 
@@ -180,7 +180,7 @@ class BicliqueQuestion:
         Probes are for one size of left sides, of three vertices or more.
         """
         sizes, algorithm = index.sizes, self.asked[1]
-        if sizes.least_left != sizes.most_left or sizes.most_left < 3:
+        if sizes.min_left != sizes.max_left or sizes.max_left < 3:
             return ()
         if self.per == "vertex":
             return () if algorithm == "pivot" else ("enumerate",)
@@ -189,7 +189,7 @@ class BicliqueQuestion:
     def may_turn(self, index: BicliqueItems) -> bool:
         """Whether the other layer could be anchored as well: of a whole graph, for sizes of three or more."""
         sizes = index.sizes
-        return self.asked[0] == "auto" and sizes.least_right == sizes.most_right > 2
+        return self.asked[0] == "auto" and sizes.min_right == sizes.max_right > 2
 
     def choose_algorithm(self, index: BicliqueItems) -> str:
         """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
@@ -206,7 +206,7 @@ class BicliqueQuestion:
                     "algorithm 'pivot' counts totals; for every vertex use 'enumerate' or 'auto'"
                 )
             return "enumerate"
-        fixed = sizes.least_left == sizes.most_left or sizes.is_empty
+        fixed = sizes.min_left == sizes.max_left or sizes.is_empty
         if asked == "enumerate" and not fixed:
             raise UnsupportedError(
                 "algorithm 'enumerate' needs one given size of the anchored layer "
@@ -217,7 +217,7 @@ class BicliqueQuestion:
             return asked
         if not fixed:
             return "pivot"
-        return "enumerate" if sizes.most_left <= 3 else "auto"
+        return "enumerate" if sizes.max_left <= 3 else "auto"
 
     def explain(
         self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None

@@ -61,7 +61,7 @@ class PreparedRoots(Prepared):
     later: Later
 
     @property
-    def most_later(self) -> int:
+    def max_later(self) -> int:
         """Most later neighbours of a vertex."""
         return int(np.diff(self.later.indptr).max(initial=0))
 
@@ -73,7 +73,7 @@ class RootsCpu(SearchEngine):
     """In predicted set operations: about a millisecond."""
 
     def _make_rows(self, prepared: PreparedRoots) -> Rows:
-        return make_rows(prepared.most_later + 1)
+        return make_rows(prepared.max_later + 1)
 
     def _begin(self, state: tuple[Any, Rows], item: int) -> None:
         begin_chunk(state[1], item)
@@ -99,7 +99,7 @@ class PreparedCliqueCpu(PreparedRoots):
     @property
     def sizes(self) -> tuple[int, int]:
         """The least and the most vertices of a clique that is counted."""
-        return size_range(self.motif, self.most_later)
+        return size_range(self.motif, self.max_later)
 
 
 class CliqueCpu(RootsCpu):
@@ -130,7 +130,7 @@ class CliqueCpu(RootsCpu):
         algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name)
         later, by_degree = self._orient(graph)
         out = np.diff(later.indptr)
-        most_later = int(out.max(initial=0))
+        max_later = int(out.max(initial=0))
         if isinstance(graph, CliquePart):
             roots = graph.roots.astype(np.int64)
             costs = predict_work(out[roots])
@@ -139,8 +139,8 @@ class CliqueCpu(RootsCpu):
             roots, costs = heaviest_first(roots, predict_work(out[roots]))
         choices = np.zeros(1, np.uint64)
         if per != "total" and roots.size:
-            choices = list_choices(most_later + 1, size_range(motif, most_later)[1])
-        ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
+            choices = list_choices(max_later + 1, size_range(motif, max_later)[1])
+        ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
         return PreparedCliqueCpu(
             later, roots, costs, motif, per, int(later.ids.size), algorithm, choices,
             (("order", ordered), ("algorithm", f"{algorithm}: {reason}")),
@@ -156,7 +156,7 @@ class CliqueCpu(RootsCpu):
 
     def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.Search, Rows]:
         per = _PER[prepared.per]
-        search = loops.make_search(prepared.later, prepared.most_later, per, prepared.n_edges)
+        search = loops.make_search(prepared.later, prepared.max_later, per, prepared.n_edges)
         return search, self._make_rows(prepared)
 
     def _search(self, prepared: PreparedCliqueCpu, state: tuple[loops.Search, Rows], end: int) -> bool:
@@ -178,7 +178,7 @@ class CliqueCpu(RootsCpu):
         for search, _ in states:
             total += int(search.total[0]) + (int(search.total[1]) << 64)
             work += int(search.total[2])
-            expand_leaves(search.leaves, prepared.most_later + 2, least, most, cells)
+            expand_leaves(search.leaves, prepared.max_later + 2, least, most, cells)
         total += sum(cells.values())
         vectors = _vectors_of(prepared, [search for search, _ in states])
         return Partial(span[1] - span[0], total, work, vectors, cells if prepared.motif.is_table else {})

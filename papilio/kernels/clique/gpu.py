@@ -63,7 +63,7 @@ class PreparedCliqueGpu(Prepared):
     per: Granularity
     algorithm: str  # orient or pivot
     search: TreeSearch
-    most_later: int  # most later neighbours of a vertex
+    max_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
     decisions: tuple[Choice, ...]
 
@@ -74,7 +74,7 @@ class PreparedCliqueGpu(Prepared):
     @property
     def sizes(self) -> tuple[int, int]:
         """The least and the most vertices of a clique that is counted; the most is never beyond the graph's."""
-        return size_range(self.motif, self.most_later)
+        return size_range(self.motif, self.max_later)
 
 
 class CliqueGpu(TreeEngine):
@@ -122,16 +122,16 @@ class CliqueGpu(TreeEngine):
                 require_part_order(self.order)
             by_degree = part is not None or self.order == "degree"
             later = orient_on_device(self.device, graph, by_degree, per == "edge")
-            most_later = int(later.out.max()) if later.out.size else 0
-            check_fits("the most later neighbours of a vertex", most_later, _MOST_LATER, "vertices")
-            algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name, most_later)
+            max_later = int(later.out.max()) if later.out.size else 0
+            check_fits("the most later neighbours of a vertex", max_later, _MOST_LATER, "vertices")
+            algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name, max_later)
             search = self._choose_search(algorithm, per)
             items = list_items(self.device, later, motif.k or 1, None if part is None else part.roots)
             classes, shortage = self._make_ready(search, _estimate_need(items.sizes, algorithm, motif, per))
-            ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {most_later} later neighbours"
+            ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
             decisions = (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), *shortage)
             prepared = PreparedCliqueGpu(
-                later, items, motif, per, algorithm, search, most_later, classes, decisions
+                later, items, motif, per, algorithm, search, max_later, classes, decisions
             )
             self._check_leaves(prepared)
         return prepared
@@ -153,7 +153,7 @@ class CliqueGpu(TreeEngine):
             vectors = {"n" if prepared.per == "vertex" else "edge": self.device.to_host(found)}
         cells: dict[tuple[int, ...], int] = {}
         low, high, carries = (int(number) for number in sums[:CLIQUE_SUM_WORDS])
-        expand_leaves(sums[CLIQUE_SUM_WORDS:], prepared.most_later + 2, least, most, cells)
+        expand_leaves(sums[CLIQUE_SUM_WORDS:], prepared.max_later + 2, least, most, cells)
         if of_one_size := low + (high << 32) + (carries << 64):
             cells[(most,)] = cells.get((most,), 0) + of_one_size
         table = cells if prepared.motif.is_table else {}
@@ -179,7 +179,7 @@ class CliqueGpu(TreeEngine):
         searched = (later.indptr, later.ids, items.roots, items.first, items.last)
         own = (
             *map(np.int32, prepared.sizes), self.device.to_device(list_closed()), counts,
-            np.int32(prepared.most_later + 2), *arguments,
+            np.int32(prepared.max_later + 2), *arguments,
         )  # fmt: skip
         return self._launch(prepared.search, prepared.classes, bounds, items.costs, cut, searched, own)
 
@@ -196,7 +196,7 @@ class CliqueGpu(TreeEngine):
         need, room = 8 * _count_sums(prepared), self.device.free_bytes()
         if need > room:
             raise CapacityError(
-                f"cliques among {prepared.most_later} later neighbours need {need} bytes of device memory for the "
+                f"cliques among {prepared.max_later} later neighbours need {need} bytes of device memory for the "
                 f"counts of leaves; {room} bytes are free: ask for one small k, or use --engine cpu"
             )
 
@@ -228,15 +228,15 @@ def _list_choices(device: Device, prepared: PreparedCliqueGpu) -> Any:
     """Return C(n, j) modulo 2^64 at [n * (k + 1) + j], device, for counts of vertices and edges."""
     if prepared.per == "total":
         return device.xp.zeros(1, dtype=np.uint64)
-    most_later, k = prepared.most_later, prepared.sizes[1]
-    return device.to_device(list_choices(most_later + 1, k))
+    max_later, k = prepared.max_later, prepared.sizes[1]
+    return device.to_device(list_choices(max_later + 1, k))
 
 
 def _count_sums(prepared: PreparedCliqueGpu) -> int:
     """Return how many numbers the kernel counts into: those of a sum, and one for each kind of leaf."""
     if prepared.algorithm == "orient":
         return CLIQUE_SUM_WORDS
-    stride = prepared.most_later + 2
+    stride = prepared.max_later + 2
     return CLIQUE_SUM_WORDS + (min(prepared.sizes[1], stride - 1) + 1) * stride
 
 
@@ -250,7 +250,7 @@ class PreparedMaximalCliqueGpu(Prepared):
     hashes: Any  # of the vertices, by rank: uint64
     items: DeviceItems
     least: int
-    most_later: int
+    max_later: int
     classes: tuple[TreeClass, ...]
     decisions: tuple[tuple[str, str], ...]
 
@@ -291,14 +291,14 @@ class MaximalCliqueGpu(TreeEngine):
             back = lengths_of(self.device, earlier[0])
             roots = None if part is None else part.roots
             items = list_items(self.device, later, motif.min_size, roots, back)
-            most_later = int(later.out.max()) if later.out.size else 0
+            max_later = int(later.out.max()) if later.out.size else 0
             earlier_of = self.device.to_host(take(self.device, back, items.roots)).astype(np.int64)
             need = _estimate_maximal_need(items.sizes, earlier_of, bool(self._defines))
             classes, shortage = self._make_ready(self._search, need)
             order = "degeneracy" if part is None else "degree"
-            decisions = (("order", f"by {order}: at most {most_later} later neighbours"), *shortage)
+            decisions = (("order", f"by {order}: at most {max_later} later neighbours"), *shortage)
             return PreparedMaximalCliqueGpu(
-                later, earlier, hash_vertices(self.device, ids, 0), items, motif.min_size, most_later, classes,
+                later, earlier, hash_vertices(self.device, ids, 0), items, motif.min_size, max_later, classes,
                 decisions,
             )  # fmt: skip
 
@@ -333,7 +333,7 @@ class MaximalCliqueGpu(TreeEngine):
     ) -> tuple[int, Any, Any]:
         """Return how many slices were launched, the cliques by size, and their checksum; both on the device."""
         xp, later, items = self.device.xp, prepared.later, prepared.items
-        sums = xp.zeros(prepared.most_later + 2, dtype=np.uint64)
+        sums = xp.zeros(prepared.max_later + 2, dtype=np.uint64)
         checksum = xp.zeros(1, dtype=np.uint64)
         searched = (
             later.indptr, later.ids, *prepared.earlier, prepared.hashes, items.roots, items.first, items.last

@@ -79,7 +79,7 @@ class _Lister(RootsCpu):
     listing: Listing
 
     def _make_rows(self, prepared: Any) -> Rows:
-        most = prepared.most_later + 1
+        most = prepared.max_later + 1
         longest = most if prepared.row_size is None else min(prepared.row_size, most)
         names = prepared.positions, prepared.held, prepared.held_hash
         return make_rows(longest, *names, self.listing.limit)

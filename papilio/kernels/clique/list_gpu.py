@@ -60,7 +60,7 @@ class _CliqueLister(TreeLister):
         ids = np.union1d(left.ids, left.held).astype(np.int32)
         with device.guard():
             searched = self.engine.prepare(left.graph, type(motif)(k), per if is_maximal else "vertex")
-            most, vertices = searched.most_later + 1, device.to_host(searched.later.vertices)
+            most, vertices = searched.max_later + 1, device.to_host(searched.later.vertices)
             ways = np.zeros(1, np.int64) if is_maximal else _list_ways(most, min(k, most))
             decisions = searched.decisions
             return PreparedCliqueListing(

@@ -40,9 +40,9 @@ Pivots take those that are next to all others first, for n^2 / 32 words; cliques
 
 
 def choose_algorithm(
-    motif: Clique, per: Granularity, asked: str, engine: EngineName, most_later: int = 0
+    motif: Clique, per: Granularity, asked: str, engine: EngineName, max_later: int = 0
 ) -> tuple[str, str]:
-    """Return the algorithm, and why, for roots of at most ``most_later`` later neighbours."""
+    """Return the algorithm, and why, for roots of at most ``max_later`` later neighbours."""
     able = motif.k is not None and motif.k >= 3 and per == "total"
     if asked == "orient" and not able:
         raise UnsupportedError(
@@ -55,10 +55,10 @@ def choose_algorithm(
     most = MOST_ORIENTED[engine]
     if motif.k > most:
         return "pivot", f"k is above {most}: a pivot saves the branches of all that it is next to"
-    if motif.k > 3 and most_later > MOST_WIDE:
+    if motif.k > 3 and max_later > MOST_WIDE:
         return (
             "pivot",
-            f"a root has {most_later} later neighbours, whose triangles pivots save where they are dense",
+            f"a root has {max_later} later neighbours, whose triangles pivots save where they are dense",
         )
     return "orient", f"k is at most {most}: edges or triangles of roots are all there is to count"
 
@@ -108,11 +108,11 @@ def expand_leaves(
             cells[(k,)] = cells.get((k,), 0) + sums[k]
 
 
-def size_range(motif: Clique, most_later: int) -> tuple[int, int]:
+def size_range(motif: Clique, max_later: int) -> tuple[int, int]:
     """Return the least and the most vertices of a clique that is counted; for every k no more than there can be."""
     if motif.k is not None:
         return motif.k, motif.k
-    return 1, min(motif.max_k or most_later + 1, most_later + 1)
+    return 1, min(motif.max_k or max_later + 1, max_later + 1)
 
 
 def list_choices(most: int, size: int) -> NDArray[np.uint64]:

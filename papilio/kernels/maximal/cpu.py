@@ -54,7 +54,7 @@ class PreparedMaximalCpu(Prepared):
     def limits(self, by: int = 0) -> Limits:
         """Return what the search counts, and is ranked by."""
         sizes = self.index.sizes
-        return Limits(sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right, by)
+        return Limits(sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right, by)
 
 
 @dataclass(eq=False)
@@ -140,9 +140,9 @@ def place_cells(roots: Roots) -> NDArray[np.int64]:
     """
     graph = roots.graph
     of_rows, of_columns = (np.diff(side.indptr) for side in (graph.lefts, graph.rights))
-    most_near, most_shared = int(np.diff(graph.hop_indptr).max(initial=-1)), graph.hop_common.max(initial=0)
-    most = min(int(of_columns.max(initial=0)), most_near + 1)
-    falling = np.minimum(np.sort(of_rows)[::-1][:most], most_shared)
+    max_near, max_shared = int(np.diff(graph.hop_indptr).max(initial=-1)), graph.hop_common.max(initial=0)
+    most = min(int(of_columns.max(initial=0)), max_near + 1)
+    falling = np.minimum(np.sort(of_rows)[::-1][:most], max_shared)
     enough = np.searchsorted(np.sort(of_columns), np.arange(1, falling.size + 1))
     columns = np.minimum(falling, of_columns.size - enough)
     return np.concatenate((np.zeros(2, np.int64), np.cumsum(columns + 1)))

@@ -273,7 +273,7 @@ class MaximalBicliqueGpu(TreeEngine):
             *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
             roots.left_hash, roots.right_hash, index.arrays["hop_common"], *ranges.arrays,
         )  # fmt: skip
-        asked = (sizes.least_left, sizes.most_left, sizes.least_right, sizes.most_right)
+        asked = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
         limits = tuple(np.int32(min(limit, _MAX_INT)) for limit in asked)
         found = (counts.totals, counts.keys, counts.by_key, np.uint32(counts.keys.size), counts.full)
         pieces, costs = ranges.starts[bounds].tolist(), index.costs[ranges.items]

@@ -46,8 +46,8 @@ class Limits(NamedTuple):
 
     least_rows: int
     most_rows: int
-    least_columns: int
-    most_columns: int
+    min_columns: int
+    max_columns: int
     by: int
 
 
@@ -145,7 +145,7 @@ def report(
     Its vertices are the first ``rows`` of ``taken`` and ``columns`` of ``shared``, and ``sides`` the sum of the hashes.
     """
     room = True
-    asked = limits.least_rows <= rows <= limits.most_rows and columns <= limits.most_columns
+    asked = limits.least_rows <= rows <= limits.most_rows and columns <= limits.max_columns
     if asked and (limits.by == 0 or _rank(found, limits.by, rows, columns)):
         found.histogram[found.cell_at[rows] + columns] += ONE
         found.sums[CHECKSUM] += _mix(sides)
@@ -440,7 +440,7 @@ def _open_frame(
     for field in range(frame.size):
         below[field] = frame[field]
     below[EXCLUDED] = excluded
-    rows = n + _exclude(stack.words, below, chosen, limits.least_columns, begin + n * width)
+    rows = n + _exclude(stack.words, below, chosen, limits.min_columns, begin + n * width)
     left = drop_covered(stack, begin, n, rows, width)
     if not can_extend(found, limits, taken, left, size):
         return False
@@ -467,7 +467,7 @@ def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) ->
         if to + frame[ROWS] * width > words.size:
             search.cursor[NEED] = to + frame[ROWS] * width
             break
-        kept, taken, left = _take_last(stack, frame, limits.least_columns, to, search.taken)
+        kept, taken, left = _take_last(stack, frame, limits.min_columns, to, search.taken)
         chosen, last = frame[BEGIN] + (excluded - 1) * width, frame[BEGIN] + (n - 1) * width
         for word in range(width):
             words[chosen + word] = words[last + word]

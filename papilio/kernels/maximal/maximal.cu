@@ -80,7 +80,7 @@ struct MaximalSearch {
                 counts.add(0, root.n_columns, sum_words(hash) + taken_hash[unit.root], taken[unit.root]);
             }
         }
-        return taken[unit.root] < counts.limits.most_left ? (int)(unit.last - unit.first) : 0;
+        return taken[unit.root] < counts.limits.max_left ? (int)(unit.last - unit.first) : 0;
     }
 
     __device__ __forceinline__ bool open_child(int child) {
@@ -186,7 +186,7 @@ struct MaximalSearch {
         const unsigned* const within = from == nullptr ? nullptr : from->columns();
         const unsigned* const sets = from == nullptr ? nullptr : within + root.n_words;
         const ColumnWords columns = root.share_columns(arena, within, branch, below->columns());
-        const int least = counts.limits.least_right;
+        const int least = counts.limits.min_right;
         if (columns.n_columns < least) {  // it has all columns of the root
             arena.release(mark);
             return;
@@ -212,7 +212,7 @@ struct MaximalSearch {
                 counts.list(root.vertex, root.columns, columns.columns, columns.n_columns, n_taken);
             else
                 counts.add(0, columns.n_columns, hash + root.hash_columns(columns), n_taken);
-            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
+            if (found.n_kept > 0 && n_taken + found.n_kept >= counts.limits.min_left && n_taken < counts.limits.max_left) {
                 if (columns.n_columns <= 64) {
                     base = narrow_down(mark, columns, candidates, found, hash, n_taken);
                 } else {
@@ -280,7 +280,7 @@ struct MaximalSearch {
             const int at = first + lane;
             const int row = at < n_listed ? list[are_excluded ? n_listed - 1 - at : at] : 0;
             const Word packed = at < n_listed ? root.pack_row(columns, row) & span : 0;
-            const bool is_kept = __popcll(packed) >= counts.limits.least_right && (!are_excluded || narrow.lists.is_new(packed));
+            const bool is_kept = __popcll(packed) >= counts.limits.min_right && (!are_excluded || narrow.lists.is_new(packed));
             const unsigned kept = __ballot_sync(kFullMask, is_kept);
             const int place = n + __popc(kept & lanes_before(lane));
             if (is_kept) {
@@ -352,18 +352,18 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 maximal_search(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const long long* __restrict__ matrix_at,
                const int* __restrict__ taken, const unsigned long long* __restrict__ taken_hash,
                const unsigned long long* __restrict__ left_hash, const unsigned long long* __restrict__ right_hash,
-               const int* __restrict__ hop_common, SEARCH_PARAMETERS, const int least_left, const int most_left,
-               const int least_right, const int most_right, const int patience, unsigned long long* totals,
+               const int* __restrict__ hop_common, SEARCH_PARAMETERS, const int min_left, const int max_left,
+               const int min_right, const int max_right, const int patience, unsigned long long* totals,
                unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys,
                int* full RECORD_PARAMETERS) {
     constexpr int kWords = MaximalSearch::kCounterWords;
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
-    const SizeLimits limits{least_left, most_left, least_right, most_right};
+    const SizeLimits limits{min_left, max_left, min_right, max_right};
     size_table().open(limits, keys, by_key, n_keys, full);
     const int memory_at = threadIdx.x / kWarpSize * (kWords + near_words);
     MaximalCounts counts{limits, memory_at, memory_at + kWords - kTableWords, 0, 0, 0, 0, 0, 0, RECORD_SINK};
-    NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash() + 64, least_right}, patience, 0, 0};
+    NarrowSearch narrow{arena, queue, counts, RowLists{counts.column_hash() + 64, min_right}, patience, 0, 0};
     MaximalSearch search{arena, queue, RootGraph ROOT_ARGUMENTS, matrices, matrix_at, taken, taken_hash, left_hash,
                          right_hash, hop_common, counts, narrow, totals};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);

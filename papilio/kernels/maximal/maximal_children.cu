@@ -38,12 +38,12 @@ maximal_children(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const l
                  const int* __restrict__ taken, const unsigned long long* __restrict__ taken_hash,
                  const unsigned long long* __restrict__ left_hash, const unsigned long long* __restrict__ right_hash,
                  const int* __restrict__ hop_common, const int* __restrict__ item_root, const long long* __restrict__ item_first,
-                 const long long* __restrict__ item_last, const long long begin, const long long end, const int least_left,
-                 const int most_left, const int least_right, const int most_right, unsigned long long* totals,
+                 const long long* __restrict__ item_last, const long long begin, const long long end, const int min_left,
+                 const int max_left, const int min_right, const int max_right, unsigned long long* totals,
                  unsigned long long* keys, unsigned long long* by_key, const unsigned n_keys, int* full) {
     __shared__ int columns_of_warps[kWarps * kTableSide];
     const RootGraph graph ROOT_ARGUMENTS;
-    const SizeLimits limits{least_left, most_left, least_right, most_right};
+    const SizeLimits limits{min_left, max_left, min_right, max_right};
     size_table().open(limits, keys, by_key, n_keys, full);
     const int warp = threadIdx.x / kWarpSize, memory_at = warp * kTableWords;
     int* const own_columns = columns_of_warps + warp * kTableSide;
@@ -52,14 +52,14 @@ maximal_children(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const l
 #pragma unroll 1
     for (long long at = begin + warp_number(); at < end; at += (long long)gridDim.x * kWarps) {
         const int vertex = item_root[at];
-        if (taken[vertex] == 0 || taken[vertex] >= most_left) continue;
+        if (taken[vertex] == 0 || taken[vertex] >= max_left) continue;
         const Root root = root_of(graph, vertex, matrices + matrix_at[vertex], left_hash, right_hash);
         const long long first_row = root.n_before - graph.hop_indptr[vertex];
 #pragma unroll 1
         for (long long child = item_first[at]; child < item_last[at]; ++child) {
             if (hop_common[child] > kTableColumns) continue;
             const int row = (int)(first_row + child), n = list_columns(root, row, own_columns);
-            if (n < least_right) continue;  // it has all columns of the root
+            if (n < min_right) continue;  // it has all columns of the root
             nodes += (unsigned)root.count_in_table(nullptr, row, ColumnWords{nullptr, nullptr, own_columns, 0, n}, counts,
                                                    taken_hash[vertex] + root.row_hash(row), taken[vertex] + 1);
             words += (unsigned)(kWarpSize * n * words_for(root.n_sets));

@@ -161,14 +161,14 @@ struct RowLists {
 
 /// What is counted; rows are left, columns right.
 struct SizeLimits {
-    int least_left;
-    int most_left;
-    int least_right;
-    int most_right;
+    int min_left;
+    int max_left;
+    int min_right;
+    int max_right;
 
     /// Whether a biclique of at least the least number of columns is asked for.
     __device__ __forceinline__ bool has(int n_columns, int n_rows) const {
-        return n_rows >= least_left && n_rows <= most_left && n_columns <= most_right;
+        return n_rows >= min_left && n_rows <= max_left && n_columns <= max_right;
     }
 };
 

@@ -174,13 +174,13 @@ struct FewSearch {
         const bool is_member = (from.candidates >> lane & 1u) != 0 && lane != branch;
         const bool is_full = part == columns;
         const unsigned joined = __ballot_sync(kFullMask, is_member && is_full);
-        const bool is_kept = is_member && !is_full && __popcll(part) >= counts.limits.least_right;
+        const bool is_kept = is_member && !is_full && __popcll(part) >= counts.limits.min_right;
         FewBranch below{FewLevel{columns, 0, __ballot_sync(kFullMask, is_kept), {}, 0}, 0, 0};
         unsigned& kept = below.level.candidates;
         below.level.hash = from.hash + __shfl_sync(kFullMask, row_hash, branch);
         if (joined != 0) below.level.hash += sum_words(is_member && is_full ? row_hash : 0ull);
         const int n_taken = below.level.n_taken = from.n_taken + 1 + __popc(joined);
-        if (n_taken + __popc(kept) < counts.limits.least_left || n_taken >= counts.limits.most_left) kept = 0;
+        if (n_taken + __popc(kept) < counts.limits.min_left || n_taken >= counts.limits.max_left) kept = 0;
         if (kept != 0) {
             const Word span = warp_union(is_kept ? part : 0ull);
             Word useful[kSlices];  // 0 for rows that do not matter
@@ -190,7 +190,7 @@ struct FewSearch {
                 useful[k] = 0;
                 if (from.excluded[k] == 0) continue;
                 useful[k] = from.excluded[k] >> lane & 1u ? rows[k] & span & columns : 0;
-                if (__popcll(useful[k]) < counts.limits.least_right) useful[k] = 0;
+                if (__popcll(useful[k]) < counts.limits.min_right) useful[k] = 0;
                 any |= below.level.excluded[k] = __ballot_sync(kFullMask, useful[k] != 0);
             }
 #pragma unroll 1

@@ -156,7 +156,7 @@ struct NarrowSearch {
                     hash += sum_words(joins ? hashes[32 * k + lane] : 0ull);
                 }
                 stays = __ballot_sync(kFullMask, is_member && (!DROPS || part != row));
-                const bool is_kept = is_member && !joins && __popcll(part) >= counts.limits.least_right;
+                const bool is_kept = is_member && !joins && __popcll(part) >= counts.limits.min_right;
                 goes = __ballot_sync(kFullMask, is_kept);
                 if (is_kept) span |= part;
                 n_kept += __popc(goes);
@@ -171,7 +171,7 @@ struct NarrowSearch {
         spend(n_words);
         NarrowNode* made = nullptr;
         if (!is_extended) counts.add(columns, __popcll(columns), hash, n_taken);
-        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.least_left && n_taken < counts.limits.most_left) {
+        if (!is_extended && n_kept > 0 && n_taken + n_kept >= counts.limits.min_left && n_taken < counts.limits.max_left) {
             below->write(NarrowNode{mark, from, rows, hashes, columns, hash, n_rows, n_taken});
             span = warp_union(span);
             const int n_useful = find_useful(rows, span, n_words, excluded, kept + n_words);
@@ -196,7 +196,7 @@ struct NarrowSearch {
 
     /// Take a candidate of few columns, and count all below it, by a table.
     __device__ __forceinline__ void close_branch(NarrowNode* from, int branch, Word columns) {
-        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.limits.least_right;
+        const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.limits.min_right;
         const Word* const rows = from->rows;
         const Word hash = from->hash + from->hashes[branch];
         unsigned* const candidates = from->candidates();
@@ -245,7 +245,7 @@ struct NarrowSearch {
             unsigned found = 0;
             if (set != 0) {
                 const int size = set >> lane & 1u ? __popcll(rows[32 * k + lane] & span) : 0;
-                found = __ballot_sync(kFullMask, size >= counts.limits.least_right);
+                found = __ballot_sync(kFullMask, size >= counts.limits.min_right);
             }
             if (lane == 0) useful[k] = found;
             n += __popc(found);
@@ -291,7 +291,7 @@ struct NarrowSearch {
 
     /// Whether a node of so many candidates is worth a search, if none of them is single.
     __device__ __forceinline__ bool is_open(int n_candidates, int n_taken) const {
-        return n_candidates > 0 && n_taken + n_candidates >= counts.limits.least_left;
+        return n_candidates > 0 && n_taken + n_candidates >= counts.limits.min_left;
     }
 
     /// Whether a base of its own makes the sets of a node half as long, or lets it be searched without memory.

@@ -209,7 +209,7 @@ struct Root {
                 table.add(gather(own, n, bit), row_hash(32 * k + bit));
             }
         }
-        return table.count(counts, counts.limits.least_right, true, hash, n_taken, column_hash);
+        return table.count(counts, counts.limits.min_right, true, hash, n_taken, column_hash);
     }
 
     /// Word k of the rows of a set that have two of the columns, and of those that have all of them; `own` gets the words

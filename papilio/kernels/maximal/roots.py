@@ -203,7 +203,7 @@ def _open_child(
     found.sums[BRANCHES] += ONE
     search.taken[n_taken] = kid
     n, rows, taken = _sort_met(
-        near, common, degree, kid, n_met, limits.least_columns, search.taken, n_taken + 1
+        near, common, degree, kid, n_met, limits.min_columns, search.taken, n_taken + 1
     )
     if n < 0:
         return True
@@ -279,7 +279,7 @@ def _open_item(roots: Roots, near: Near, search: Search, found: Found, limits: L
             sides += search.row_hashes[search.taken[i]]
         room = report(found, limits, search.taken, n, search.shared, degree, sides)
     later = graph.hop_indptr[root + 1] - graph.hop_indptr[root] - roots.n_earlier[root]
-    if degree > limits.least_columns and can_extend(found, limits, 1, later - first, degree):
+    if degree > limits.min_columns and can_extend(found, limits, 1, later - first, degree):
         open_root(graph, near.around, root, graph.hop_indptr[root])
         cursor[KID] = roots.n_earlier[root] + first
     return room

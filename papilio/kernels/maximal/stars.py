@@ -45,8 +45,8 @@ def ask_sizes(motif: MaximalBiclique) -> tuple[tuple[int, int | None] | None, ..
     """Return the least and the most neighbours of centres in U, and of those in V; None where none are asked for."""
     (_, least_u, most_u), (_, least_v, most_v) = motif.bounds
 
-    def ask(least_own: int, least: int, most: int | None) -> tuple[int, int | None] | None:
-        return None if least_own > 1 or (most is not None and most < least) else (least, most)
+    def ask(min_own: int, least: int, most: int | None) -> tuple[int, int | None] | None:
+        return None if min_own > 1 or (most is not None and most < least) else (least, most)
 
     return ask(least_u, least_v, most_v), ask(least_v, max(least_u, 2), most_u)
 

@@ -86,7 +86,7 @@ class Ranges:
         """Return which ranges hold more than one number, shape (n,): the others need not be peeled again."""
         return np.array([high - low > 1 for low, high in pairwise(self.limits)], np.bool_)
 
-    def least_numbers(self) -> Numbers:
+    def min_numbers(self) -> Numbers:
         """Return the least number of the range of each item: its own where the range is not open."""
         return np.array(self.limits[:-1], np.uint64)[self.of]
 
@@ -105,7 +105,7 @@ def peel(peeling: Peeling, threads: int, report: Report, n_ranges: int | None) -
         n_ranges = choose_ranges(peeling.states.size, int(peeling.link_offsets[-1]), threads)
     ranges = _cut_ranges(peeling, n_ranges, report)
     middle = perf_counter()
-    numbers = ranges.least_numbers()
+    numbers = ranges.min_numbers()
     rounds, updates = _peel_ranges(peeling, ranges, threads, numbers, report)
     seconds = {"coarse": middle - began, "fine": perf_counter() - middle}
     return Peeled(numbers, ranges.n, ranges.rounds, rounds, peeling.updates + updates, seconds)

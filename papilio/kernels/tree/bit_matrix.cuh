@@ -312,7 +312,7 @@ __device__ __forceinline__ int row_size(const RowList& list, int row) {
 }
 
 /// Most columns of a row of a list.
-__device__ __forceinline__ int most_columns(const RowList& list) {
+__device__ __forceinline__ int max_columns(const RowList& list) {
     unsigned most = 0;
 #pragma unroll 1
     for (int i = lane_id(); i < list.n; i += kWarpSize) {

@@ -166,7 +166,7 @@ class TreeLister(Engine):
     """Base of the listers on GPUs; ``engine`` is the one that counts, whose kernel is compiled to list."""
 
     name: EngineName = "gpu"
-    most_words = 1 << 30
+    max_words = 1 << 30
     """Words of the buffer, 4 GiB."""
     chunk_values = 1 << 22
     """Vertices, about, of the rows that are made at a time."""
@@ -260,7 +260,7 @@ class _Run:
         device = lister.device
         self._hashes = device.xp.zeros(1, dtype=np.uint64)  # of the rows made: their sum
         room = int(_ROOM_FRACTION * device.free_bytes()) // 4
-        self._n_words = max(1, min(lister.most_words, room))
+        self._n_words = max(1, min(lister.max_words, room))
 
     def list_items(self, group: Any, part: _Part) -> int:
         """List all items of a part, again and again in smaller parts where they find too much; return how many."""

@@ -117,19 +117,19 @@ def pivot_word(
     limits may be left out. Returns the words intersected; ``OVER_BUDGET`` or ``TABLE_FULL`` when the table holds only a
     part of the leaves.
     """
-    least_left, most_left, least_right, most_right = limits
+    min_left, max_left, min_right, max_right = limits
     hl, pl, hr, pr = taken
     depth, work = -1, 0
     while True:
         n_left, n_right = popcount(left), popcount(right)
-        wanted = hl <= most_left and hl + pl + n_left >= least_left
-        if wanted and hr <= most_right and hr + pr + n_right >= least_right:
+        wanted = hl <= max_left and hl + pl + n_left >= min_left
+        if wanted and hr <= max_right and hr + pr + n_right >= min_right:
             work += n_left + n_right
             if work > budget:
                 return OVER_BUDGET
-            if hl == most_left:
+            if hl == max_left:
                 left, pl, n_left = _ZERO, 0, 0
-            elif hr == most_right:
+            elif hr == max_right:
                 right, pr, n_right = _ZERO, 0, 0
             left, right, side, pivot = _scan_word(stack.rows, stack.columns, left, right)
             pl += n_left - popcount(left)
@@ -151,7 +151,7 @@ def pivot_word(
                 frame = stack.words[depth]
                 frame[0], frame[1], frame[2] = left, right, gap
                 continue
-            if not add_key(table, hl, pl, hr, 0 if hr == most_right else pr):
+            if not add_key(table, hl, pl, hr, 0 if hr == max_right else pr):
                 return TABLE_FULL
         while depth >= 0 and stack.words[depth, 2] == _ZERO:
             depth -= 1
@@ -380,7 +380,7 @@ def pivot_matrix(
             stack.small.rows[i] = rows[i]
         _transpose(rows, n_rows, n_columns, stack.small.columns)
         return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table, budget)
-    least_left, most_left, least_right, most_right = limits
+    min_left, max_left, min_right, max_right = limits
     left, right = words_of(n_rows), words_of(n_columns)
     both, step = left + right, left + right + max(left, right)
     words, columns = stack.words, stack.columns
@@ -391,11 +391,11 @@ def pivot_matrix(
     depth, work = -1, 0
     while True:
         n_left, n_right = _size(words, 0, left), _size(words, left, both)
-        wanted = hl <= most_left and hl + pl + n_left >= least_left
-        if wanted and hr <= most_right and hr + pr + n_right >= least_right:
-            if hl == most_left or hr == most_right:
-                free = (0, pr + n_right) if hl == most_left else (pl + n_left, 0)
-                if not add_key(table, hl, free[0], hr, 0 if hr == most_right else free[1]):
+        wanted = hl <= max_left and hl + pl + n_left >= min_left
+        if wanted and hr <= max_right and hr + pr + n_right >= min_right:
+            if hl == max_left or hr == max_right:
+                free = (0, pr + n_right) if hl == max_left else (pl + n_left, 0)
+                if not add_key(table, hl, free[0], hr, 0 if hr == max_right else free[1]):
                     return TABLE_FULL
             elif n_left <= _WORD and n_right <= _WORD:
                 more = _search_small(stack, rows, left, right, (hl, pl, hr, pr), limits, table, budget - work)

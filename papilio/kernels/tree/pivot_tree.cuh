@@ -25,10 +25,10 @@ constexpr int kPivotHead = 8;
 
 /// Sizes of the sub-matrices that matter; leaves that hold none of them may be left out.
 struct PivotLimits {
-    int least_left;
-    int most_left;
-    int least_right;
-    int most_right;
+    int min_left;
+    int max_left;
+    int min_right;
+    int max_right;
 };
 
 /// What was taken: held << 16 | free, of rows and of columns.
@@ -40,9 +40,9 @@ struct Taken {
     __device__ __forceinline__ int held_right() const { return (int)(rights >> 16); }
 
     __device__ __forceinline__ bool is_wanted(const PivotLimits& limits, int n_left, int n_right) const {
-        return held_left() <= limits.most_left && held_right() <= limits.most_right &&
-               held_left() + (int)(lefts & 0xffffu) + n_left >= limits.least_left &&
-               held_right() + (int)(rights & 0xffffu) + n_right >= limits.least_right;
+        return held_left() <= limits.max_left && held_right() <= limits.max_right &&
+               held_left() + (int)(lefts & 0xffffu) + n_left >= limits.min_left &&
+               held_right() + (int)(rights & 0xffffu) + n_right >= limits.min_right;
     }
 };
 
@@ -64,8 +64,8 @@ struct PivotTree {
 
     /// A leaf. Where as many as matter are held of a side, none of its free ones is ever taken.
     __device__ __forceinline__ void add_leaf(Taken taken) {
-        if (taken.held_left() == limits.most_left) taken.lefts &= ~0xffffu;
-        if (taken.held_right() == limits.most_right) taken.rights &= ~0xffffu;
+        if (taken.held_left() == limits.max_left) taken.lefts &= ~0xffffu;
+        if (taken.held_right() == limits.max_right) taken.rights &= ~0xffffu;
         leaves.add((unsigned long long)taken.lefts << 32 | taken.rights);
     }
 
@@ -97,8 +97,8 @@ struct PivotTree {
             const int n_left = __popc(left), n_right = __popc(right);
             if (taken.is_wanted(limits, n_left, n_right)) {
                 words += (unsigned)(n_left + n_right);
-                if (taken.held_left() == limits.most_left) left = 0;
-                if (taken.held_right() == limits.most_right) right = 0;
+                if (taken.held_left() == limits.max_left) left = 0;
+                if (taken.held_right() == limits.max_right) right = 0;
                 const int row_gaps = left >> lane & 1u ? __popc(right & ~row) : 64;
                 const int column_gaps = right >> lane & 1u ? __popc(left & ~column) : 64;
                 left &= ~__ballot_sync(kFullMask, row_gaps == 0);
@@ -249,7 +249,7 @@ struct PivotTree {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
         const int lefts = set_size(node.left, n_left), rights = set_size(node.right, n_right);
         if (!node.taken.is_wanted(limits, lefts, rights)) return true;
-        if (node.taken.held_left() == limits.most_left || node.taken.held_right() == limits.most_right) {
+        if (node.taken.held_left() == limits.max_left || node.taken.held_right() == limits.max_right) {
             add_leaf(Taken{node.taken.lefts + (unsigned)lefts, node.taken.rights + (unsigned)rights});
             return true;
         }

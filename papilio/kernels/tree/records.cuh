@@ -19,9 +19,9 @@ constexpr int kLengthBits = LENGTH_BITS;
 #if LISTS
 #define RECORD_PARAMETERS                                                                                            \
     , unsigned long long *record_ends, unsigned long long *record_places, const long long most_records,              \
-        int *record_words, const long long most_words, const unsigned window, const unsigned n_windows,              \
+        int *record_words, const long long max_words, const unsigned window, const unsigned n_windows,              \
         const long long enough
-#define RECORD_SINK {record_ends, record_places, most_records, record_words, most_words, window, n_windows, enough, false}
+#define RECORD_SINK {record_ends, record_places, most_records, record_words, max_words, window, n_windows, enough, false}
 #else
 #define RECORD_PARAMETERS
 #define RECORD_SINK {}
@@ -33,7 +33,7 @@ struct RecordSink {
     unsigned long long* places;
     long long most_records;
     int* words;
-    long long most_words;
+    long long max_words;
     unsigned window;
     unsigned n_windows;
     long long enough;
@@ -53,7 +53,7 @@ struct RecordSink {
             number = (long long)atomicAdd(&ends[0], 1ull);
             const long long begin = (long long)atomicAdd(&ends[1], (unsigned long long)n);
             if (number < most_records) {
-                if (begin + n <= most_words) at = begin;
+                if (begin + n <= max_words) at = begin;
                 places[number] = at < 0 ? ~0ull : (unsigned long long)begin << kLengthBits | (unsigned)n;
             }
         }

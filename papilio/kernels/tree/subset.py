@@ -38,11 +38,11 @@ class Levels(NamedTuple):
     bins: Ints
 
 
-def make_levels(n_words: int, depth: int, most_shared: int = 0) -> Levels:
+def make_levels(n_words: int, depth: int, max_shared: int = 0) -> Levels:
     """Return a stack for ``n_words`` words in all and ``depth`` levels, whose rows share at most so many numbers."""
     begin, size, following = (np.zeros(depth + 1, np.int64) for _ in range(3))
     rows, columns = (np.empty(n_words, np.uint64) for _ in range(2))
-    bins = np.zeros(4 * max(65, most_shared + 1), np.int64)
+    bins = np.zeros(4 * max(65, max_shared + 1), np.int64)
     return Levels(rows, begin, size, following, columns, np.empty(n_words, np.int64), bins)
 
 

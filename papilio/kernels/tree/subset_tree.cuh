@@ -291,7 +291,7 @@ struct SubsetTree {
         if (levels != 3) return;
         is_dense = false;
         turned = nullptr;
-        is_short = list.n <= kShortRows && most_columns(list) <= kWarpSize;
+        is_short = list.n <= kShortRows && max_columns(list) <= kWarpSize;
     }
 
     /// Go on until pairs are to be counted or `words` comes to `most`.

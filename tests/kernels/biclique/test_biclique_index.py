@@ -60,9 +60,9 @@ def test_the_index_follows_its_description(graph: BipartiteGraph, motif: Bicliqu
     rows = rows_of(index)
     for x, row in enumerate(rows):
         assert row <= neighbours[int(index.left_ids[x])]
-        assert len(row) >= index.sizes.least_right
+        assert len(row) >= index.sizes.min_right
     degrees = np.bincount(index.columns, minlength=index.n_right)
-    assert all(degree >= index.sizes.least_left for degree in degrees.tolist())
+    assert all(degree >= index.sizes.min_left for degree in degrees.tolist())
     found = {
         (x, int(index.hop[at])): int(index.hop_common[at])
         for x, (a, b) in enumerate(pairwise(index.hop_indptr.tolist()))
@@ -71,7 +71,7 @@ def test_the_index_follows_its_description(graph: BipartiteGraph, motif: Bicliqu
     assert found == {
         (x, y): len(rows[x] & rows[y])
         for x, y in combinations(range(index.n_left), 2)
-        if len(rows[x] & rows[y]) >= index.sizes.least_right
+        if len(rows[x] & rows[y]) >= index.sizes.min_right
     }
     for a, b in pairwise(index.hop_indptr.tolist()):
         assert index.hop[a:b].tolist() == sorted(index.hop[a:b].tolist())

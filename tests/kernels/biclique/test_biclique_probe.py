@@ -55,7 +55,7 @@ def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: ob
     for p, q in QUESTIONS:
         index = index_of(GRAPHS[name], p, q, anchor)
         made = _add_right_rows(on, build_device_index(on, GRAPHS[name], Biclique(p, q), anchor))
-        if not index.hop.size or index.sizes.least_left < 3:
+        if not index.hop.size or index.sizes.min_left < 3:
             continue
         probes = draw_probes(index, 24, seed=p)
         for mine, theirs in zip(probes, draw_probes(made, 24, seed=p), strict=True):
@@ -72,7 +72,7 @@ def test_counts_and_words_are_unbiased(name: str, anchor: str) -> None:
     """Means over many seeds are within four standard errors of what the search counts, and of its words."""
     for p, q in QUESTIONS[:2]:
         index = index_of(GRAPHS[name], p, q, anchor)
-        if not index.hop.size or index.sizes.least_left < 3:
+        if not index.hop.size or index.sizes.min_left < 3:
             continue
         seeds = range(60)
         sums = np.array(

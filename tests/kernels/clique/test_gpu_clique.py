@@ -205,7 +205,7 @@ def test_lanes_of_one_warp_are_left_to_others() -> None:
         tuning = replace(EAGER, threads=32, slots=slots, slot_words=1 << 13)
         engine = CliqueGpu(emulator(1), "pivot", tuning=tuning)
         prepared = engine.prepare(graph, Clique(), "total")
-        assert prepared.most_later <= 32  # the search of a root is that of a lane
+        assert prepared.max_later <= 32  # the search of a root is that of a lane
         assert engine.run(prepared, 0, 1).cells == cpu.run(of_cpu, 0, 1).cells
         share[slots] = float(engine.block_words.max() / engine.block_words.sum())
     assert share[0] == 1.0

@@ -93,7 +93,7 @@ def on_cpu(motif: Motif, listing: Listing | None = None) -> Any:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers of which the emulator need not keep a gigabyte."""
-    monkeypatch.setattr(TreeLister, "most_words", 1 << 18)
+    monkeypatch.setattr(TreeLister, "max_words", 1 << 18)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def device() -> Device:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers of a few records, and chunks of a few rows."""
-    monkeypatch.setattr(TreeLister, "most_words", 512)
+    monkeypatch.setattr(TreeLister, "max_words", 512)
     monkeypatch.setattr(TreeLister, "chunk_values", 200)
 
 
@@ -144,8 +144,8 @@ def test_small_buffers_and_any_split_list_the_same(device: Device, name: str) ->
 def test_a_gpu_lists_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, (graph, motif) = cuda_device(), QUESTIONS[name]
     expected, (wanted,) = list_rows(on_cpu(motif), graph, motif)
-    for most_words, chunk_values in ((1 << 18, 1 << 16), (1 << 10, 1 << 8)):
-        monkeypatch.setattr(TreeLister, "most_words", most_words)
+    for max_words, chunk_values in ((1 << 18, 1 << 16), (1 << 10, 1 << 8)):
+        monkeypatch.setattr(TreeLister, "max_words", max_words)
         monkeypatch.setattr(TreeLister, "chunk_values", chunk_values)
         rows, (got,) = list_rows(on_gpu(gpu, motif), graph, motif)
         assert sorted(rows) == sorted(expected)
@@ -190,11 +190,11 @@ def test_blocks_are_the_same_in_every_order_of_threads(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["maximal cliques", "cliques in a clique", "maximal bicliques"])
-@pytest.mark.parametrize("most_words", [512, 1 << 18])
+@pytest.mark.parametrize("max_words", [512, 1 << 18])
 def test_a_limit_gives_as_many_rows(
-    device: Device, name: str, most_words: int, monkeypatch: pytest.MonkeyPatch
+    device: Device, name: str, max_words: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TreeLister, "most_words", most_words)
+    monkeypatch.setattr(TreeLister, "max_words", max_words)
     graph, motif = QUESTIONS[name]
     expected, _ = list_rows(on_cpu(motif), graph, motif)
     for limit in (7, 150):

@@ -117,7 +117,7 @@ class EngineAnswerer:
         engine = resolve(names[kind])(self.device, **given)
         counts = engine if question.listing is None else engine.engine
         counts.tuning = _change(counts.tuning, tuning)
-        for name in ("patience", "most_words", "chunk_values"):
+        for name in ("patience", "max_words", "chunk_values"):
             for owner in (engine, counts):
                 if name in tuning and hasattr(owner, name):
                     setattr(owner, name, tuning[name])
