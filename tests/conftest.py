@@ -136,10 +136,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     if not list_gpus():
         terminalreporter.write_line("not run: what needs a GPU, the driver knows none here")
-    for reason, number in reasons.max_common(SKIP_LINES):
+    for reason, number in reasons.most_common(SKIP_LINES):
         terminalreporter.write_line(f"skipped: {number} times, {reason.splitlines()[0][:200]}")
     if len(reasons) > SKIP_LINES:
-        rest = sum(reasons.values()) - sum(number for _, number in reasons.max_common(SKIP_LINES))
+        rest = sum(reasons.values()) - sum(number for _, number in reasons.most_common(SKIP_LINES))
         terminalreporter.write_line(f"skipped: {rest} times for other reasons; -rs shows them")
 
 
