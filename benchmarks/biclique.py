@@ -116,7 +116,7 @@ ORDERS: dict[str, Order] = {
 class Row:
     """One case by one way; times are medians in seconds, ``cpu_s`` of all threads, prepare and run together.
 
-    ``algorithm`` is what ran: ``auto`` there is the race of both.
+    ``algorithm`` is what ran.
     """
 
     case: str

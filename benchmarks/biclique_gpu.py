@@ -52,10 +52,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "alone": {"slots": 0},
     "patient": {"check_steps": 1024},
     "crowded": {"blocks_per_sm": (5, 5, 4), "list_blocks_per_sm": 6},
-    "late pivots": {"race_words": 1 << 16, "race_factor": 64.0},
 }
 """What is changed of the tuning: no sub-trees are shared, who waits is asked for less often, more warps with fewer
-registers, enumeration is given up later."""
+registers."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def ways(case: BicliqueCase) -> list[tuple[str, str]]:
     if case.motif.is_table:
         return [("pivot", variant) for variant in ("", "alone", "patient")]
     if max(case.motif.p or 0, case.motif.q or 0) > 4:
-        chosen = [("auto", variant) for variant in ("", "alone", "patient", "late pivots")]
+        chosen = [("auto", variant) for variant in ("", "alone", "patient")]
         chosen += [("enumerate", "")]
     else:
         chosen = [("enumerate", variant) for variant in ("", "alone", "patient")]

@@ -31,7 +31,7 @@ _LITTLE_SHARED = (75, 86, 120)
 """Where a block has less than 160 KiB of shared memory, for which ``kernels/tuning.py`` has rows of their own."""
 
 _BLOCKS_THERE = {
-    "biclique ALGORITHM=0": 2, "biclique ALGORITHM=1": 2, "biclique ALGORITHM=2": 1, "biclique_blocks LEFT=3": 4,
+    "biclique ALGORITHM=0": 2, "biclique ALGORITHM=1": 2, "biclique_blocks LEFT=3": 4,
     "biclique_blocks LEFT=4": 2, "biclique_vertices": 1, "clique": 1, "clique_maximal": 1,
 }  # fmt: skip
 """Blocks of a multiprocessor there, by the source and the defines, or the source alone."""

@@ -113,7 +113,7 @@ class TreeTuning:
     """Constants of the bitmap-tree engine on one architecture."""
 
     threads: int = 128  # Threads per block; a warp owns a work item
-    # Blocks that a multiprocessor has registers for when it enumerates, pivots, does both or counts for vertices
+    # Blocks that a multiprocessor has registers for when it enumerates, pivots or counts for vertices
     blocks_per_sm: tuple[int, int, int] = (4, 4, 3)
     # Words of shared memory that a warp has for its matrix and lists, a multiple of 4; what does not fit lies in
     # device memory
@@ -135,10 +135,6 @@ class TreeTuning:
     # Estimated set operations that are worth a warp: a launch has no more warps, nor fewer than for its items
     share_cost: int = 1 << 12
     leaf_slots: int = 1 << 18  # Slots of the table of leaves at first, a power of two; it grows by itself
-    # Enumeration of a list stops, and pivots take over, when it has cost ``race_words`` and ``race_factor`` times
-    # the words of all pairs of its rows
-    race_factor: float = 32.0
-    race_words: int = 1 << 11
 
 
 _CLIQUES = TreeTuning(

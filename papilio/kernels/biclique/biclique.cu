@@ -10,9 +10,7 @@
 // its own, cut to what it has of N(u): mostly one word each. Below that,
 // ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, the right vertices that they share:
 //              the host adds C(n, q);
-// ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh);
-// ALGORITHM 2  does the first until a child has cost race_words + race_factor times the words of all pairs of its
-//              candidates, and from then on pivots each list that is still to be searched: both count the same sets.
+// ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh).
 // Sub-trees go to warps that wait, through the queue of tree_queue.cuh.
 // The round of a warp is that of search.cuh. Counters of a warp: kLeafWords words, none where only pivots count.
 // sums[n]: sets of size n; keys, counts: leaves by key.
@@ -31,8 +29,7 @@
 
 /// A matrix of a root takes no more than one of so many parts of shared memory: lists below it are read more often.
 constexpr int kMatrixShare = 4;
-constexpr bool kEnumerates = ALGORITHM != 1;
-constexpr bool kPivots = ALGORITHM != 0;
+constexpr bool kEnumerates = ALGORITHM == 0;
 
 __device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
     unsigned* to = arena.take(n);
@@ -51,13 +48,10 @@ struct BicliqueSearch {
     Adjacency rights;
     const long long* hop_indptr;
     const int* hop;
-    float race_factor;
-    long long race_words;
     SubsetTree& subsets;
     PivotTree& pivots;
     RowList matrix;
     // Sets of `levels` rows of the list whose first is in [0, end), or else a node of a pivot tree.
-    bool is_subset;
     RowList list;
     int n_columns;
     int levels;
@@ -67,7 +61,7 @@ struct BicliqueSearch {
     Taken taken;
 
     __device__ __forceinline__ int open(const Children& unit) {
-        if (kPivots && pivots.leaves.is_full()) return 0;
+        if (!kEnumerates && pivots.leaves.is_full()) return 0;
         const long long begin = rows.indptr[unit.root];
         const int near_words = arena.near_words;
         arena.near_words = near_words / kMatrixShare & ~3;
@@ -91,7 +85,6 @@ struct BicliqueSearch {
         }
         list = cut_rows(arena, matrix, &matrix.at(0, child), matrix.stride, n_columns, later, n);
         end = n;
-        is_subset = kEnumerates;
         if (!kEnumerates) open_node(2);
         return true;
     }
@@ -99,14 +92,13 @@ struct BicliqueSearch {
     /// The sub-tree in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
         const int n = (int)slot[1];
-        is_subset = kEnumerates && slot[0] == kSubsetSlot;
-        if (is_subset) {
+        if (kEnumerates) {
             const int n_words = (int)slot[2];
             n_columns = 32 * n_words;
             levels = (int)slot[3];
             end = (int)slot[4];
             list = RowList{copy_words(arena, slot + kSubsetHead, n * n_words), n, n, n_words};
-        } else if (kPivots) {
+        } else {
             n_columns = (int)slot[2];
             taken = Taken{slot[3], slot[4]};
             const int n_left = words_for(n), n_right = words_for(n_columns);
@@ -116,37 +108,22 @@ struct BicliqueSearch {
         }
     }
 
-    /// Search by enumeration until `race_words` and `race_factor` say that pivots take over.
     __device__ __forceinline__ void search() {
-        if (is_subset) {
-            unsigned long long most = ~0ull;
-            if (kPivots) {
-                const float pairs = 0.5f * (float)list.n * (float)list.n * (float)list.n_words;
-                most = subsets.words + (unsigned long long)race_words + (unsigned long long)(race_factor * pairs);
-            }
+        if (kEnumerates) {
             subsets.open(list, levels, end);
-            if (subsets.count(most)) return;
-        }
-        if (!kPivots) return;
-        Arena::Mark before = arena.mark();
-#pragma unroll 1
-        for (;;) {
-            if (is_subset) {
-                if (!subsets.next_list(list, levels, before)) return;
-                open_node(pivots.limits.min_left - levels);
-            }
+            subsets.count();
+        } else {
             pivots.count(list, n_columns, left, right, taken);
-            if (!is_subset) return;
-            __syncwarp();
-            arena.release(before);
         }
     }
 
     __device__ __forceinline__ void close() const {}
 
     __device__ __forceinline__ unsigned long long flush() {
-        if (kEnumerates) subsets.leaves.flush();
-        if (kPivots) pivots.leaves.flush();
+        if (kEnumerates)
+            subsets.leaves.flush();
+        else
+            pivots.leaves.flush();
         return subsets.words + pivots.words;
     }
 
@@ -167,7 +144,7 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
                 const int min_left, const int max_left, const int min_right, const int max_right,
-                const float race_factor, const long long race_words, unsigned long long* sums,
+                unsigned long long* sums,
                 unsigned long long* keys, unsigned long long* counts, const unsigned n_keys, int* full) {
     constexpr int kWords = BicliqueSearch::kCounterWords;
     Arena arena SEARCH_ARENA(kWords);
@@ -182,6 +159,6 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),
                      PivotLimits{min_left, max_left, min_right, max_right}, 0};
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},
-                          hop_indptr, hop,  race_factor, race_words, subsets, pivots};
+                          hop_indptr, hop, subsets, pivots};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
 }

@@ -57,7 +57,7 @@ class PreparedBicliqueCpu(Prepared):
     graph: LeftGraph  # The arrays of the index that a search reads, and the rows of the right layer
     motif: Biclique
     per: Granularity
-    algorithm: str  # What runs; ``auto`` here is the race of both, child by child
+    algorithm: str  # ``enumerate`` or ``pivot``
     # Whether left sides have three vertices, which few functions count: fewer to compile
     counts_triples: bool
     # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
@@ -98,7 +98,7 @@ class _VertexWorker:
     place: int = 0
 
 
-_CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT, "auto": search.RACE}
+_CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT}
 
 
 class BicliqueCpu(SearchEngine):
@@ -113,7 +113,7 @@ class BicliqueCpu(SearchEngine):
     """In estimated set operations: a millisecond to ten."""
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
-        if algorithm not in _CODES:
+        if algorithm not in ("auto", *_CODES):
             raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
         super().__init__(threads)
         self.algorithm, self.anchor = algorithm, anchor
@@ -250,7 +250,6 @@ def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
     pivots = prepared.algorithm != "enumerate"
     counts = search.Counts(
         histogram=np.zeros(shared, np.int64),
-        child_histogram=np.zeros(shared, np.int64),
         leaves=make_leaves(JOB_SLOTS if pivots else 2),
         child_leaves=make_leaves(CHILD_SLOTS if pivots else 2),
         work=np.zeros(1, np.int64),

@@ -41,7 +41,6 @@ from papilio.kernels.device.constants import (
     RUN_WORDS,
     SIDE_BITS,
     SLICED_COLUMNS,
-    STOPPABLE_ROWS,
     SUBSET_FRAME_WORDS,
     SUM_WORDS,
     VERTEX_FRAME_WORDS,
@@ -54,11 +53,8 @@ from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
 
-_CODES = {"enumerate": 0, "pivot": 1, "auto": 2}
-"""Algorithms as in biclique.cu; ``auto`` there is enumeration until pivots take over."""
-
-_LEAST_RACE = STOPPABLE_ROWS + 2
-"""Left sizes from which enumeration can be stopped for pivots: the root and its child are taken before."""
+_CODES = {"enumerate": 0, "pivot": 1}
+"""Algorithms as in biclique.cu."""
 
 _BLOCK_LEFTS = (3, 4)
 """Left sizes that are enumerated by blocks: their search is short, and its work follows from the items."""
@@ -148,7 +144,7 @@ class PreparedBicliqueGpu(Prepared):
     motif: Biclique
     # With the rows of its right layer: "right_indptr", int64, shape (n_right + 1,); "right_rows", int32, ascending.
     index: BicliqueDeviceIndex
-    # "enumerate", "pivot" or "auto", which here is enumeration until pivots take over, child by child.
+    # "enumerate" or "pivot".
     algorithm: str
     vertices: _VertexTables | None
     classes: tuple[TreeClass, ...]
@@ -215,8 +211,6 @@ class BicliqueGpu(TreeEngine):
                     *decisions,
                     ("algorithm enumerate", f"more than {_MAX_SIDE} candidates of a vertex"),
                 )
-            if algorithm == "auto" and index.sizes.max_left < _LEAST_RACE:
-                algorithm = "enumerate"
             max_common = _check_sizes(index, algorithm != "enumerate" or per == "vertex")
             decisions = (*decisions, *index.choices)
             vertices = _make_tables(self.device, question, index) if per == "vertex" else None
@@ -245,10 +239,10 @@ class BicliqueGpu(TreeEngine):
         self, algorithm: str, index: BicliqueDeviceIndex, vertices: _VertexTables | None
     ) -> TreeSearch:
         tuning = self.tuning
-        _, _, both = tuning.blocks_per_sm
+        _, _, of_vertices = tuning.blocks_per_sm
         alone = replace(tuning, slots=0)  # nothing is left to others
         if vertices is not None:
-            return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, both)
+            return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, of_vertices)
         if _goes_by_blocks(index, algorithm):
             left = index.sizes.max_left
             if left == 3:
@@ -331,13 +325,12 @@ class BicliqueGpu(TreeEngine):
         return _Counts(sums, keys, leaves, xp.zeros(1, dtype=np.int32))
 
     def _arguments(self, prepared: PreparedBicliqueGpu, counts: _Counts) -> tuple[Any, ...]:
-        sizes, tuning = prepared.index.sizes, self.tuning
+        sizes = prepared.index.sizes
         if _goes_by_blocks(prepared.index, prepared.algorithm):
             return np.int32(min(sizes.min_right, _MAX_SIDE + 2)), counts.sums
         limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
         return (
             *(np.int32(min(limit, _MAX_SIDE + 2)) for limit in limits),
-            np.float32(tuning.race_factor), np.int64(tuning.race_words),
             counts.sums, counts.keys, counts.leaves, np.uint32(counts.keys.size), counts.full,
         )  # fmt: skip
 

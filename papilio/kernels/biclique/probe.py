@@ -82,7 +82,7 @@ CPU_RATES = Rates(1.5e8, 1.5e9, 3e7, 1.3e7, 0.0, 2e7, 1e8, 0.02, 64)
 """Of one thread with vectors of 512 bits, however many there are: workers with more and fewer choose alike. Fitted to
 senate, marvel, youtube-groupmemberships, bonanza and yelp2018, (4,4) to (9,4)."""
 
-GPU_RATES = Rates(3e11, 3e11, 2e9, 1.3e9, 0.004, 3e8, 2e10, 0.006, 512)
+GPU_RATES = Rates(3e11, 3e11, 2e9, 1.3e9, 0.006, 3e8, 2e10, 0.007, 512)
 """Of one H100, fitted to the same graphs."""
 
 MORE_PROBES = 512

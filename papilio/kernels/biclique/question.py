@@ -135,7 +135,7 @@ def _explain_algorithm(
 ) -> Choice:
     if sizes.max_left == 2 and per == "total" and algorithm != "pivot":
         return "pairs counted by their wedges", "pairs of its vertices are all that is asked for"
-    name = "algorithms enumerate and pivot race" if algorithm == "auto" else f"algorithm {algorithm}"
+    name = f"algorithm {algorithm}"
     if asked != "auto":
         return name, "asked for"
     if per == "vertex":
@@ -144,10 +144,7 @@ def _explain_algorithm(
         return name, probed[1]
     if algorithm == "pivot":
         return name, "it counts many sizes in one search"
-    if algorithm == "enumerate":
-        deep = "one level" if sizes.max_left <= 3 else "a few levels"
-        return name, f"below a pair the search is {deep} deep"
-    return name, "neither is always the faster"
+    return name, "below a pair the search is one level deep"
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,12 +189,11 @@ class BicliqueQuestion:
         return self.asked[0] == "auto" and sizes.min_right == sizes.max_right > 2
 
     def choose_algorithm(self, index: BicliqueItems) -> str:
-        """Return ``enumerate``, ``pivot`` or ``auto`` (both race): what counts the children of this index.
+        """Return ``enumerate`` or ``pivot``: what counts the children of this index where probes do not choose.
 
         0. For every vertex: ``enumerate``, which knows the vertices of its leaves.
         1. Where left sides of several sizes are counted: ``pivot``.
-        2. Where one level lies below a child: ``enumerate``; its work is that of finding the candidates.
-        3. Else both race.
+        2. Else ``enumerate``: pairs are all that is searched.
         """
         asked, sizes = self.asked[1], index.sizes
         if self.per == "vertex":
@@ -215,9 +211,7 @@ class BicliqueQuestion:
             )
         if asked != "auto":
             return asked
-        if not fixed:
-            return "pivot"
-        return "enumerate" if sizes.max_left <= 3 else "auto"
+        return "enumerate" if fixed else "pivot"
 
     def explain(
         self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None

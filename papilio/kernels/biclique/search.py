@@ -7,9 +7,7 @@ are the root and the child, the others are candidates of that child.
 Left sides have three vertices or more, except where pivoting counts several sizes at once; pairs alone are counted as
 the index is made. Of three the third is any candidate (:func:`count_triples`). ``enumerate`` takes left vertices one
 after the other (:mod:`papilio.kernels.tree.subset`) and counts a histogram of shared columns. ``pivot`` counts leaves
-by key (:mod:`papilio.kernels.tree.pivot`). ``race`` tries each in turn, child by child, under a work budget
-that grows until one of them ends within it; what the loser counted is dropped. Both are exact, so that the choice
-never shows in the answer.
+by key (:mod:`papilio.kernels.tree.pivot`). Both are exact, so that the choice never shows in the answer.
 
 Bicliques of every vertex, for one p and one q, are enumerated with a memory of the path. A left set of the size asked
 for that shares n right vertices stands for C(n, q) bicliques of each of its vertices, and for C(n - 1, q - 1) of each
@@ -43,22 +41,12 @@ from papilio.kernels.tree.bits import (
     popcount,
     words_of,
 )
-from papilio.kernels.tree.pivot import OVER_BUDGET, TABLE_FULL, Limits, MatrixStack, frame_words, pivot_matrix
-from papilio.kernels.tree.subset import NO_BUDGET, Levels, count_sizes, count_subsets, fold_bins
+from papilio.kernels.tree.pivot import TABLE_FULL, Limits, MatrixStack, frame_words, pivot_matrix
+from papilio.kernels.tree.subset import Levels, count_sizes, count_subsets, fold_bins
 
-ENUMERATE, PIVOT, RACE = 0, 1, 2
+ENUMERATE, PIVOT = 0, 1
 
 DONE, CHILD_TABLE_FULL, JOB_TABLE_FULL = 0, -1, -2
-
-_FIRST_BUDGET = 4096
-_BUDGET_GROWTH = 8
-
-_LIGHT_PAIRS = 1 << 15
-_LIGHT_ROWS = 12
-"""Work of all pairs of rows, and rows of which all subsets are few, up to which there is no race."""
-
-_PIVOT_SHARE = 64
-"""Where the work of enumeration is known, pivoting may try for this part of it: its units take longer."""
 
 
 class Items(NamedTuple):
@@ -72,11 +60,9 @@ class Items(NamedTuple):
 class Counts(NamedTuple):
     """What one thread counts."""
 
-    # shape (most shared columns + 1,): left sets of the size asked for by the columns that they share: in all,
-    # and of the child at hand
+    # shape (most shared columns + 1,): left sets of the size asked for by the columns that they share
     histogram: Ints
-    child_histogram: Ints
-    # Leaves of pivot trees likewise
+    # Leaves of pivot trees: in all, and of the child at hand
     leaves: LeafTable
     child_leaves: LeafTable
     work: Ints  # shape (1,): set operations: words intersected and entries walked
@@ -103,38 +89,6 @@ def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, 
             words = max(words, frame_words(n, common))
             frames = max(frames, min(n, common) + 1)
     return levels, columns, words, frames
-
-
-@compiled
-def _race(stack: MatrixStack, levels: Levels, counts: Counts, n: int, common: int, limits: Limits) -> int:
-    """Count below one child by whichever algorithm ends first; return the work, or TABLE_FULL and nothing counted."""
-    n_words, take = words_of(common), limits[0] - 2
-    if take == 2:
-        budget = n * (n - 1) // 2 * n_words // _PIVOT_SHARE
-        work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, budget)
-        if work != OVER_BUDGET:
-            return work
-        clear_leaves(counts.child_leaves)
-        work = count_subsets(levels, n_words, n, take, limits[2], NO_BUDGET)
-        fold_bins(levels.bins, common, counts.histogram)
-        return budget + work
-    budget = _FIRST_BUDGET + n * n * n_words
-    histogram = counts.child_histogram
-    spent = 0
-    while True:
-        histogram[: common + 1] = 0
-        work = count_subsets(levels, n_words, n, take, limits[2], budget)
-        fold_bins(levels.bins, common, histogram)
-        if work >= 0:
-            for size in range(limits[2], common + 1):
-                counts.histogram[size] += histogram[size]
-            return spent + work
-        work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, budget)
-        if work >= 0 or work == TABLE_FULL:
-            return spent + budget + work if work >= 0 else work
-        clear_leaves(counts.child_leaves)
-        spent += 2 * budget
-        budget *= _BUDGET_GROWTH
 
 
 @compiled
@@ -183,12 +137,10 @@ def _enumerate_children(
     hop_common: Ids32,
     span: tuple[int, int, int],
     limits: Limits,
-    races: bool,
-) -> tuple[int, int, int]:
-    """Count below the children of a root one after the other, up to the first that is worth a race, if it ``races``.
+) -> int:
+    """Count below the children of a root one after the other; return the work.
 
     ``span`` says where the root's children begin, and the first and the end of those to count, as places in ``hop``.
-    Returns the child to race (or the end), its candidates, and the work.
     """
     top, first, last = span
     take, least = limits[0] - 2, limits[2]
@@ -201,13 +153,10 @@ def _enumerate_children(
             _forget(around, n)
         else:
             n_words = words_of(hop_common[at])
-            if races and (n * n * n_words > _LIGHT_PAIRS if take == 2 else n > _LIGHT_ROWS):
-                fold_bins(levels.bins, most, histogram)
-                return at, n, work
             set_bits(around, at - top, n, n_words, levels.rows)
-            work += count_subsets(levels, n_words, n, take, least, NO_BUDGET)
+            work += count_subsets(levels, n_words, n, take, least)
     fold_bins(levels.bins, most, histogram)
-    return last, 0, work
+    return work
 
 
 @compiled
@@ -218,9 +167,8 @@ def _search_child(
     counts: Counts,
     child: tuple[int, int, int],
     limits: Limits,
-    algorithm: int,
 ) -> int:
-    """Count below one child: its number, its columns and its candidates, which were sought.
+    """Count below one child by pivots: its number, its columns and its candidates, which were sought.
 
     Returns
     -------
@@ -232,12 +180,7 @@ def _search_child(
         _forget(around, n)
         return 0
     set_bits(around, kid, n, words_of(common), levels.rows)
-    if algorithm == RACE:
-        work = _race(stack, levels, counts, n, common, limits)
-    else:
-        work = pivot_matrix(
-            stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves, NO_BUDGET
-        )
+    work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves)
     if work == TABLE_FULL:
         clear_leaves(counts.child_leaves)
         return CHILD_TABLE_FULL
@@ -275,19 +218,17 @@ def search_items(
             continue
         open_root(graph, around, root, first)
         top, at, last = graph.hop_indptr[root], first, lasts[item]
+        if algorithm == ENUMERATE:
+            span = top, at, last
+            counts.work[0] += _enumerate_children(
+                around, levels, counts.histogram, graph.hop_common, span, limits
+            )
+            continue
         while at < last:
-            if algorithm == PIVOT:
-                n, work = seek_candidates(around, at - top, limits[2])
-            else:
-                span = top, at, last
-                at, n, work = _enumerate_children(
-                    around, levels, counts.histogram, graph.hop_common, span, limits, algorithm == RACE
-                )
+            n, work = seek_candidates(around, at - top, limits[2])
             counts.work[0] += work
-            if at == last:
-                break
             kid = at - top, int(graph.hop_common[at]), n
-            work = _search_child(around, stack, levels, counts, kid, limits, algorithm)
+            work = _search_child(around, stack, levels, counts, kid, limits)
             if work < 0:
                 return work, item, at
             counts.work[0] += work

@@ -39,9 +39,6 @@ SHORT_ROWS, SHORT_BELOW = 127, 32
 """Rows of a list, and in the mean of the lists below its rows, up to which these are counted together
 (subset_tree.cuh)."""
 
-STOPPABLE_ROWS = 4
-"""Rows to take from which enumeration can be stopped for pivots (subset_tree.cuh)."""
-
 SUBSET_FRAME_WORDS, PIVOT_FRAME_WORDS, VERTEX_FRAME_WORDS = 10, 4, 14
 """Words of a frame: of enumeration, of pivots beside its sets, of enumeration for vertices."""
 

@@ -30,7 +30,6 @@ from papilio.kernels.tree.bits import (
     words_of,
 )
 
-OVER_BUDGET = -1
 TABLE_FULL = -2
 
 _ROWS = 0
@@ -109,13 +108,12 @@ def pivot_word(
     taken: Taken,
     limits: Limits,
     table: LeafTable,
-    budget: int,
 ) -> int:
-    """Count the leaves of the matrix ``stack.rows``, ``stack.columns`` below a node, within a budget of words.
+    """Count the leaves of the matrix ``stack.rows``, ``stack.columns`` below a node.
 
     ``left`` and ``right`` are the rows and columns that may be taken. Leaves that hold only sub-matrices outside of the
-    limits may be left out. Returns the words intersected; ``OVER_BUDGET`` or ``TABLE_FULL`` when the table holds only a
-    part of the leaves.
+    limits may be left out. Returns the words intersected; ``TABLE_FULL`` when the table holds only a part of the
+    leaves.
     """
     min_left, max_left, min_right, max_right = limits
     hl, pl, hr, pr = taken
@@ -125,8 +123,6 @@ def pivot_word(
         wanted = hl <= max_left and hl + pl + n_left >= min_left
         if wanted and hr <= max_right and hr + pr + n_right >= min_right:
             work += n_left + n_right
-            if work > budget:
-                return OVER_BUDGET
             if hl == max_left:
                 left, pl, n_left = _ZERO, 0, 0
             elif hr == max_right:
@@ -354,10 +350,9 @@ def _search_small(
     taken: Taken,
     limits: Limits,
     table: LeafTable,
-    budget: int,
 ) -> int:
     n_rows, n_columns = _renumber(stack, rows, left, right)
-    return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table, budget)
+    return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table)
 
 
 @compiled
@@ -369,9 +364,8 @@ def pivot_matrix(
     taken: Taken,
     limits: Limits,
     table: LeafTable,
-    budget: int,
 ) -> int:
-    """Count the leaves of a matrix of bits, within a budget; row i begins at word ``i * words_of(n_columns)``.
+    """Count the leaves of a matrix of bits; row i begins at word ``i * words_of(n_columns)``.
 
     The rest is as in :func:`~papilio.kernels.tree.pivot.pivot_word`.
     """
@@ -379,7 +373,7 @@ def pivot_matrix(
         for i in range(n_rows):
             stack.small.rows[i] = rows[i]
         _transpose(rows, n_rows, n_columns, stack.small.columns)
-        return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table, budget)
+        return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table)
     min_left, max_left, min_right, max_right = limits
     left, right = words_of(n_rows), words_of(n_columns)
     both, step = left + right, left + right + max(left, right)
@@ -398,14 +392,12 @@ def pivot_matrix(
                 if not add_key(table, hl, free[0], hr, 0 if hr == max_right else free[1]):
                     return TABLE_FULL
             elif n_left <= _WORD and n_right <= _WORD:
-                more = _search_small(stack, rows, left, right, (hl, pl, hr, pr), limits, table, budget - work)
+                more = _search_small(stack, rows, left, right, (hl, pl, hr, pr), limits, table)
                 if more < 0:
                     return more
                 work += more + n_left
             else:
                 work += n_left * right + n_right * left
-                if work > budget:
-                    return OVER_BUDGET
                 best, pivot = _scan(rows, words, 0, left, left, right)
                 best_column, pivot_column = _scan(columns, words, left, right, 0, left)
                 pl += n_left - _size(words, 0, left)

@@ -15,9 +15,6 @@ import numpy as np
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import Words, lay_columns, popcount, share_columns
 
-NO_BUDGET = 2**62
-"""More set operations than any search can do."""
-
 _FEW_ROWS = 24
 """Rows of several words below which their pairs are counted one by one."""
 
@@ -136,13 +133,12 @@ def _intersect(rows: Words, n_words: int, begin: int, n: int, i: int, least: int
 
 
 @compiled
-def count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int, budget: int) -> int:
-    """Count the subsets of ``take`` (at least 2) of n rows by the size of what they share, within a budget of words.
+def count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int) -> int:
+    """Count the subsets of ``take`` (at least 2) of n rows by the size of what they share.
 
     The n rows, each of at least ``least`` numbers, are the first of the levels, and are kept as they are. There must be
     room for one row more than those of ``take - 1`` levels. Smaller shared sets may be counted or left out. Returns the
-    words intersected, or -1 when they would be more than the budget. What was counted, then an unknown part, is in the
-    histograms of the levels (:func:`fold_bins`).
+    words intersected; the counts are in the histograms of the levels (:func:`fold_bins`).
     """
     rows = levels.rows
     levels.begin[0], levels.size[0], levels.next[0] = 0, n, 0
@@ -151,8 +147,6 @@ def count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int, b
         begin, count, i, more = levels.begin[depth], levels.size[depth], levels.next[depth], take - depth
         if more == 2:
             work += count * (count - 1) // 2 * n_words
-            if work > budget:
-                return -1
             _count_pairs(levels, n_words, begin, count)
             depth -= 1
         elif count - i < more:
@@ -160,8 +154,6 @@ def count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int, b
         else:
             levels.next[depth] = i + 1
             work += (count - i - 1) * n_words
-            if work > budget:
-                return -1
             to = begin + count * n_words
             kept = _intersect(rows, n_words, begin, count, i, least, to)
             if kept >= more - 1:

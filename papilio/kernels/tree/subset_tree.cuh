@@ -6,7 +6,6 @@
 // counted, by slices of the rows (pairs.cuh) or, where rows are few or have many columns, by intersecting them. Where
 // most later rows stay when a third last one is taken, their slices are those of its list, cut to the columns of that row;
 // where they are few, the lists below all rows of a list are counted together (pairs.cuh).
-// A search can be stopped when it has cost enough; what is left of it is then given out list by list.
 // A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
 // taken: about half of the work that is left of the highest level where some is.
 #pragma once
@@ -40,8 +39,6 @@ struct SubsetTree {
     static constexpr int kShortRows = SHORT_ROWS;
     static constexpr int kShortBelow = SHORT_BELOW;
     static_assert(kShortRows <= kLongList, "no list below is too long");
-    /// Rows to take from which a search can be stopped.
-    static constexpr int kStoppable = STOPPABLE_ROWS;
 
     Arena& arena;
     TreeQueue& queue;
@@ -50,7 +47,7 @@ struct SubsetTree {
     unsigned* run;        // kRunWords words of shared memory
     SubsetFrame* frames;  // as many as rows are taken before the last two
     unsigned long long words;  // intersected so far
-    // Where a search begins, or was stopped: `levels` rows are to be taken from `list`, the first from [next, end).
+    // Where a search stands: `levels` rows are to be taken from `list`, the first from [next, end).
     RowList list;
     int levels;
     int next;
@@ -266,8 +263,8 @@ struct SubsetTree {
     }
 
     /// What a search came to: that others wait for a part of it, a list whose pairs are to be counted, a row (the one before
-    /// `next`) after which those of the same list are, a list whose pairs below each of its rows are, `most`, or its end.
-    enum class Reached { kWanted, kPairs, kRow, kShort, kMost, kEnd };
+    /// `next`) after which those of the same list are, a list whose pairs below each of its rows are, or its end.
+    enum class Reached { kWanted, kPairs, kRow, kShort, kEnd };
 
     /// Whether pairs below row `next` are better counted in the list itself: most later rows stay when that row is taken.
     __device__ __forceinline__ bool stays_dense() const {
@@ -294,14 +291,13 @@ struct SubsetTree {
         is_short = list.n <= kShortRows && max_columns(list) <= kWarpSize;
     }
 
-    /// Go on until pairs are to be counted or `words` comes to `most`.
+    /// Go on until pairs are to be counted.
     template <int kWords>
-    __device__ __forceinline__ Reached find_pairs(unsigned long long most) {
+    __device__ __forceinline__ Reached find_pairs() {
 #pragma unroll 1
         for (;;) {
             if (levels == 2) return Reached::kPairs;
             if (next < end && list.n - next >= levels) {
-                if (words >= most && levels >= kStoppable) return Reached::kMost;
                 if (queue.is_wanted()) return Reached::kWanted;
                 if (levels == 3 && is_short) return Reached::kShort;
                 if (stays_dense()) {
@@ -361,39 +357,20 @@ struct SubsetTree {
         arena.release(before);
     }
 
-    /// Go on until all is counted (true) or `words` comes to `most` (false).
-    __device__ __forceinline__ bool count(unsigned long long most) {
+    /// Go on until all is counted.
+    __device__ __forceinline__ void count() {
 #pragma unroll 1
         for (;;) {
-            const Reached reached = list.n_words == 1   ? find_pairs<1>(most)
-                                    : list.n_words == 2 ? find_pairs<2>(most)
-                                                        : find_pairs<0>(most);
-            if (reached == Reached::kMost || reached == Reached::kEnd) return reached == Reached::kEnd;
+            const Reached reached = list.n_words == 1   ? find_pairs<1>()
+                                    : list.n_words == 2 ? find_pairs<2>()
+                                                        : find_pairs<0>();
+            if (reached == Reached::kEnd) return;
             if (reached == Reached::kWanted)
                 share();
             else if (reached == Reached::kShort)
                 count_short();
             else if (count_found(reached == Reached::kRow) && reached == Reached::kPairs && !go_up())
-                return true;
+                return;
         }
-    }
-
-    /// Of a search that was stopped, the next list of which all sets of `take` rows are still to be counted; the caller
-    /// releases `before` when it is done with it.
-    __device__ __forceinline__ bool next_list(RowList& below, int& take, Arena::Mark& before) {
-        do {
-#pragma unroll 1
-            while (next < end && list.n - next >= levels) {
-                if (queue.is_wanted()) share();
-                before = arena.mark();
-                below = narrow_rows<0>(arena, list, next, leaves.least);
-                ++next;
-                spend((long long)(list.n - next) * list.n_words);
-                take = levels - 1;
-                if (below.n >= take) return true;
-                arena.release(before);
-            }
-        } while (go_up());
-        return false;
     }
 };

@@ -36,17 +36,14 @@ EAGER = TreeTuning(
     check_steps=1,
     share_cost=1,
     leaf_slots=1 << 12,
-    race_factor=0.0,
-    race_words=8,
 )
-"""Shares at every turn, has hardly any shared memory, and pivots as soon as it can."""
+"""Shares at every turn, and has hardly any shared memory."""
 
 SCHEDULES: dict[str, TreeTuning] = {
     "eager": EAGER,
     "alone": replace(EAGER, slots=0),
     "two slots": replace(EAGER, slots=2, slot_words=256),
     "near": replace(EAGER, near_words=4096, pair_near_words=4096, list_near_words=4096),
-    "patient": replace(EAGER, race_words=1 << 30),
 }
 
 

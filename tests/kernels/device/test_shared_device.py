@@ -64,13 +64,13 @@ def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Co
         for q in range(2, 12):
             engine: Any = ready._engine_of(Question(Biclique(p, q), "total"), "gpu", 1, 1 << 30)
             devices.add(id(engine.device))
-            for algorithm in range(3):
+            for algorithm in range(2):
                 engine.device.load("biclique", {"ALGORITHM": algorithm})
     engine.device._compilers.shutdown()
     assert len(devices) == 1
     assert made["streams"] == 5, "those of one device, and the one that stages"
     compiled = {name: times for name, times in made.items() if name.startswith("compiled")}
-    assert len(compiled) == 3
+    assert len(compiled) == 2
     assert set(compiled.values()) == {1}
     assert ready._engine_of.cache_info().currsize <= ready.MAX_ENGINES
 

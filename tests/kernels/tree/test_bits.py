@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from papilio.kernels.tree.bits import lay_columns, share_columns
-from papilio.kernels.tree.subset import NO_BUDGET, count_subsets, fold_bins, make_levels
+from papilio.kernels.tree.subset import count_subsets, fold_bins, make_levels
 
 
 def draw_rows(n: int, n_words: int, density: float) -> list[int]:
@@ -45,6 +45,6 @@ def test_pairs_are_counted_by_what_they_share(n: int, n_words: int) -> None:
     levels.rows[:] = as_words(rows, n_words)
     histogram = np.zeros(200, np.int64)
     for times in (1, 2):
-        assert count_subsets(levels, n_words, n, 2, 0, NO_BUDGET) == n * (n - 1) // 2 * n_words
+        assert count_subsets(levels, n_words, n, 2, 0) == n * (n - 1) // 2 * n_words
         fold_bins(levels.bins, 199, histogram)
         assert histogram.tolist() == (times * wanted).tolist()

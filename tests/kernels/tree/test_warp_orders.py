@@ -77,7 +77,7 @@ extern "C" __global__ void count_sets(unsigned* words, const int n, const int n_
                     RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     tree.frames = reinterpret_cast<SubsetFrame*>(arena.take(8 * kSubsetFrameWords));
     tree.open(RowList{words, n, n, n_words}, take, n);
-    tree.count(~0ull);
+    tree.count();
     tree.leaves.flush();
 }
 """

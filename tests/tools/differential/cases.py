@@ -218,7 +218,7 @@ _WEDGE_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
 _TREE_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
     "near_words": (64, 512), "slots": (0, 2, 8), "slot_words": (128, 1 << 10, 1 << 13), "check_steps": (1, 4),
     "share_cost": (1, 1 << 20), "far_words": ((1 << 9,), (1 << 12, 1 << 13)), "leaf_slots": (1 << 6, 1 << 12),
-    "race_words": (1, 1 << 8), "race_factor": (0.5, 4.0), "pair_near_words": (64, 256),
+    "pair_near_words": (64, 256),
     "list_near_words": (64, 256), "patience": (0, 64), "max_words": (1 << 10, 1 << 16),
     "chunk_values": (64, 1 << 12),
 }  # fmt: skip
