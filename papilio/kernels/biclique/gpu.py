@@ -197,6 +197,8 @@ class BicliqueGpu(TreeEngine):
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
+            if min(motif.p or 0, motif.q or 0) > 2:
+                self.device.load("biclique_probe", {})  # compiled while the index is built
             index, algorithm, decisions = settle_search(
                 question,
                 self._build(question, question.anchor),
