@@ -14,10 +14,10 @@ from unittest import mock
 import numpy as np
 
 from papilio.kernels.biclique.core import PAIR_BYTES, Rows, find_pairs
-from papilio.kernels.jit import Place, allocating
+from papilio.kernels.jit import Index, allocating
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth import PricedRows, grow_groups, require_roots_fit
-from papilio.partitioning.growth_loops import NO_GROUP, Costs, sum_closures
+from papilio.partitioning.growth_loops import NO_GROUP, ByteCosts, sum_closures
 
 Grouping = Callable[..., Ids]
 
@@ -48,7 +48,7 @@ def cutting_by(group: Grouping) -> Iterator[None]:
 
 
 @allocating
-def fill_groups(indptr: Ints, columns: Ids, costs: Costs, order: Ints, label: Ids) -> tuple[Ids, Place]:
+def fill_groups(indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, label: Ids) -> tuple[Ids, Index]:
     """Group the roots in a given order: a group ends before a root that does not fit, and where the label changes.
 
     Returns the groups, and -1 or a root that fits no group. ``label`` is int32, shape (n_roots,), by root.
@@ -94,7 +94,7 @@ def fill_rows(rows: PricedRows, limit_bytes: int, order: Ints, labels: Ids) -> I
     if not rows.entry_bytes:
         require_roots_fit(closure + rows.root_bytes, limit_bytes)
     order = np.concatenate((order[~is_heavy[order]], order[is_heavy[order]]))
-    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, False)
+    prices = ByteCosts(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, False)
     groups, refused = fill_groups(rows.indptr, rows.columns, prices, order, labels)
     if refused >= 0:
         own = slice(int(refused), int(refused) + 1)

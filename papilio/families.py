@@ -77,7 +77,7 @@ _UNKNOWN_RATES = _rates("units", 1.0e8, 5.0e10)
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListingSupport:
     """How the motifs of a family are listed.
 
     ``columns`` gives what a row holds: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and how
@@ -91,7 +91,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Parted:
+class PartitionSupport:
     """How a graph beyond memory is cut into parts for a family.
 
     ``kind`` is what its partitions are of, see :data:`papilio.partitioning.store.Family`. ``cutter`` cuts them, see
@@ -118,8 +118,8 @@ class Family:
     key: tuple[str, ...] = ("p", "q")  # names of the parts of a cell's key
     classes: tuple[CensusClass, ...] = ()  # what cells mean that are no sizes
     same_work: bool = True  # whether all engines do the same units of work for the same items
-    listed: Listed | None = None
-    parted: Parted | None = None
+    listed: ListingSupport | None = None
+    parted: PartitionSupport | None = None
     # why a listing is refused
     not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
@@ -143,7 +143,7 @@ class Family:
         return (names[0], rule) if choice in ("auto", *names) and len(names) == 1 else (choice, "")
 
     def columns(self, motif: Motif) -> Mapping[str, int | None]:
-        """Return the columns of a listing of ``motif``, see :class:`Listed`.
+        """Return the columns of a listing of ``motif``, see :class:`ListingSupport`.
 
         UnsupportedError when it cannot be listed.
         """
@@ -358,7 +358,7 @@ _ROWS = (
         # CPU, on the graphs of the shares: 2.5e8 (sparse) to 1.4e9 (dense) per second and thread. One H200: 4.8e11 on
         # MovieLens-1M, 5.5e11 on R-MAT.
         rates=_rates("wedges", 5.0e8, 5.0e11),
-        parted=Parted(
+        parted=PartitionSupport(
             "wedges",
             cutter="papilio.partitioning.wedge_parts:cut_wedges",
             least_sizes=lambda motif: (2, 2),
@@ -389,13 +389,13 @@ _ROWS = (
         members=_biclique_members,
         rates=_BICLIQUE_RATES,
         same_work=False,
-        listed=Listed(
+        listed=ListingSupport(
             {"cpu": "papilio.kernels.biclique.list:BicliqueLister"},
             columns=_biclique_columns,
             # Set operations and rows; 2e6 to 2e7 per second and thread, most of the time for writing them.
             rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
         ),
-        parted=Parted(
+        parted=PartitionSupport(
             "roots",
             cutter="papilio.partitioning.root_parts:cut_roots",
             least_sizes=lambda motif: (motif.p or 1, motif.q or 1),
@@ -424,7 +424,7 @@ _ROWS = (
         graph_kind="unipartite",
         key=("k",),
         same_work=False,
-        listed=Listed(
+        listed=ListingSupport(
             {
                 "cpu": "papilio.kernels.clique.list:CliqueLister",
                 "gpu": "papilio.kernels.clique.list_gpu:CliqueGpuLister",
@@ -433,7 +433,7 @@ _ROWS = (
             # Set operations and rows; 1.3e7 per second and thread without writing them.
             rates=_rates("steps", 5.0e6, 1.0e8),
         ),
-        parted=Parted(
+        parted=PartitionSupport(
             "cliques",
             cutter="papilio.partitioning.clique_parts:cut_cliques",
             least_sizes=lambda motif: (motif.k or 1, 1),
@@ -453,7 +453,7 @@ _ROWS = (
         graph_kind="unipartite",
         key=("k",),
         same_work=False,
-        listed=Listed(
+        listed=ListingSupport(
             {
                 "cpu": "papilio.kernels.clique.list:MaximalCliqueLister",
                 "gpu": "papilio.kernels.clique.list_gpu:MaximalCliqueGpuLister",
@@ -462,7 +462,7 @@ _ROWS = (
             # As for cliques; 2e7 per second and thread without writing them.
             rates=_rates("steps", 5.0e6, 1.0e8),
         ),
-        parted=Parted(
+        parted=PartitionSupport(
             "maximal-cliques",
             cutter="papilio.partitioning.clique_parts:cut_maximal_cliques",
             least_sizes=lambda motif: (motif.min_size, 1),
@@ -482,7 +482,7 @@ _ROWS = (
         # senate 7e6.
         rates=_rates("set operations", 1.0e7, 1.0e10),
         same_work=False,
-        listed=Listed(
+        listed=ListingSupport(
             {
                 "cpu": "papilio.kernels.maximal.list:MaximalBicliqueLister",
                 "gpu": "papilio.kernels.maximal.list_gpu:MaximalBicliqueGpuLister",
@@ -491,7 +491,7 @@ _ROWS = (
             # Predicted set operations, as for counts: half of the time goes to writing.
             rates=_rates("set operations", 5.0e6, 1.0e8),
         ),
-        parted=Parted(
+        parted=PartitionSupport(
             "maximal-bicliques",
             cutter="papilio.partitioning.root_parts:cut_maximal_roots",
             least_sizes=lambda motif: (motif.min_u, motif.min_v),

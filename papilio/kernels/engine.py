@@ -42,7 +42,7 @@ Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, MaximalPart, Cliq
 Choice = tuple[str, str]
 """What an engine decided as it prepared a graph, and why: it goes into the plan."""
 
-Cut = Callable[[], bool]
+StopCheck = Callable[[], bool]
 """Asked by a run, again and again, from any of its threads: whether it should end early."""
 
 
@@ -52,7 +52,7 @@ def never_cut() -> bool:
 
 
 @dataclass(frozen=True, order=True)
-class Best:
+class LargestMotif:
     """One of the largest motifs."""
 
     value: int
@@ -83,7 +83,7 @@ class Partial:
     cells: dict[Cell, int] = field(default_factory=dict)
     capped: bool = False  # whether a listing ended because it had as many rows as were asked for
     checksum: int = 0
-    best: tuple[Best, ...] = ()
+    best: tuple[LargestMotif, ...] = ()
     n_best: int = 0
 
 
@@ -111,7 +111,7 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
     )
 
 
-def choose_best(found: Iterable[Best], n: int) -> tuple[Best, ...]:
+def choose_best(found: Iterable[LargestMotif], n: int) -> tuple[LargestMotif, ...]:
     """Return the ``n`` largest, by falling value, then rising members."""
     return tuple(sorted(found, key=lambda each: (-each.value, each.members))[:n])
 
@@ -213,7 +213,7 @@ class Engine(Protocol):
         return 1
 
     def run(
-        self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
+        self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:
         """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 

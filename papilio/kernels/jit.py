@@ -34,7 +34,7 @@ Bools = NDArray[np.bool_]
 Ids = NDArray[np.uint32]
 Ints = NDArray[np.int64]
 Sums = NDArray[np.uint64]
-Place = int | np.signedinteger[Any]
+Index = int | np.signedinteger[Any]
 """A row, an entry of the index, or a number of them: int64 once compiled."""
 Counters = NDArray[Any]
 """A table of uint8, uint16 or uint32."""
@@ -225,7 +225,7 @@ def _type_fetch_add(_context: Any, array: Any, _at: Any, _amount: Any) -> tuple[
     return array.dtype(array, types.int64, array.dtype), emit
 
 
-fetch_add: Callable[[NDArray[Any], Place, Any], Any] = intrinsic(_type_fetch_add)
+fetch_add: Callable[[NDArray[Any], Index, Any], Any] = intrinsic(_type_fetch_add)
 """``fetch_add(array, at, amount)`` in compiled code: ``array[at] += amount`` in one step; returns the value before.
 
 ``amount`` is of the dtype of the array.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError
 from papilio.graph import RowColumn
-from papilio.kernels.engine import Cut, Engine, EngineName, Partial, never_cut, require_interval
+from papilio.kernels.engine import Engine, EngineName, Partial, StopCheck, never_cut, require_interval
 from papilio.motifs import Listing
 
 State = TypeVar("State")
@@ -92,7 +92,7 @@ class ChunkRunner(Generic[State]):
         self,
         chunks: Sequence[tuple[int, int]],
         kernel: Callable[[State, int, int], Any],
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
     ) -> int:
         """Run ``kernel(state, start, stop)`` once for every chunk and return how many of them were run.
 
@@ -219,7 +219,7 @@ class SearchEngine(CpuEngine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
         sink: RowSink = drop_rows,
     ) -> Partial:
         """Count, or list, exactly the items of ``[start, stop)``, or the first of them if the run is cut.
@@ -265,7 +265,7 @@ class SearchEngine(CpuEngine):
         span: tuple[int, int],
         n_slices: int,
         search: Callable[[Any, int, int], None],
-        cut: Cut,
+        cut: StopCheck,
     ) -> int:
         """Search the items ``span``, or the first of them if cut; return the end of those."""
         start, stop = span

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.jit import Ids, Ints, Place, allocating, compiled
+from papilio.kernels.jit import Ids, Index, Ints, allocating, compiled
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.parts import Layer
@@ -41,7 +41,7 @@ class PairMeans:
 
 
 @compiled
-def _add(sums: Means, at: Place, value: np.float64) -> None:
+def _add(sums: Means, at: Index, value: np.float64) -> None:
     """Add to ``sums[at]``, and the rounding error of that to ``sums[at + 1]``."""
     old = sums[at]
     new = old + value
@@ -52,9 +52,9 @@ def _add(sums: Means, at: Place, value: np.float64) -> None:
 @allocating
 def _measure_rows(
     rows: WedgeRows,
-    first: Place,
-    start: Place,
-    stop: Place,
+    first: Index,
+    start: Index,
+    stop: Index,
     counters: Ids,
     met: Ids,
     partners: Ints,
@@ -151,7 +151,7 @@ def layer_of(index: WedgeIndex, layer: Layer) -> IndexedLayer:
 
 
 @compiled
-def _add_costs(rows: WedgeRows, first: Place, sign_bits: Place, costs: Ints) -> None:
+def _add_costs(rows: WedgeRows, first: Index, sign_bits: Index, costs: Ints) -> None:
     middles = rows.n_u if first < rows.n_u else 0
     for rank in range(costs.size):
         for at in range(rows.offsets[first + rank], rows.offsets[first + rank + 1]):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertices
-from papilio.kernels.jit import Ids, Ints, Place, Sums, allocating, compiled
+from papilio.kernels.jit import Ids, Index, Ints, Sums, allocating, compiled
 from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import add_to_sums, join_sums
 from papilio.kernels.wedge.signed_loops import index_signed
@@ -47,7 +47,7 @@ _Met = tuple[Ids, Ids]
 
 
 @compiled
-def _meet(rows: WedgeRows, row: Place, whole: bool, counters: Ids, met: Ids) -> int:
+def _meet(rows: WedgeRows, row: Index, whole: bool, counters: Ids, met: Ids) -> int:
     """Count the common neighbours of a row with others of its layer; return how many others are in ``met``.
 
     With ``whole`` these are all of them, and the row itself, else those that precede it.
@@ -70,7 +70,7 @@ def _meet(rows: WedgeRows, row: Place, whole: bool, counters: Ids, met: Ids) -> 
 
 
 @compiled
-def _take(counters: Ids, end: Place, common: Ints, classes: Ints) -> None:
+def _take(counters: Ids, end: Index, common: Ints, classes: Ints) -> None:
     """Write the common neighbours ``++``, ``--``, ``+-`` of a pair and its six classes; zero its counters."""
     place = _KINDS * end
     a, t, b = np.int64(counters[place]), np.int64(counters[place + 1]), np.int64(counters[place + 2])
@@ -85,7 +85,7 @@ def _take(counters: Ids, end: Place, common: Ints, classes: Ints) -> None:
 
 
 @compiled
-def _follows(heap: Ints, one: Place, other: Place) -> bool:
+def _follows(heap: Ints, one: Index, other: Index) -> bool:
     """Return whether a row comes after another: fewer butterflies, then larger ids."""
     if heap[one, 0] != heap[other, 0]:
         return bool(heap[one, 0] < heap[other, 0])
@@ -95,7 +95,7 @@ def _follows(heap: Ints, one: Place, other: Place) -> bool:
 
 
 @compiled
-def _swap(heap: Ints, one: Place, other: Place) -> None:
+def _swap(heap: Ints, one: Index, other: Index) -> None:
     for column in range(_HEAP_COLUMNS):
         heap[one, column], heap[other, column] = heap[other, column], heap[one, column]
 
@@ -132,7 +132,7 @@ def _offer(heap: Ints, size: Ints) -> None:
 
 @allocating
 def _find_pairs(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, first: Place, order: NDArray[np.int32],
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, first: Index, order: NDArray[np.int32],
     chosen: NDArray[np.bool_], counters: Ids, met: Ids, heap: Ints, size: Ints, sums: Sums,
 ) -> None:  # fmt: skip
     """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each to the heap.
@@ -164,7 +164,7 @@ def _find_pairs(
 
 @allocating
 def _sum_vertices(
-    rows: WedgeRows, start: Place, stop: Place, first: Place, counters: Ids, met: Ids, counts: Ints
+    rows: WedgeRows, start: Index, stop: Index, first: Index, counters: Ids, met: Ids, counts: Ints
 ) -> None:
     """Write the classes of all pairs of each rank of ``[start, stop)`` to ``counts[:, rank]``."""
     common, classes = np.empty(3, np.int64), np.empty(_CLASSES, np.int64)

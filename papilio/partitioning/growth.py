@@ -38,7 +38,7 @@ from papilio.kernels.biclique.core import Rows, transpose_rows
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth_loops import (
     NO_GROUP,
-    Costs,
+    ByteCosts,
     add_closures,
     add_to_columns,
     count_holders,
@@ -84,7 +84,7 @@ def closure_cost(rows: PricedRows, groups: Ids) -> Ints:
     """
     n_groups = int(groups.max(initial=-1)) + 1
     order = np.argsort(groups, kind="stable")
-    costs = Costs(rows.column_costs(), rows.root_bytes, rows.root_bytes, rows.entry_bytes, 0, False)
+    costs = ByteCosts(rows.column_costs(), rows.root_bytes, rows.root_bytes, rows.entry_bytes, 0, False)
     nbytes = add_closures(rows.indptr, rows.columns, costs, order, groups, n_groups)
     np.add.at(nbytes, groups, rows.root_bytes)
     return nbytes
@@ -109,7 +109,7 @@ def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, by_share: bool = 
     closure = sum_closures(rows.indptr, rows.columns, costs)
     average = closure // np.maximum(np.diff(rows.indptr), 1)
     order = np.argsort(-average, kind="stable")
-    prices = Costs(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, by_share)
+    prices = ByteCosts(costs, rows.root_bytes, closure, rows.entry_bytes, limit_bytes, by_share)
     holders = transpose_rows(Rows(rows.indptr, rows.columns), costs.size)
     return grow(rows.indptr, rows.columns, *holders, prices, order)[0]
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Place, allocating, compiled
+from papilio.kernels.jit import Index, allocating, compiled
 from papilio.partitioning import Ids, Ints
 
 NO_GROUP = -1
@@ -44,7 +44,7 @@ _UNTOUCHED, _TAKEN = -2, -1
 """Places of roots that are not on the heap: nothing shared with the group; taken off, and nothing shared since."""
 
 
-class Costs(NamedTuple):
+class ByteCosts(NamedTuple):
     """Costs of roots and columns, and the limit of a group, in one unit such as bytes.
 
     ``column`` is overwritten where ``entry`` is not 0. ``closure`` is the cost of the columns of each root, or more.
@@ -89,7 +89,7 @@ class Group(NamedTuple):
 
 
 @allocating
-def count_holders(columns: Ids, n_columns: Place) -> Ints:
+def count_holders(columns: Ids, n_columns: Index) -> Ints:
     """Return how many entries each column has, int64, shape (n_columns,); makes no copy of the entries."""
     holders = np.zeros(n_columns, np.int64)
     for i in range(columns.size):
@@ -108,7 +108,7 @@ def sum_closures(indptr: Ints, columns: Ids, column_cost: Ints) -> Ints:
 
 
 @compiled
-def _shrink(indptr: Ints, columns: Ids, costs: Costs, roots: NDArray[np.signedinteger[Any]]) -> None:
+def _shrink(indptr: Ints, columns: Ids, costs: ByteCosts, roots: NDArray[np.signedinteger[Any]]) -> None:
     """Let the columns of roots that an earlier group has cost less."""
     for root in roots:
         for i in range(indptr[root], indptr[root + 1]):
@@ -116,7 +116,7 @@ def _shrink(indptr: Ints, columns: Ids, costs: Costs, roots: NDArray[np.signedin
 
 
 @compiled
-def _rise(heap: Heap, roots: Ints, at: Place, root: Place, key: float) -> None:
+def _rise(heap: Heap, roots: Ints, at: Index, root: Index, key: float) -> None:
     """Put a root with its key at a place of the heap, or as far above as it belongs."""
     while at > 0:
         parent = (at - 1) >> 1
@@ -133,7 +133,7 @@ def _rise(heap: Heap, roots: Ints, at: Place, root: Place, key: float) -> None:
 
 
 @compiled
-def _pop(heap: Heap, roots: Ints) -> Place:
+def _pop(heap: Heap, roots: Ints) -> Index:
     """Take the first root off the heap, which must not be empty."""
     top = heap.nodes[0]
     roots[top, _PLACE] = _TAKEN
@@ -163,7 +163,7 @@ def _pop(heap: Heap, roots: Ints) -> Place:
 
 
 @compiled
-def _share(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, column: Place) -> None:
+def _share(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group, column: Index) -> None:
     """Tell each holder of a column that is new in the group; drop the holders that have a group."""
     first = rows.starts[column]
     kept = first
@@ -190,7 +190,7 @@ def _share(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, 
 
 
 @compiled
-def _join(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, root: Place) -> None:
+def _join(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group, root: Index) -> None:
     """Take a root, which is not on the heap, into the group."""
     roots[root, _GROUP] = group.state[0]
     group.members[group.state[2]] = root
@@ -205,7 +205,7 @@ def _join(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group, r
 
 
 @compiled
-def _close(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group) -> None:
+def _close(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group) -> None:
     """Clear the shares; lower the costs of the members' columns; empty the group and number the next."""
     for i in range(group.state[3]):
         roots[group.touched[i], _SHARED] = 0
@@ -218,7 +218,7 @@ def _close(rows: HeldRows, costs: Costs, roots: Ints, heap: Heap, group: Group) 
 
 
 @compiled
-def _fits(rows: HeldRows, costs: Costs, roots: Ints, group: Group, root: Place) -> bool:
+def _fits(rows: HeldRows, costs: ByteCosts, roots: Ints, group: Group, root: Index) -> bool:
     """Whether a root fits; brings its closure, which may have shrunk, up to date where that decides."""
     room = costs.limit - group.state[1] - costs.root[root] + roots[root, _SHARED]
     if roots[root, _CLOSURE] > room and costs.entry > 0:
@@ -231,8 +231,8 @@ def _fits(rows: HeldRows, costs: Costs, roots: Ints, group: Group, root: Place) 
 
 @allocating
 def grow(
-    indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: Costs, order: Ints
-) -> tuple[Ids, Place]:
+    indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: ByteCosts, order: Ints
+) -> tuple[Ids, Index]:
     """Group the roots; see the module. ``order`` are the roots as they may start a group, int64, shape (n_roots,).
 
     ``holders`` are the roots that hold each column, where ``starts`` says.
@@ -258,7 +258,7 @@ def grow(
             first += 1
         if first == n_roots:
             break
-        root: Place = np.int64(-1)
+        root: Index = np.int64(-1)
         if heap.size[0] > 0:
             root = np.int64(_pop(heap, roots))
         else:
@@ -284,7 +284,9 @@ def grow(
 
 
 @allocating
-def add_closures(indptr: Ints, columns: Ids, costs: Costs, order: Ints, groups: Ids, n_groups: Place) -> Ints:
+def add_closures(
+    indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, groups: Ids, n_groups: Index
+) -> Ints:
     """Return the cost of the columns of each group, int64, shape (n_groups,); ``order`` lists the roots by group."""
     sums = np.zeros(n_groups, np.int64)
     stamp = np.full(costs.column.size, NO_GROUP, np.int32)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.jit import Bools, Place, Sums, allocating, compiled
+from papilio.kernels.jit import Bools, Index, Sums, allocating, compiled
 from papilio.partitioning import Ids, Ints
 
 _TABLE = 1 << 16
@@ -56,7 +56,7 @@ class Words(NamedTuple):
 
 
 @compiled
-def _find_range(ranges: Ranges, number: Place) -> Place:
+def _find_range(ranges: Ranges, number: Index) -> Index:
     if number < ranges.head.size:
         return np.int64(ranges.head[number])
     found = np.int64(ranges.tail[number >> ranges.shift])
@@ -261,7 +261,7 @@ def sort_rows(indptr: Ints, ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: 
 
 
 @compiled
-def _first_not_above(indptr: Ints, degree: Place) -> Place:
+def _first_not_above(indptr: Ints, degree: Index) -> Index:
     """Return the first of rows of falling length that has at most ``degree`` entries."""
     low, high = 0, indptr.size - 1
     while low < high:
@@ -281,8 +281,8 @@ def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, 
     ``indptr_others`` is that of all rows of the other layer. ``others_first`` says whether a vertex of that precedes
     one of the same degree of this layer.
     """
-    ahead: Place = np.int64(0)
-    known: Place = np.int64(-1)
+    ahead: Index = np.int64(0)
+    known: Index = np.int64(-1)
     for row in range(split.size):
         degree = indptr[row + 1] - indptr[row]
         if degree != known:

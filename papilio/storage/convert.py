@@ -6,7 +6,7 @@ dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated
 Sorting and relabelling out of core, by DuckDB, within a memory limit.
 
 Integer labels become ids without a join (:mod:`papilio.storage.labels`). Labels too widespread for a table within the
-memory budget, and text, are joined by DuckDB instead; see :class:`Duck`.
+memory budget, and text, are joined by DuckDB instead; see :class:`DiskSorter`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
 from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions
-from papilio.storage.inputs import Compression, InputPath, Place, find_places, known_encoding
+from papilio.storage.inputs import Compression, InputLocation, InputPath, expand_inputs, known_encoding
 from papilio.storage.labels import (
     BYTES_PER_LABEL,
     IdMap,
@@ -54,7 +54,7 @@ _BATCH_ROWS = 1 << 19
 """Rows of a batch that comes out of DuckDB; about 50 MB are in use for one while it is deduplicated."""
 
 
-class Duck:
+class DiskSorter:
     """A DuckDB connection that spills into a scratch directory; a context manager."""
 
     def __init__(self, scratch: Path, memory_bytes: int, threads: int) -> None:
@@ -217,7 +217,7 @@ class _Job:
 
 
 def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
-    places = find_places(given)
+    places = expand_inputs(given)
     total = sum(place.n_bytes for place in places)
     with ExitStack() as stack:
         source, compression = open_source(
@@ -236,7 +236,10 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
 
 
 def _provenance(
-    given: InputPath | Sequence[InputPath], places: list[Place], compression: Compression, raw: _RawEdges
+    given: InputPath | Sequence[InputPath],
+    places: list[InputLocation],
+    compression: Compression,
+    raw: _RawEdges,
 ) -> dict[str, Any]:
     """Return where a graph comes from; what was given is named without its directories."""
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
@@ -343,11 +346,11 @@ class _RawEdges:
         return found[0], found[-1]
 
 
-def _open_duck(job: _Job, held_bytes: int) -> Duck:
+def _open_duck(job: _Job, held_bytes: int) -> DiskSorter:
     """Open DuckDB with the memory that the process, the tables of labels and the batches leave."""
     baseline = min(psutil.Process().memory_info().rss - held_bytes, _MAX_BASELINE_BYTES)
     free = job.memory_bytes - baseline - held_bytes - _OUTSIDE_DUCK_BYTES
-    return Duck(job.scratch, int(free * 0.85), job.threads)
+    return DiskSorter(job.scratch, int(free * 0.85), job.threads)
 
 
 def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], provenance: dict[str, Any]) -> GraphStore:

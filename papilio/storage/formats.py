@@ -129,7 +129,7 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class HeldLine:
+class AmbiguousHeader:
     """A first line of numbers that may be sizes instead of an edge; the whole file decides.
 
     Where it is skipped it is left out of the lines of data until the decision; else it is an edge, and only a note is
@@ -148,7 +148,9 @@ _LEAST_LINES = 2
 """A line ``2 1`` before a single edge is as likely an edge."""
 
 
-def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width: int) -> HeldLine | None:
+def hold_line(
+    number: int, text: bytes, fields: list[bytes], n_rows: int, width: int
+) -> AmbiguousHeader | None:
     """Return the first line of data if it may hold sizes, or None when it is surely an edge, or surely none.
 
     ``n_rows`` lines of data after it have been looked at; a usual one of them has ``width`` fields.
@@ -159,7 +161,7 @@ def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width:
     is_edge = len(fields) == width
     if not n_rows or width < 2 or (is_edge and max(numbers) < n_rows):
         return None
-    return HeldLine(number, text, numbers, is_edge, skipped=not is_edge or len(fields) == 2)
+    return AmbiguousHeader(number, text, numbers, is_edge, skipped=not is_edge or len(fields) == 2)
 
 
 @dataclass
@@ -195,7 +197,7 @@ class Verdict:
     n_vertices: int | None = None
 
 
-def judge(held: HeldLine, seen: SeenIds, n_lines: int) -> Verdict:
+def judge(held: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
     """Decide between header and edge by the ids in all lines of data (without the line itself if it was skipped).
 
     ``n_lines`` counts the lines of data after it, malformed ones included.
@@ -267,7 +269,7 @@ class TextLayout:
     # Whether an entry (i, j) stands for (j, i) too, with the same or the opposite value.
     mirror: Literal["none", "symmetric", "skew"] = "none"
     names: tuple[str, ...] = ()  # names of the columns, if a line of names was found
-    held: HeldLine | None = None
+    held: AmbiguousHeader | None = None
     notes: tuple[str, ...] = ()  # what the user should know of the reading
 
     def split(self, line: bytes) -> list[bytes]:
@@ -416,7 +418,7 @@ def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
     return layout.split(line) if fields is None else [part.strip(BLANKS) for part in fields]
 
 
-def usual_row(rows: Sequence[list[bytes]]) -> list[bytes]:
+def modal_row(rows: Sequence[list[bytes]]) -> list[bytes]:
     """Return the first row with the usual number of fields, or ``[]``: a malformed line decides nothing."""
     counts = Counter(map(len, rows))
     usual = max(counts, key=lambda count: (count > 1, counts[count]), default=0)
@@ -430,7 +432,7 @@ def first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayo
     before = head.lines_before(end)[len(head.lines_before(start)) :]
     comments = sum(line.startswith(layout.comments) for line in before if line.strip(BLANKS))
     layout = replace(layout, skip_lines=end, n_comments=layout.n_comments + comments)
-    return layout, usual_row([fields_of(layout, line) for _, line in data])
+    return layout, modal_row([fields_of(layout, line) for _, line in data])
 
 
 _SHOWN_COLUMNS = 6

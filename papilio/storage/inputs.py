@@ -30,7 +30,7 @@ _LEFT_OUT = ("_", ".")
 
 
 @dataclass(frozen=True)
-class Place:
+class InputLocation:
     """Where a file is."""
 
     name: str  # the path or the URL, for messages
@@ -40,7 +40,7 @@ class Place:
     root: str = ""  # the directory that it was found below
 
 
-def find_places(given: InputPath | Sequence[InputPath]) -> list[Place]:
+def expand_inputs(given: InputPath | Sequence[InputPath]) -> list[InputLocation]:
     """Return the files that are meant, in the order given; part-2 before part-10 in a directory or a pattern.
 
     InputError for what does not exist or holds no file.
@@ -53,16 +53,16 @@ def find_places(given: InputPath | Sequence[InputPath]) -> list[Place]:
     return [place for each in several for place in _find(os.fspath(each))]
 
 
-def _find(given: str) -> list[Place]:
+def _find(given: str) -> list[InputLocation]:
     if given == STANDARD_INPUT:
         if sys.stdin is None:
             raise InputError("standard input (-) is closed; name a file")
-        return [Place("standard input", None)]
+        return [InputLocation("standard input", None)]
     filesystem, path = filesystem_of(given)
     try:
         info = filesystem.get_file_info(path)
         if info.is_file:
-            return [Place(given, filesystem, path, info.size or 0)]
+            return [InputLocation(given, filesystem, path, info.size or 0)]
         if info.type == arrow_fs.FileType.Directory:
             return _below(given, filesystem, path)
         if info.type != arrow_fs.FileType.NotFound:
@@ -89,11 +89,11 @@ def _find(given: str) -> list[Place]:
     return places
 
 
-def _place(name: str, filesystem: arrow_fs.FileSystem, info: arrow_fs.FileInfo, root: str) -> Place:
-    return Place(name, filesystem, info.path, info.size or 0, root)
+def _place(name: str, filesystem: arrow_fs.FileSystem, info: arrow_fs.FileInfo, root: str) -> InputLocation:
+    return InputLocation(name, filesystem, info.path, info.size or 0, root)
 
 
-def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Place]:
+def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[InputLocation]:
     """Return the files of a directory and all below it, without the markers that Spark and others write."""
     found = {}
     for info in filesystem.get_file_info(arrow_fs.FileSelector(root, recursive=True)):
@@ -196,7 +196,7 @@ class InputFile:
     tells. InputError when the file cannot be read, or is of an archive format that is not supported.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: InputLocation) -> None:
         self.place = place
         self.path = place.name
         self.name = self.path.rstrip("/").rsplit("/", 1)[-1]

@@ -36,7 +36,7 @@ from papilio.storage.formats import (
     fields_of,
     unify_line_ends,
 )
-from papilio.storage.inputs import Compression, InputFile, Place
+from papilio.storage.inputs import Compression, InputFile, InputLocation
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
 
@@ -97,7 +97,7 @@ class NpySource:
     ``on_read`` is told the fraction read so far, times the size of the files in bytes.
     """
 
-    def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
+    def __init__(self, places: Sequence[InputLocation], options: ReadOptions, on_read: OnRead) -> None:
         names = [place.name for place in places]
         self._files = [_NpyFile(Path(place.path), place.name) for place in places]
         self._name = names[0]
@@ -157,7 +157,7 @@ class ParquetSource:
     ``on_read`` is told the fraction read so far, times the size of the files in bytes.
     """
 
-    def __init__(self, places: Sequence[Place], options: ReadOptions, on_read: OnRead) -> None:
+    def __init__(self, places: Sequence[InputLocation], options: ReadOptions, on_read: OnRead) -> None:
         self._names = {place.path: place.name for place in places}
         self._name = places[0].name
         self._options = options
@@ -286,7 +286,7 @@ def _label_kind(kind: pa.DataType) -> LabelType | None:
     return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
 
 
-def _fragments(places: Sequence[Place]) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
+def _fragments(places: Sequence[InputLocation]) -> list[tuple[pads.ParquetFileFragment, pa.Schema]]:
     names = {place.path: place.name for place in places}
     root = places[0].root if len({place.root for place in places}) == 1 else ""
     with _damage_named(places[0].name):
@@ -325,7 +325,7 @@ _MAGIC: tuple[tuple[bytes, FormatName], ...] = ((b"\x93NUMPY", "npy"), (b"PAR1",
 
 
 def open_source(
-    places: Sequence[Place],
+    places: Sequence[InputLocation],
     options: ReadOptions,
     scratch: Path,
     threads: int,
@@ -358,7 +358,7 @@ def _kind_of(file: InputFile) -> FormatName | None:
     return next((name for magic, name in _MAGIC if file.peek(8).startswith(magic)), None)
 
 
-def _spool(first: InputFile, places: Sequence[Place], scratch: Path) -> list[Place]:
+def _spool(first: InputFile, places: Sequence[InputLocation], scratch: Path) -> list[InputLocation]:
     spooled = []
     for at, place in enumerate(places):
         (scratch / str(at)).mkdir()
@@ -374,7 +374,7 @@ class JoinedText:
     def __init__(
         self,
         first: InputFile,
-        others: Sequence[Place],
+        others: Sequence[InputLocation],
         options: ReadOptions,
         threads: int,
         on_read: OnRead,

@@ -35,9 +35,9 @@ from papilio.storage.column_choice import show_column
 from papilio.storage.formats import (
     BLANKS,
     NOT_A_NUMBER,
+    AmbiguousHeader,
     Declared,
     Head,
-    HeldLine,
     LineCounts,
     ReadOptions,
     SeenIds,
@@ -542,7 +542,7 @@ class TextSource:
             f"{self._file.path}, line {line + 1}: {shown!r}: {reason}; correct it, or skip malformed lines"
         )
 
-    def _settle(self, held: HeldLine, n_lines: int) -> Iterator[pa.RecordBatch]:
+    def _settle(self, held: AmbiguousHeader, n_lines: int) -> Iterator[pa.RecordBatch]:
         """Decide on the first line of numbers, and yield it if it is an edge that was left out."""
         verdict = judge(held, self._seen, n_lines - (not held.skipped))
         if verdict.note is not None:

@@ -30,8 +30,8 @@ from papilio.storage.formats import (
     hold_line,
     is_integer,
     is_number,
+    modal_row,
     time_type,
-    usual_row,
     whole_part,
     with_columns,
 )
@@ -225,7 +225,7 @@ def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple
     """Return the layout that holds the first line back where it may be sizes, and a usual line of data."""
     data = head.data_lines((), layout.skip_lines)
     line = fields_of(layout, data[0][1]) if data else []
-    rest = usual_row([fields_of(layout, other) for _, other in data[1:]])
+    rest = modal_row([fields_of(layout, other) for _, other in data[1:]])
     if not all(is_integer(part) and not has_leading_zero(part) for part in rest[:2]):
         return layout, first
     held = hold_line(layout.skip_lines, data[0][1] if data else b"", line, len(data) - 1, len(rest))

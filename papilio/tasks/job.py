@@ -22,7 +22,7 @@ from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.kernels.engine import Best, CostTable, EngineName
+from papilio.kernels.engine import CostTable, EngineName, LargestMotif
 from papilio.motifs import Cell, Motif, motif_to_json
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.edge_files import ContentHash
@@ -267,7 +267,7 @@ class LeaseResult:
     read_bytes: int = 0
     staged_bytes: int = 0
     checksum: int = 0  # sum, modulo 2^64, of the hashes of the motifs; 0 for a family that has none
-    best: tuple[Best, ...] = ()  # the largest motifs, where they are asked for
+    best: tuple[LargestMotif, ...] = ()  # the largest motifs, where they are asked for
 
     @property
     def movement(self) -> Movement:

@@ -23,7 +23,7 @@ from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import MemoryForecast, part_memory
 
 
-def thin_tables(manifest: PartitionManifest) -> Iterator[CostTable]:
+def downsample_costs(manifest: PartitionManifest) -> Iterator[CostTable]:
     """Yield the table of every part, all together about as long as that of a whole graph may be."""
     most = max(LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES // max(len(manifest.parts), 1))
     for part in manifest.parts:
@@ -253,7 +253,7 @@ def make_plan(
     else:
         partitions = tuple(
             PartitionPlan(part.index, table, part.blocks, part.nbytes)
-            for part, table in zip(manifest.parts, thin_tables(manifest), strict=True)
+            for part, table in zip(manifest.parts, downsample_costs(manifest), strict=True)
         )
         vector_entries = mean_vector_entries(job, manifest)
         decided += explain_parts(job, engine, threads, manifest, memory)

@@ -18,7 +18,7 @@ from papilio import charts
 from papilio.arguments import plural
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import family_of
-from papilio.kernels.engine import Best, EngineName, choose_best
+from papilio.kernels.engine import EngineName, LargestMotif, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
 from papilio.storage import answers
 from papilio.storage.files import slices_of
@@ -106,7 +106,7 @@ class CountResult(answers.Tabular):
     # most device memory in use when a lease ended, by the driver's account, by whatever process
     used_device_bytes: int = 0
     checksum: int | None = None  # sum, modulo 2^64, of the hashes of all motifs, for a family that has one
-    best: tuple[Best, ...] = ()  # the largest motifs, as many as the motif asks for
+    best: tuple[LargestMotif, ...] = ()  # the largest motifs, as many as the motif asks for
     source: GraphStore | LabelledGraph | None = field(
         default=None, repr=False
     )  # what was counted in, if at hand

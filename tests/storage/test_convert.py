@@ -318,7 +318,7 @@ def test_sorting_beyond_the_memory_is_said(tmp_path: Path) -> None:
     raw = tmp_path / "raw.parquet"
     pq.write_table(pa.table({"u": np.arange(3_000_000), "v": np.arange(3_000_000)}), raw)
     with (
-        ordering.Duck(tmp_path, 4 << 20, 1) as duck,
+        ordering.DiskSorter(tmp_path, 4 << 20, 1) as duck,
         pytest.raises(CapacityError, match="sorting failed with 4 MiB of memory"),
     ):
         list(duck.order_edges(raw, ("u", "v"), last=False))

@@ -22,7 +22,7 @@ from papilio.storage import text as textlines
 from papilio.storage.column_choice import SignRule, WantedColumns
 from papilio.storage.convert import convert
 from papilio.storage.formats import ReadOptions
-from papilio.storage.inputs import InputFile, find_places
+from papilio.storage.inputs import InputFile, expand_inputs
 from papilio.storage.text import LineParser, TextSource
 from tests.storage import test_input_fuzz
 from tests.storage.convert_helpers import labelled_edges, write_input
@@ -187,7 +187,7 @@ class Outcome:
 def read_text(path: Path, options: ReadOptions) -> Outcome:
     edges: list[tuple[Any, ...]] = []
     try:
-        with InputFile(find_places(path)[0]) as file:
+        with InputFile(expand_inputs(path)[0]) as file:
             source = TextSource(file, options, 1)
             for batch in source.batches():
                 edges += zip(*(column.to_pylist() for column in batch.columns), strict=True)

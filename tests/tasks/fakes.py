@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import CostTable, Cut, Engine, EngineName, Partial, Prepared, never_cut
+from papilio.kernels.engine import CostTable, Engine, EngineName, Partial, Prepared, StopCheck, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
 from papilio.tasks.job import JobSpec, PrepareReport
 from papilio.tasks.machine import WorkerInfo
@@ -55,7 +55,7 @@ class FakeEngine(Engine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
     ) -> Partial:
         with self._lock:
             self.running += 1

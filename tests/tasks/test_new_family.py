@@ -17,7 +17,7 @@ from papilio.cluster.events import LeaseFinished
 from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.families import FAMILIES
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.engine import Best
+from papilio.kernels.engine import LargestMotif
 from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.motifs import MOTIFS
 from papilio.storage.store import GraphStore, write_store
@@ -106,7 +106,7 @@ def test_a_table_can_have_vectors_whose_sums_follow_the_cells(graph: UnipartiteG
 def test_the_largest_are_those_of_the_whole_graph(graph: UnipartiteGraph) -> None:
     best = sorted((-sum(each), (each,)) for each in all_cliques(graph, ALL))[:7]
     result = papilio.count(graph, LittleClique(best=7))
-    assert result.best == tuple(Best(-value, members) for value, members in best)
+    assert result.best == tuple(LargestMotif(-value, members) for value, members in best)
     assert result.to_json()["best"][0] == {"value": -best[0][0], "members": best[0][1]}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Cut, Engine, EngineName, Partial, Prepared, never_cut
+from papilio.kernels.engine import Engine, EngineName, Partial, Prepared, StopCheck, never_cut
 from papilio.motifs import Biclique, Granularity
 
 
@@ -55,7 +55,7 @@ class FakeBicliqueEngine(Engine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
     ) -> Partial:
         cells: Counter[tuple[int, int]] = Counter()
         u_counts = np.zeros(prepared.graph.n_u, np.uint64)

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.arguments import Between, check_fields
-from papilio.families import Family, Listed, WorkRate
+from papilio.families import Family, ListingSupport, WorkRate
 from papilio.graph import RowColumn, UnipartiteGraph
 from papilio.kernels.engine import (
-    Best,
-    Cut,
     Engine,
     EngineName,
+    LargestMotif,
     Partial,
     Prepared,
+    StopCheck,
     choose_best,
     never_cut,
     require_interval,
@@ -123,7 +123,7 @@ class LittleCliqueCpu(Engine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
         sink: Callable[..., None] | None = None,
     ) -> Partial:
         require_interval(start, stop, prepared.n_items)
@@ -175,7 +175,7 @@ class LittleCliqueCpu(Engine):
             {cell: count for cell, count in cells.items() if count} if motif.is_table else {},
             capped=capped,
             checksum=sum_hashes(hash_rows(make_rows(found))),
-            best=choose_best((Best(sum(each), (each,)) for each in found), motif.n_best),
+            best=choose_best((LargestMotif(sum(each), (each,)) for each in found), motif.n_best),
             n_best=motif.n_best,
         )
 
@@ -198,7 +198,7 @@ ROW = Family(
     rates=_RATE,  # type: ignore[arg-type]
     graph_kind="unipartite",
     key=("k",),
-    listed=Listed(
+    listed=ListingSupport(
         {"cpu": "tests.tools.little_cliques:LittleCliqueCpu"},
         columns=lambda motif: {"n": motif.k},
         rates=_RATE,  # type: ignore[arg-type]

@@ -29,12 +29,12 @@ from papilio.kernels.biclique.index import (
     halve_index,
     lay_graph,
 )
-from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.probe import CPU_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
-from papilio.kernels.engine import Choice, Cut, Partial, Prepared
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
@@ -81,7 +81,7 @@ class PreparedBicliqueCpu(Prepared):
 class _Worker:
     """What one thread has of its own; ``place`` is the next piece."""
 
-    around: Around
+    around: RootGraph
     stack: MatrixStack
     levels: Levels
     counts: search.Counts
@@ -92,7 +92,7 @@ class _Worker:
 class _VertexWorker:
     """What one thread has of its own for counts of vertices."""
 
-    around: Around
+    around: RootGraph
     levels: Levels
     counts: search.VertexCounts
     place: int = 0
@@ -165,7 +165,7 @@ class BicliqueCpu(SearchEngine):
         span: tuple[int, int],
         n_slices: int,
         search: Callable[[Any, int, int], None],
-        cut: Cut,
+        cut: StopCheck,
     ) -> int:
         """Search pieces: where a run is cut, the item that it stands in is finished."""
         index = prepared.index

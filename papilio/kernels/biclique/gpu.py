@@ -46,7 +46,7 @@ from papilio.kernels.device.constants import (
     VERTEX_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, never_cut
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning
@@ -260,7 +260,7 @@ class BicliqueGpu(TreeEngine):
         blocks = tuning.blocks_per_sm[code]
         return TreeSearch("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks)
 
-    def _count(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _count(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
         if prepared.vertices is not None:
             return self._count_vertices(prepared, prepared.vertices, bounds, cut)
         start, end, cells = bounds[0], bounds[-1], Cells()
@@ -272,7 +272,7 @@ class BicliqueGpu(TreeEngine):
         return Partial(end - start, sum(cells.values()), self._work_done(), {}, table)
 
     def _count_vertices(
-        self, prepared: PreparedBicliqueGpu, tables: _VertexTables, bounds: Sequence[int], cut: Cut
+        self, prepared: PreparedBicliqueGpu, tables: _VertexTables, bounds: Sequence[int], cut: StopCheck
     ) -> Partial:
         start, end, total = bounds[0], bounds[-1], 0
         if start == 0 < end and tables.stars and not prepared.classes:
@@ -288,7 +288,7 @@ class BicliqueGpu(TreeEngine):
         return Partial(end - start, total, self._work_done(), vectors)
 
     def _launch_slices(
-        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut, own: tuple[Any, ...]
+        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: StopCheck, own: tuple[Any, ...]
     ) -> Sequence[int]:
         """Launch the slices, with the kernel's ``own`` arguments; return the bounds of those that ran."""
         index, pieces = prepared.index, prepared.index.pieces_at(bounds)
@@ -296,7 +296,9 @@ class BicliqueGpu(TreeEngine):
         n_slices = self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own)
         return bounds[: n_slices + 1]
 
-    def _search(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: Cut) -> tuple[int, Cells]:
+    def _search(
+        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: StopCheck
+    ) -> tuple[int, Cells]:
         """Run the slices, again with a larger table when one was full; return where the run ended, and the cells."""
         wanted, full = self.tuning.leaf_slots if prepared.algorithm != "enumerate" else 1, 0
         while True:

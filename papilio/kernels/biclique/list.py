@@ -33,7 +33,7 @@ from papilio.kernels.biclique.list_loops import (
     make_cursor,
     start_items,
 )
-from papilio.kernels.biclique.local import Around, LeftGraph, make_around
+from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
@@ -134,7 +134,7 @@ class _Searched(NamedTuple):
 class _Worker(NamedTuple):
     """What one thread has of its own; ``around`` and ``levels`` are None for stars."""
 
-    around: Around | None
+    around: RootGraph | None
     levels: Levels | None
     cursor: Cursor
     block: Block

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Ids32, Rows
-from papilio.kernels.biclique.local import Around, LeftGraph, open_root, seek_candidates, set_bits
+from papilio.kernels.biclique.local import LeftGraph, RootGraph, open_root, seek_candidates, set_bits
 from papilio.kernels.biclique.search import Items, take_row
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import ONE, lowest_bit, words_of
@@ -161,7 +161,7 @@ def list_stars(
 
 @compiled
 def _share_all(
-    graph: LeftGraph, around: Around, positions: Positions, cursor: Cursor, root: int, kid: int
+    graph: LeftGraph, around: RootGraph, positions: Positions, cursor: Cursor, root: int, kid: int
 ) -> int:
     """Take all columns of a child as those that the leaf shares; return how many they are."""
     first, top = around.kid_ptr[kid], graph.lefts.indptr[root]
@@ -174,7 +174,7 @@ def _share_all(
 @compiled
 def _share_row(
     graph: LeftGraph,
-    around: Around,
+    around: RootGraph,
     levels: Levels,
     positions: Positions,
     cursor: Cursor,
@@ -197,7 +197,7 @@ def _share_row(
 
 @compiled
 def _open_child(
-    graph: LeftGraph, around: Around, levels: Levels, positions: Positions, cursor: Cursor, root: int
+    graph: LeftGraph, around: RootGraph, levels: Levels, positions: Positions, cursor: Cursor, root: int
 ) -> None:
     """Begin with the next child: with its leaf, if two left vertices are all, else with its candidates."""
     at, path = cursor.at, cursor.path
@@ -223,7 +223,7 @@ def _open_child(
 
 @compiled
 def _grow(
-    graph: LeftGraph, around: Around, levels: Levels, positions: Positions, cursor: Cursor, root: int
+    graph: LeftGraph, around: RootGraph, levels: Levels, positions: Positions, cursor: Cursor, root: int
 ) -> None:
     """Take the next candidate of the level at hand, or go back a level."""
     at, path = cursor.at, cursor.path
@@ -250,7 +250,7 @@ def _grow(
 @compiled
 def list_items(
     graph: LeftGraph,
-    around: Around,
+    around: RootGraph,
     levels: Levels,
     positions: Positions,
     cursor: Cursor,

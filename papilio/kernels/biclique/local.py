@@ -39,7 +39,7 @@ class LeftGraph(NamedTuple):
     hop_common: Ids32
 
 
-class Around(NamedTuple):
+class RootGraph(NamedTuple):
     """What one thread knows around its root; sizes are the largest of any root."""
 
     # shape (n_left,): 1 + number of each child of the root, 0 for other vertices; all 0 between roots
@@ -71,14 +71,14 @@ class Around(NamedTuple):
     gathered: Words
 
 
-def make_around(graph: LeftGraph) -> Around:
+def make_around(graph: LeftGraph) -> RootGraph:
     """Return the arrays of one thread."""
     n_left = graph.hop_indptr.size - 1
     degree = int(np.diff(graph.lefts.indptr).max(initial=0))
     of_roots = np.diff(graph.hop_indptr)
     shared = np.add.reduceat(graph.hop_common, graph.hop_indptr[:-1][of_roots > 0], dtype=np.int64)
     kids, entries = int(of_roots.max(initial=0)), int(shared.max(initial=0))
-    return Around(
+    return RootGraph(
         np.zeros(n_left, np.int32),
         np.zeros(degree + 1, np.int64),
         np.zeros(degree + 1, np.int64),
@@ -98,7 +98,7 @@ def make_around(graph: LeftGraph) -> Around:
 
 
 @compiled
-def open_root(graph: LeftGraph, around: Around, root: int, first: int) -> None:
+def open_root(graph: LeftGraph, around: RootGraph, root: int, first: int) -> None:
     """Lay out the children from place ``first`` of the root on, by number and by column; O(wedges of the root)."""
     begin, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
     around.kid_ptr[first - begin] = 0
@@ -125,7 +125,7 @@ def open_root(graph: LeftGraph, around: Around, root: int, first: int) -> None:
 
 
 @compiled
-def _lay_columns(around: Around, first: int, n_kids: int, n_columns: int) -> None:
+def _lay_columns(around: RootGraph, first: int, n_kids: int, n_columns: int) -> None:
     """Lay out the bit rows of the children from ``first`` on, if the root is dense and there is room.
 
     Walking takes half of the sum of squares of the columns' children, intersecting half of the square of the children
@@ -147,7 +147,7 @@ def _lay_columns(around: Around, first: int, n_kids: int, n_columns: int) -> Non
 
 
 @compiled
-def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
+def seek_candidates(around: RootGraph, kid: int, least: int) -> tuple[int, int]:
     """Count what later children share with ``kid``; children must be sought in order.
 
     Returns how many later children share at least ``least`` columns (the candidates, listed in ``met``), and how many
@@ -179,7 +179,7 @@ def seek_candidates(around: Around, kid: int, least: int) -> tuple[int, int]:
 
 
 @inlined
-def share_densely(around: Around, kid: int, first: int) -> int:
+def share_densely(around: RootGraph, kid: int, first: int) -> int:
     """Write what ``kid`` shares with each child from ``first`` on to ``sizes``; return how many there are."""
     n_words, begin, n_kids = around.dense
     n = int(n_kids - first)
@@ -188,7 +188,7 @@ def share_densely(around: Around, kid: int, first: int) -> int:
 
 
 @inlined
-def meet_densely(around: Around, kid: int, first: int, least: int) -> int:
+def meet_densely(around: RootGraph, kid: int, first: int, least: int) -> int:
     """List the children from ``first`` on that share at least ``least`` columns with ``kid``; return how many."""
     sizes = around.sizes
     n = 0
@@ -201,7 +201,7 @@ def meet_densely(around: Around, kid: int, first: int, least: int) -> int:
 
 
 @compiled
-def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> None:
+def set_bits(around: RootGraph, kid: int, n: int, n_words: int, rows: Words) -> None:
     """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0.
 
     Either the columns of the child are walked, or those of the candidates: whichever are fewer entries. Around a dense
@@ -227,7 +227,7 @@ def set_bits(around: Around, kid: int, n: int, n_words: int, rows: Words) -> Non
 
 
 @inlined
-def _set_from_columns(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
+def _set_from_columns(around: RootGraph, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
     stride = around.dense[2] - around.dense[1]
     words, gathered = around.words[:n], around.gathered[:n]
     for i in range(n):
@@ -250,7 +250,7 @@ def _set_from_columns(around: Around, first: int, end: int, n: int, n_words: int
 
 
 @compiled
-def _set_by_candidate(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
+def _set_by_candidate(around: RootGraph, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
     for at in range(first, end):
         around.number[around.kid_columns[at]] = at - first + 1
     for i in range(n):
@@ -264,7 +264,7 @@ def _set_by_candidate(around: Around, first: int, end: int, n: int, n_words: int
 
 
 @compiled
-def _set_by_column(around: Around, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
+def _set_by_column(around: RootGraph, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
     for i in range(n):
         around.slot[around.met[i]] = i + 1
     for at in range(first, end):

@@ -23,8 +23,8 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.local import (
-    Around,
     LeftGraph,
+    RootGraph,
     open_root,
     seek_candidates,
     set_bits,
@@ -93,7 +93,7 @@ def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, 
 
 @compiled
 def count_triples(
-    graph: LeftGraph, around: Around, items: Items, begin: int, end: int, least: int, counts: TripleCounts
+    graph: LeftGraph, around: RootGraph, items: Items, begin: int, end: int, least: int, counts: TripleCounts
 ) -> None:
     """Count the items ``[begin, end)`` where left sides have three vertices: each candidate of a child is one.
 
@@ -123,7 +123,7 @@ def count_triples(
 
 
 @compiled
-def _forget(around: Around, n: int) -> None:
+def _forget(around: RootGraph, n: int) -> None:
     """Leave out the candidates: too few to be counted."""
     for i in range(n):
         around.shared[around.met[i]] = 0
@@ -131,7 +131,7 @@ def _forget(around: Around, n: int) -> None:
 
 @compiled
 def _enumerate_children(
-    around: Around,
+    around: RootGraph,
     levels: Levels,
     histogram: Ints,
     hop_common: Ids32,
@@ -161,7 +161,7 @@ def _enumerate_children(
 
 @compiled
 def _search_child(
-    around: Around,
+    around: RootGraph,
     stack: MatrixStack,
     levels: Levels,
     counts: Counts,
@@ -194,7 +194,7 @@ def _search_child(
 @compiled
 def search_items(
     graph: LeftGraph,
-    around: Around,
+    around: RootGraph,
     stack: MatrixStack,
     levels: Levels,
     counts: Counts,
@@ -322,7 +322,7 @@ def _count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int, 
 
 @compiled
 def _close_child(
-    graph: LeftGraph, around: Around, counts: VertexCounts, root: int, kid: int, n: int, below: np.uint64
+    graph: LeftGraph, around: RootGraph, counts: VertexCounts, root: int, kid: int, n: int, below: np.uint64
 ) -> None:
     top, first = graph.hop_indptr[root], around.kid_ptr[kid]
     counts.left[root] += below
@@ -339,7 +339,7 @@ def _close_child(
 @compiled
 def search_item_vertices(
     graph: LeftGraph,
-    around: Around,
+    around: RootGraph,
     levels: Levels,
     counts: VertexCounts,
     items: Items,

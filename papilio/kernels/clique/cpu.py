@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique import loops, pivot_loops
-from papilio.kernels.clique.loops import PLACE, Rows, begin_chunk, make_rows
+from papilio.kernels.clique.loops import PLACE, RowBuffer, begin_chunk, make_rows
 from papilio.kernels.clique.maximal_loops import (
     Earlier,
     MaximalSearch,
@@ -72,10 +72,10 @@ class RootsCpu(SearchEngine):
     serial_cost = 1 << 16
     """In predicted set operations: about a millisecond."""
 
-    def _make_rows(self, prepared: PreparedRoots) -> Rows:
+    def _make_rows(self, prepared: PreparedRoots) -> RowBuffer:
         return make_rows(prepared.max_later + 1)
 
-    def _begin(self, state: tuple[Any, Rows], item: int) -> None:
+    def _begin(self, state: tuple[Any, RowBuffer], item: int) -> None:
         begin_chunk(state[1], item)
 
 
@@ -154,12 +154,14 @@ class CliqueCpu(RootsCpu):
         by_degree = self.order == "degree"
         return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
 
-    def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.Search, Rows]:
+    def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.CliqueStack, RowBuffer]:
         per = _PER[prepared.per]
         search = loops.make_search(prepared.later, prepared.max_later, per, prepared.n_edges)
         return search, self._make_rows(prepared)
 
-    def _search(self, prepared: PreparedCliqueCpu, state: tuple[loops.Search, Rows], end: int) -> bool:
+    def _search(
+        self, prepared: PreparedCliqueCpu, state: tuple[loops.CliqueStack, RowBuffer], end: int
+    ) -> bool:
         (search, rows), (least, most) = state, prepared.sizes
         items = prepared.roots, int(rows.cursor[PLACE]), end
         if prepared.algorithm == "orient":
@@ -170,7 +172,10 @@ class CliqueCpu(RootsCpu):
         return True
 
     def _fold(
-        self, prepared: PreparedCliqueCpu, span: tuple[int, int], states: Sequence[tuple[loops.Search, Rows]]
+        self,
+        prepared: PreparedCliqueCpu,
+        span: tuple[int, int],
+        states: Sequence[tuple[loops.CliqueStack, RowBuffer]],
     ) -> Partial:
         least, most = prepared.sizes
         cells: dict[tuple[int, ...], int] = {}
@@ -185,7 +190,7 @@ class CliqueCpu(RootsCpu):
 
 
 def _vectors_of(
-    prepared: PreparedCliqueCpu, searches: Sequence[loops.Search]
+    prepared: PreparedCliqueCpu, searches: Sequence[loops.CliqueStack]
 ) -> dict[str, NDArray[np.uint64]]:
     if prepared.per == "total":
         return {}
@@ -243,11 +248,11 @@ class MaximalCliqueCpu(RootsCpu):
             (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),
         )  # fmt: skip
 
-    def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, Rows]:
+    def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, RowBuffer]:
         return make_maximal_search(prepared.later, prepared.earlier), self._make_rows(prepared)
 
     def _search(
-        self, prepared: PreparedMaximalCliqueCpu, state: tuple[MaximalSearch, Rows], end: int
+        self, prepared: PreparedMaximalCliqueCpu, state: tuple[MaximalSearch, RowBuffer], end: int
     ) -> bool:
         later, earlier, (search, rows) = prepared.later, prepared.earlier, state
         return search_maximal(
@@ -258,7 +263,7 @@ class MaximalCliqueCpu(RootsCpu):
         self,
         prepared: PreparedMaximalCliqueCpu,
         span: tuple[int, int],
-        states: Sequence[tuple[MaximalSearch, Rows]],
+        states: Sequence[tuple[MaximalSearch, RowBuffer]],
     ) -> Partial:
         cells: dict[tuple[int, ...], int] = {}
         checksum = work = 0

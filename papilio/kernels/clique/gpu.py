@@ -34,7 +34,7 @@ from papilio.kernels.clique.question import (
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Cut, Partial, Prepared, never_cut, require_request
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, never_cut, require_request
 from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -136,7 +136,7 @@ class CliqueGpu(TreeEngine):
             self._check_leaves(prepared)
         return prepared
 
-    def _count(self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _count(self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
         start = end = bounds[0]
         later, vector = prepared.later, _make_vector(self.device, prepared)
         sums = np.zeros(_count_sums(prepared), np.uint64)
@@ -170,7 +170,7 @@ class CliqueGpu(TreeEngine):
         self,
         prepared: PreparedCliqueGpu,
         bounds: Sequence[int],
-        cut: Cut,
+        cut: StopCheck,
         arguments: tuple[Any, ...],
         counts: Any,
     ) -> int:
@@ -307,7 +307,7 @@ class MaximalCliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
 
-    def _count(self, prepared: PreparedMaximalCliqueGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _count(self, prepared: PreparedMaximalCliqueGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
         if bounds[0] == bounds[-1]:
             return Partial(0, 0, 0)
         n_slices, sums, checksum = self._search_items(prepared, bounds, cut)
@@ -328,7 +328,7 @@ class MaximalCliqueGpu(TreeEngine):
         self,
         prepared: PreparedMaximalCliqueGpu,
         bounds: Sequence[int],
-        cut: Cut,
+        cut: StopCheck,
         arguments: tuple[Any, ...] = (),
     ) -> tuple[int, Any, Any]:
         """Return how many slices were launched, the cliques by size, and their checksum; both on the device."""

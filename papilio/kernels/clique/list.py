@@ -17,7 +17,7 @@ from papilio.kernels.clique.cpu import (
     PreparedMaximalCliqueCpu,
     RootsCpu,
 )
-from papilio.kernels.clique.loops import Rows, Search, list_cliques, make_rows
+from papilio.kernels.clique.loops import CliqueStack, RowBuffer, list_cliques, make_rows
 from papilio.kernels.clique.question import Restricted, restrict_graph
 from papilio.kernels.engine import Prepared, require_request
 from papilio.kernels.exact import mix
@@ -78,13 +78,13 @@ class _Lister(RootsCpu):
 
     listing: Listing
 
-    def _make_rows(self, prepared: Any) -> Rows:
+    def _make_rows(self, prepared: Any) -> RowBuffer:
         most = prepared.max_later + 1
         longest = most if prepared.row_size is None else min(prepared.row_size, most)
         names = prepared.positions, prepared.held, prepared.held_hash
         return make_rows(longest, *names, self.listing.limit)
 
-    def _pass_on(self, prepared: _Named, state: tuple[Any, Rows], outlet: Outlet) -> None:
+    def _pass_on(self, prepared: _Named, state: tuple[Any, RowBuffer], outlet: Outlet) -> None:
         outlet.take(empty_block(state[1].block, prepared.row_size))
 
 
@@ -117,7 +117,7 @@ class CliqueLister(_Lister, CliqueCpu):
         searched = super().prepare(left.graph, Clique(max(motif.k - left.held.size, 1)), per)
         return PreparedCliqueListing(**_name_rows(graph, left, searched, motif.k))
 
-    def _search(self, prepared: PreparedCliqueCpu, state: tuple[Search, Rows], end: int) -> bool:
+    def _search(self, prepared: PreparedCliqueCpu, state: tuple[CliqueStack, RowBuffer], end: int) -> bool:
         return list_cliques(prepared.later, *state, prepared.roots, end, prepared.sizes[0])
 
 

@@ -28,7 +28,7 @@ TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
 _TWO, _THREE, _FOUR = np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-class Search(NamedTuple):
+class CliqueStack(NamedTuple):
     """What one thread has of its own; d is the largest number of later neighbours, w its words.
 
     ``rows`` (d * w) is the matrix and ``names`` (d) whom its rows are; ``edge_at`` (d * d) has edge ids where edges are
@@ -61,11 +61,11 @@ class Search(NamedTuple):
     total: Sums
 
 
-def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
+def make_search(later: Later, most: int, per: int, n_edges: int) -> CliqueStack:
     """Return the memory of a thread, for roots of at most ``most`` later neighbours."""
     n, w = later.indptr.size - 1, (most + 63) >> 6
     pairs = most * most if per == PER_EDGE else 0
-    return Search(
+    return CliqueStack(
         rows=np.zeros(most * w, np.uint64),
         names=np.zeros(most, np.int32),
         edge_at=np.zeros(pairs, np.int64),
@@ -89,7 +89,7 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> Search:
 
 
 @compiled
-def open_root(later: Later, search: Search, root: int, oriented: bool) -> int:
+def open_root(later: Later, search: CliqueStack, root: int, oriented: bool) -> int:
     """Fill the matrix of a root and return the number of its later neighbours; as :func:`fill_matrix`."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     d = int(end - begin)
@@ -146,7 +146,7 @@ def _count_near(near: NDArray[np.uint8], ids: NDArray[np.int32], begin: int, end
 
 
 @compiled
-def _count_triangles(later: Later, search: Search, root: int) -> None:
+def _count_triangles(later: Later, search: CliqueStack, root: int) -> None:
     """Count the edges among the later neighbours of a root, without a matrix."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     for at in range(begin, end):
@@ -163,7 +163,7 @@ def _count_triangles(later: Later, search: Search, root: int) -> None:
 
 
 @inlined
-def take_candidate(search: Search, at: int, w: int, chosen: int) -> int:
+def take_candidate(search: CliqueStack, at: int, w: int, chosen: int) -> int:
     """Take a candidate from what is left of the level at a word; lay out the next level and return its candidates."""
     search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
     size = 0
@@ -176,7 +176,7 @@ def take_candidate(search: Search, at: int, w: int, chosen: int) -> int:
 
 
 @compiled
-def count_oriented(later: Later, search: Search, roots: Ints, begin: int, end: int, k: int) -> None:
+def count_oriented(later: Later, search: CliqueStack, roots: Ints, begin: int, end: int, k: int) -> None:
     """Count the cliques of k vertices, at least 3, whose first ones are the roots of a chunk."""
     for place in range(begin, end):
         root = roots[place]
@@ -221,7 +221,7 @@ PLACE, LEVEL = 0, 1
 """Entries of a cursor: the place of the root at hand, and the level its search is at, -1 where it has not begun."""
 
 
-class Rows(NamedTuple):
+class RowBuffer(NamedTuple):
     """Where the rows of one thread go; ``positions`` is empty where cliques are only counted.
 
     ``positions`` (n) has the position of each rank in the ids of the listing; ``held`` the positions, and ``held_hash``
@@ -244,12 +244,12 @@ def make_rows(
     held: NDArray[np.int32] | None = None,
     held_hash: int = 0,
     limit: int | None = 1,
-) -> Rows:
+) -> RowBuffer:
     """Return the rows of one thread, of at most ``longest`` vertices beside what is held; of a count by default."""
     nothing = np.zeros(0, np.int32)
     positions, held = nothing if positions is None else positions, nothing if held is None else held
     longest += held.size
-    return Rows(
+    return RowBuffer(
         positions=positions,
         held=held,
         held_hash=np.array([held_hash], np.uint64),
@@ -260,13 +260,13 @@ def make_rows(
     )
 
 
-def begin_chunk(rows: Rows, place: int) -> None:
+def begin_chunk(rows: RowBuffer, place: int) -> None:
     """Go on at the root of a place."""
     rows.cursor[PLACE], rows.cursor[LEVEL] = place, -1
 
 
 @inlined
-def add_clique(rows: Rows, size: int) -> bool:
+def add_clique(rows: RowBuffer, size: int) -> bool:
     """Write the first ranks of the path as a row; return whether a further one surely fits."""
     block = rows.block
     at = block.offsets[block.size[0]]
@@ -279,7 +279,7 @@ def add_clique(rows: Rows, size: int) -> bool:
 
 
 @compiled
-def _list_root(search: Search, rows: Rows, d: int, k: int) -> int:
+def _list_root(search: CliqueStack, rows: RowBuffer, d: int, k: int) -> int:
     """List the cliques of one root, from the level of the cursor on; return the words intersected."""
     w, level, work = words_of(d), rows.cursor[LEVEL], 0
     while level >= 0:
@@ -305,7 +305,7 @@ def _list_root(search: Search, rows: Rows, d: int, k: int) -> int:
 
 
 @compiled
-def list_cliques(later: Later, search: Search, rows: Rows, roots: Ints, end: int, k: int) -> bool:
+def list_cliques(later: Later, search: CliqueStack, rows: RowBuffer, roots: Ints, end: int, k: int) -> bool:
     """List the cliques of k vertices whose first ones are the roots below a place, from the cursor on.
 
     Returns whether the end was reached: else the block is full.

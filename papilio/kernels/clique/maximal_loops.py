@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.clique.loops import LEVEL, PLACE, Rows, add_clique, fill_matrix
+from papilio.kernels.clique.loops import LEVEL, PLACE, RowBuffer, add_clique, fill_matrix
 from papilio.kernels.clique.order import Later
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, Sums, compiled
@@ -174,7 +174,7 @@ def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
 
 @compiled
 def _search_root(
-    search: MaximalSearch, rows: Rows, hashes: Sums, root: int, d: int, least: int, entering: bool
+    search: MaximalSearch, rows: RowBuffer, hashes: Sums, root: int, d: int, least: int, entering: bool
 ) -> int:
     """Find the maximal cliques of one root of at least one candidate; return the words intersected.
 
@@ -233,7 +233,7 @@ def search_maximal(
     later: Later,
     earlier: Earlier,
     search: MaximalSearch,
-    rows: Rows,
+    rows: RowBuffer,
     hashes: Sums,
     roots: Ints,
     end: int,

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from papilio.kernels.clique.loops import PER_EDGE, PER_VERTEX, TOTAL, Search, open_root
+from papilio.kernels.clique.loops import PER_EDGE, PER_VERTEX, TOTAL, CliqueStack, open_root
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled, inlined
 from papilio.kernels.tree.bits import ONE, fill_span, first_bit, lowest_bit, popcount, words_of
 
 
 @compiled
-def _add_pair(search: Search, d: int, a: int, b: int, value: np.uint64) -> None:
+def _add_pair(search: CliqueStack, d: int, a: int, b: int, value: np.uint64) -> None:
     search.pair_sums[min(a, b) * d + max(a, b)] += value
 
 
 @compiled
-def _end_leaf(search: Search, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int) -> None:
+def _end_leaf(
+    search: CliqueStack, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int
+) -> None:
     """Give every vertex, or every edge, of the cliques of a leaf its share; ``n_held`` counts the root.
 
     ``choose[p * (k + 1) + j]`` is C(p, j) modulo 2^64.
@@ -53,7 +55,15 @@ def _end_leaf(search: Search, d: int, n_held: int, n_pivots: int, choose: Sums, 
 
 @compiled
 def _end_pairs(
-    search: Search, d: int, at: int, n_held: int, n_pivots: int, missing: int, size: int, edges: int, per: int
+    search: CliqueStack,
+    d: int,
+    at: int,
+    n_held: int,
+    n_pivots: int,
+    missing: int,
+    size: int,
+    edges: int,
+    per: int,
 ) -> None:
     """Give every vertex, or every edge, of the cliques of a node that lacks one vertex or two its share.
 
@@ -104,7 +114,7 @@ def _end_pairs(
 
 
 @inlined
-def _choose_pivot(search: Search, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
+def _choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
     """Take the candidates that are next to all others as pivots, and return the one next to most of the rest, or -1.
 
     Returns also how many pivots the path then has.
@@ -128,7 +138,7 @@ def _choose_pivot(search: Search, at: int, w: int, size: int, n_pivots: int) -> 
 
 
 @inlined
-def _count_pairs(search: Search, at: int, w: int) -> int:
+def _count_pairs(search: CliqueStack, at: int, w: int) -> int:
     """Return the edges among the candidates of the level at a word."""
     count = 0
     for word in range(w):
@@ -144,7 +154,15 @@ def _count_pairs(search: Search, at: int, w: int) -> int:
 
 @inlined
 def _enter_node(
-    search: Search, d: int, at: int, n_held: int, n_pivots: int, least: int, most: int, choose: Sums, per: int
+    search: CliqueStack,
+    d: int,
+    at: int,
+    n_held: int,
+    n_pivots: int,
+    least: int,
+    most: int,
+    choose: Sums,
+    per: int,
 ) -> tuple[int, int]:
     """Count a node that has no branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
     w, size = words_of(d), 0
@@ -177,7 +195,7 @@ def _enter_node(
 
 
 @compiled
-def _search_item(search: Search, d: int, least: int, most: int, choose: Sums, per: int) -> None:
+def _search_item(search: CliqueStack, d: int, least: int, most: int, choose: Sums, per: int) -> None:
     """Go through the tree of one root."""
     w = words_of(d)
     fill_span(search.sets, d)
@@ -221,7 +239,7 @@ def _search_item(search: Search, d: int, least: int, most: int, choose: Sums, pe
 @compiled
 def count_pivots(
     later: Later,
-    search: Search,
+    search: CliqueStack,
     roots: Ints,
     begin: int,
     end: int,

@@ -18,15 +18,15 @@ from papilio.kernels.maximal.loops import (
     CHECKSUM,
     NEED,
     WORDS,
-    Found,
+    BicliqueStack,
+    LeafSink,
     Limits,
-    Search,
     Stack,
     find_stars,
     grow_stack,
     make_stack,
 )
-from papilio.kernels.maximal.roots import Near, Roots, lay_roots, make_near, search_items
+from papilio.kernels.maximal.roots import Dominated, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars
 from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Granularity, MaximalBiclique, Motif
@@ -61,10 +61,10 @@ class PreparedMaximalCpu(Prepared):
 class Worker:
     """What one thread has of its own."""
 
-    near: Near
+    near: Dominated
     stack: Stack
-    search: Search
-    found: Found
+    search: BicliqueStack
+    found: LeafSink
 
     def begin(self, item: int) -> None:
         """Go on at an item."""
@@ -148,12 +148,12 @@ def place_cells(roots: Roots) -> NDArray[np.int64]:
     return np.concatenate((np.zeros(2, np.int64), np.cumsum(columns + 1)))
 
 
-def make_worker(prepared: PreparedMaximalCpu, found: Found) -> Worker:
+def make_worker(prepared: PreparedMaximalCpu, found: LeafSink) -> Worker:
     """Return what one thread has of its own."""
     hops = prepared.roots.graph
     columns = int(np.diff(hops.lefts.indptr).max(initial=0))
     rows = int(np.diff(hops.hop_indptr).max(initial=0))
-    search = Search(
+    search = BicliqueStack(
         frames=np.zeros((columns + 2, 8), np.int64),
         hash_at=np.zeros(columns + 2, np.uint64),
         columns=np.empty(3 * columns + 128, np.int32),
@@ -166,10 +166,10 @@ def make_worker(prepared: PreparedMaximalCpu, found: Found) -> Worker:
     return Worker(make_near(prepared.roots), make_stack(STACK_WORDS), search, found)
 
 
-def count_only(prepared: PreparedMaximalCpu) -> Found:
+def count_only(prepared: PreparedMaximalCpu) -> LeafSink:
     """Return what a thread finds where it only counts."""
     nothing, block = np.empty(0, np.int32), make_row_block(0, 1)
-    return Found(
+    return LeafSink(
         cell_at=prepared.cell_at,
         histogram=np.zeros(int(prepared.cell_at[-1]), np.uint64),
         sums=np.zeros(3, np.uint64),

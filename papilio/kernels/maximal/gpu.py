@@ -37,7 +37,15 @@ from papilio.kernels.device.constants import (
     MAXIMAL_WIDE_WORDS,
 )
 from papilio.kernels.device.protocol import Device, Module
-from papilio.kernels.engine import Choice, Cut, Partial, Prepared, fold_partials, never_cut, require_request
+from papilio.kernels.engine import (
+    Choice,
+    Partial,
+    Prepared,
+    StopCheck,
+    fold_partials,
+    never_cut,
+    require_request,
+)
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -201,7 +209,7 @@ class MaximalBicliqueGpu(TreeEngine):
         root, first, last, costs = make_star_item()
         return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
 
-    def _count(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _count(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
         start, stop = bounds[0], bounds[-1]
         self.n_branches = 0
         found = Partial(0, 0, 0)
@@ -223,7 +231,7 @@ class MaximalBicliqueGpu(TreeEngine):
             )
         return found
 
-    def _search_group(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _search_group(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
         """Run the slices of a group, again with a larger table when one was full."""
         index, n_keys = prepared.index, self.tuning.leaf_slots
         matrices = self.lay_out(prepared, bounds)
@@ -263,7 +271,7 @@ class MaximalBicliqueGpu(TreeEngine):
         prepared: PreparedMaximalGpu,
         matrices: Matrices,
         bounds: Sequence[int],
-        cut: Cut,
+        cut: StopCheck,
         counts: _Counts,
         arguments: tuple[Any, ...] = (),
     ) -> int:

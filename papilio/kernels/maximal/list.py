@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph, RowColumn
 from papilio.kernels.biclique.core import Ids32
 from papilio.kernels.biclique.list import restrict_to_common
-from papilio.kernels.engine import Best, choose_best, require_request
+from papilio.kernels.engine import LargestMotif, choose_best, require_request
 from papilio.kernels.listing import cut_blocks, empty_block, make_row_block
 from papilio.kernels.maximal.cpu import (
     MaximalBicliqueCpu,
@@ -131,7 +131,7 @@ class _Reaching(MaximalBicliqueLister):
         return state.search_items(prepared, prepared.limits(self.by), end)
 
 
-def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> tuple[Best, ...]:
+def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> tuple[LargestMotif, ...]:
     """Return the ``n`` largest of the maximal bicliques that are asked for, or all; ids of U, then of V.
 
     Parameters
@@ -144,7 +144,7 @@ def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -
         At least 1.
     """
     bound = _find_bound(prepared, by, n, threads)
-    best: tuple[Best, ...] = ()
+    best: tuple[LargestMotif, ...] = ()
     lock = threading.Lock()
 
     def keep(u: RaggedColumn, v: RaggedColumn) -> None:
@@ -156,7 +156,7 @@ def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -
                 tuple(ids[places[ends[row] : ends[row + 1]]].tolist())
                 for ids, (ends, places) in ((prepared.ids_u, u), (prepared.ids_v, v))
             )
-            found.append(Best(int(values[row]), members))
+            found.append(LargestMotif(int(values[row]), members))
         with lock:
             best = choose_best((*best, *found), n)
 

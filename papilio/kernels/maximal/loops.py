@@ -51,7 +51,7 @@ class Limits(NamedTuple):
     by: int
 
 
-class Found(NamedTuple):
+class LeafSink(NamedTuple):
     """What a thread has found.
 
     ``histogram`` counts by size: ``cell_at[rows] + columns`` is the place of a size. ``sums`` has the checksum, the
@@ -117,7 +117,7 @@ def _write_row(block: RowBlock, places: Ids32, ids: Ids32, n: int) -> None:
 
 
 @compiled
-def _rank(found: Found, by: int, rows: int, columns: int) -> bool:
+def _rank(found: LeafSink, by: int, rows: int, columns: int) -> bool:
     """Whether something of that size is listed, by its value; keep the value where the bound is not fixed."""
     value = _value(by, rows, columns)
     if value < found.bound[0]:
@@ -129,7 +129,7 @@ def _rank(found: Found, by: int, rows: int, columns: int) -> bool:
 
 
 @compiled
-def _write(found: Found, taken: Ids32, rows: int, shared: Ids32, columns: int) -> bool:
+def _write(found: LeafSink, taken: Ids32, rows: int, shared: Ids32, columns: int) -> bool:
     """Pass a row on; return whether there is room for another one."""
     _write_row(found.rows, found.row_places, taken, rows)
     _write_row(found.columns, found.column_places, shared, columns)
@@ -138,7 +138,7 @@ def _write(found: Found, taken: Ids32, rows: int, shared: Ids32, columns: int) -
 
 @inlined
 def report(
-    found: Found, limits: Limits, taken: Ids32, rows: int, shared: Ids32, columns: int, sides: np.uint64
+    found: LeafSink, limits: Limits, taken: Ids32, rows: int, shared: Ids32, columns: int, sides: np.uint64
 ) -> bool:
     """Count a maximal biclique if it is asked for, and pass it on; return whether there is room for another one.
 
@@ -155,7 +155,7 @@ def report(
 
 
 @inlined
-def can_extend(found: Found, limits: Limits, taken: int, candidates: int, columns: int) -> bool:
+def can_extend(found: LeafSink, limits: Limits, taken: int, candidates: int, columns: int) -> bool:
     """Whether more rows, of the candidates, can make something of fewer columns that is asked for."""
     rows = taken + candidates
     enough = candidates > 0 and taken < limits.most_rows and rows >= limits.least_rows
@@ -167,7 +167,7 @@ def can_extend(found: Found, limits: Limits, taken: int, candidates: int, column
 BEGIN, CANDIDATES, EXCLUDED, ROWS, WIDTH, COLUMNS, N_COLUMNS, TAKEN = range(8)
 
 
-class Search(NamedTuple):
+class BicliqueStack(NamedTuple):
     """What a thread searches in. Sizes are for the most columns c of a root and the most rows n around it.
 
     ``frames`` (c + 2, 8) and ``hash_at`` (c + 2): by level. ``columns`` (3 c + 128): ids of the columns, by frame.
@@ -219,7 +219,9 @@ def grow_stack(stack: Stack, n_words: int) -> Stack:
 
 
 @compiled
-def _read_columns(search: Search, words: Words, at: int, width: int, columns: int) -> tuple[int, np.uint64]:
+def _read_columns(
+    search: BicliqueStack, words: Words, at: int, width: int, columns: int
+) -> tuple[int, np.uint64]:
     """List the columns of a row in ``shared``; return how many, and the sum of their hashes."""
     n, hashes = 0, np.uint64(0)
     for word in range(width):
@@ -426,8 +428,8 @@ def _renumber(words: Words, frame: Ints, chosen: int, size: int, columns: Ids32)
 
 @compiled
 def _open_frame(
-    stack: Stack, search: Search, found: Found, limits: Limits, level: int, excluded: int, chosen: int, size: int,
-    n: int, taken: int,
+    stack: Stack, search: BicliqueStack, found: LeafSink, limits: Limits, level: int, excluded: int, chosen: int,
+    size: int, n: int, taken: int,
 ) -> bool:  # fmt: skip
     """Finish the frame below a level, of which n candidates are written; return whether it is worth a search.
 
@@ -451,7 +453,7 @@ def _open_frame(
 
 
 @compiled
-def search_frames(stack: Stack, search: Search, found: Found, limits: Limits) -> None:
+def search_frames(stack: Stack, search: BicliqueStack, found: LeafSink, limits: Limits) -> None:
     """Find the maximal bicliques below the frame at level 0, from the level of the cursor on.
 
     The level is -1 at the end, and another one where ``found`` or the stack has no room.

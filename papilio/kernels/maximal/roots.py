@@ -15,7 +15,14 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Pairs, list_earlier
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
-from papilio.kernels.biclique.local import Around, LeftGraph, make_around, meet_densely, open_root, set_bits
+from papilio.kernels.biclique.local import (
+    LeftGraph,
+    RootGraph,
+    make_around,
+    meet_densely,
+    open_root,
+    set_bits,
+)
 from papilio.kernels.jit import Bools, Ints, compiled
 from papilio.kernels.maximal.loops import (
     BEGIN,
@@ -33,9 +40,9 @@ from papilio.kernels.maximal.loops import (
     TAKEN,
     WIDTH,
     WORDS,
-    Found,
+    BicliqueStack,
+    LeafSink,
     Limits,
-    Search,
     Stack,
     can_extend,
     drop_covered,
@@ -66,10 +73,10 @@ _NO_CHILD = np.iinfo(np.int64).max
 """Behind all children."""
 
 
-class Near(NamedTuple):
+class Dominated(NamedTuple):
     """What one thread knows around its root, beside the lists: which of the rows can extend nothing that is left."""
 
-    around: Around
+    around: RootGraph
     useless: Bools
     excluded: Ids32
 
@@ -110,14 +117,14 @@ def lay_roots(index: BicliqueIndex) -> Roots:
     )
 
 
-def make_near(roots: Roots) -> Near:
+def make_near(roots: Roots) -> Dominated:
     """Return the memory of a thread."""
     most = int(np.diff(roots.graph.hop_indptr).max(initial=0))
-    return Near(make_around(roots.graph), np.zeros(most, np.bool_), np.empty(most, np.int32))
+    return Dominated(make_around(roots.graph), np.zeros(most, np.bool_), np.empty(most, np.int32))
 
 
 @compiled
-def _seek(around: Around, kid: int, n_kids: int) -> tuple[int, int]:
+def _seek(around: RootGraph, kid: int, n_kids: int) -> tuple[int, int]:
     """Count what all rows around the root share with one; return how many are met, itself too, and the work."""
     if around.dense[0]:
         return meet_densely(around, kid, 0, 1), n_kids * around.dense[0]
@@ -136,7 +143,7 @@ def _seek(around: Around, kid: int, n_kids: int) -> tuple[int, int]:
 
 
 @compiled
-def _forget(around: Around, n: int) -> None:
+def _forget(around: RootGraph, n: int) -> None:
     """Count what the first of those met share as 0 again."""
     for i in range(n):
         around.shared[around.met[i]] = 0
@@ -144,7 +151,7 @@ def _forget(around: Around, n: int) -> None:
 
 @compiled
 def _sort_met(
-    near: Near, common: Ids32, degree: int, kid: int, n_met: int, least: int, taken: Ids32, n_taken: int
+    near: Dominated, common: Ids32, degree: int, kid: int, n_met: int, least: int, taken: Ids32, n_taken: int
 ) -> tuple[int, int, int]:
     """Tell candidates from excluded rows and from those that are taken with a child.
 
@@ -183,7 +190,14 @@ def _sort_met(
 
 @compiled
 def _open_child(
-    roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, root: int, kid: int
+    roots: Roots,
+    near: Dominated,
+    stack: Stack,
+    search: BicliqueStack,
+    found: LeafSink,
+    limits: Limits,
+    root: int,
+    kid: int,
 ) -> bool:
     """Take a child beside the rows of its root: report it, and make the frame below it that of level 0.
 
@@ -237,7 +251,7 @@ def _open_child(
 
 
 @compiled
-def _take_root(roots: Roots, near: Near, search: Search, root: int) -> int:
+def _take_root(roots: Roots, near: Dominated, search: BicliqueStack, root: int) -> int:
     """Take a root and its full rows; return how many, or 0 where an earlier row ends it."""
     graph = roots.graph
     begin, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
@@ -255,7 +269,9 @@ def _take_root(roots: Roots, near: Near, search: Search, root: int) -> int:
 
 
 @compiled
-def _open_item(roots: Roots, near: Near, search: Search, found: Found, limits: Limits, item: int) -> bool:
+def _open_item(
+    roots: Roots, near: Dominated, search: BicliqueStack, found: LeafSink, limits: Limits, item: int
+) -> bool:
     """Open the root of an item, and report it with the first of them; return whether ``found`` has room.
 
     The cursor is then at the first child, or behind the last one where nothing can be found.
@@ -287,7 +303,13 @@ def _open_item(roots: Roots, near: Near, search: Search, found: Found, limits: L
 
 @compiled
 def search_items(
-    roots: Roots, near: Near, stack: Stack, search: Search, found: Found, limits: Limits, end: int
+    roots: Roots,
+    near: Dominated,
+    stack: Stack,
+    search: BicliqueStack,
+    found: LeafSink,
+    limits: Limits,
+    end: int,
 ) -> bool:
     """Find the maximal bicliques of the work items from the cursor on, up to ``end``.
 

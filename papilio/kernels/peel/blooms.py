@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 from papilio.kernels.exact import require_room
-from papilio.kernels.jit import EdgeIds, Ids, Ints, Place, compiled, fetch_add
+from papilio.kernels.jit import EdgeIds, Ids, Index, Ints, compiled, fetch_add
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.phases import Layer
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
@@ -62,7 +62,7 @@ def bloom_bytes(n_wedges: int, n_blooms: int, n_edges: int) -> int:
 
 
 @compiled
-def _count_row(rows: WedgeRows, row: Place, counters: Ids) -> None:
+def _count_row(rows: WedgeRows, row: Index, counters: Ids) -> None:
     """Count the wedges of one start by their other end."""
     middles = rows.n_u if row < rows.n_u else 0
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -73,7 +73,7 @@ def _count_row(rows: WedgeRows, row: Place, counters: Ids) -> None:
 
 @compiled
 def _measure_blooms(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, counters: Ids, blooms: Ints, wedges: Ints
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, counters: Ids, blooms: Ints, wedges: Ints
 ) -> None:
     """Write, for each item, its blooms and their wedges; leaves the counters zero."""
     for item in range(start, stop):
@@ -95,8 +95,8 @@ def _fill_blooms(
     rows: WedgeRows,
     edge_ids: EdgeIds,
     items: Ints,
-    start: Place,
-    stop: Place,
+    start: Index,
+    stop: Index,
     counters: Ids,
     cursors: Ints,
     blooms: Ints,
@@ -142,8 +142,8 @@ def _link_edges(
     offsets: Ints,
     first: Edges,
     second: Edges,
-    start: Place,
-    stop: Place,
+    start: Index,
+    stop: Index,
     cursors: Ints,
     link_bloom: Edges,
     link_twin: Edges,
@@ -234,8 +234,8 @@ def pair_bytes(n_pairs: int, n: int) -> int:
 
 @compiled
 def _count_before(
-    rows: WedgeRows, row: Place, first: Place, middles: Place, counters: Ids, met: Ids
-) -> Place:
+    rows: WedgeRows, row: Index, first: Index, middles: Index, counters: Ids, met: Ids
+) -> Index:
     """Count the wedges from a row to the rows of its layer before it; return how many of those were met."""
     rank = row - first
     n_met = 0
@@ -255,11 +255,11 @@ def _count_before(
 @compiled
 def _measure_pairs(
     rows: WedgeRows,
-    first: Place,
-    middles: Place,
+    first: Index,
+    middles: Index,
     order: Items,
-    start: Place,
-    stop: Place,
+    start: Index,
+    stop: Index,
     counters: Ids,
     met: Ids,
     degrees: Ints,
@@ -279,11 +279,11 @@ def _measure_pairs(
 @compiled
 def _fill_pairs(
     rows: WedgeRows,
-    first: Place,
-    middles: Place,
+    first: Index,
+    middles: Index,
     order: Items,
-    start: Place,
-    stop: Place,
+    start: Index,
+    stop: Index,
     counters: Ids,
     met: Ids,
     cursors: Ints,
@@ -306,7 +306,7 @@ def _fill_pairs(
 
 
 @compiled
-def _two_hops(rows: WedgeRows, first: Place, middles: Place, costs: Ints) -> None:
+def _two_hops(rows: WedgeRows, first: Index, middles: Index, costs: Ints) -> None:
     """Write an upper bound of the wedges from each rank to earlier ones, and one more."""
     for rank in range(costs.size):
         cost = np.int64(1)

@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, Place, compiled, fetch_add
+from papilio.kernels.jit import Index, Ints, compiled, fetch_add
 from papilio.kernels.peel.phases import BIN_BITS, N_BINS, Peeled, Report, bin_end, next_limit
 from papilio.kernels.threads import ChunkRunner
 
@@ -120,12 +120,12 @@ def _cut_ranges(peeling: Peeling, wanted: int, report: Report) -> Ranges:
     going, following = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
     share = max(1, (int(weight_starts[-1]) + n_items) // wanted)
     n_ranges, rounds, limits, weights = 0, 0, [0], np.empty(N_BINS, np.int64)
-    n_alive: Place = n_items
+    n_alive: Index = n_items
     while n_alive:
-        bound: Place = NO_BOUND
+        bound: Index = NO_BOUND
         if wanted > 1:
             bound = choose_bound(alive[:n_alive], supports, weight_starts, limits[-1], share, weights)
-        n_going: Place = collect_below(alive[:n_alive], supports, bound, going)
+        n_going: Index = collect_below(alive[:n_alive], supports, bound, going)
         while n_going:
             ranges[going[:n_going]] = n_ranges
             n_following = peeling.run_round(going[:n_going], int(bound), following)
@@ -182,7 +182,7 @@ it is made."""
 
 
 @compiled
-def _bin_of(support: Place) -> Place:
+def _bin_of(support: Index) -> Index:
     """Return the bin of a support; bins rise with supports, and each of the first 64 supports has its own."""
     shift = np.int64(0)
     while (support >> shift) >= (2 << BIN_BITS):
@@ -195,15 +195,15 @@ _bin_end, _next_limit = compiled(bin_end), compiled(next_limit)
 
 @compiled
 def choose_bound(
-    alive: Items, supports: Ints, weight_starts: Ints, low: Place, share: Place, weights: Ints
-) -> Place:
+    alive: Items, supports: Ints, weight_starts: Ints, low: Index, share: Index, weights: Ints
+) -> Index:
     """Return the bound of a range that begins at ``low``: below it the items weigh about ``share``, or all that it may.
 
     The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more. ``weights`` is room for that of
     each bin.
     """
     weights[:] = 0
-    least: Place = np.int64(NO_BOUND)
+    least: Index = np.int64(NO_BOUND)
     for i in alive:
         weights[_bin_of(supports[i])] += weight_starts[i + 1] - weight_starts[i] + 1
         least = min(least, supports[i])
@@ -217,7 +217,7 @@ def choose_bound(
 
 
 @compiled
-def keep_alive(alive: Items, states: States) -> Place:
+def keep_alive(alive: Items, states: States) -> Index:
     """Keep, in order and in place, the items that are alive; return how many."""
     n = 0
     for i in alive:
@@ -228,7 +228,7 @@ def keep_alive(alive: Items, states: States) -> Place:
 
 
 @compiled
-def collect_below(alive: Items, supports: Ints, bound: Place, going: Items) -> Place:
+def collect_below(alive: Items, supports: Ints, bound: Index, going: Items) -> Index:
     """Write the items whose support is below the bound to ``going``; return how many."""
     n = 0
     for i in alive:
@@ -258,7 +258,7 @@ class Round(NamedTuple):
 
 
 @compiled
-def lower_support(round_: Round, item: Place, lost: Place) -> None:
+def lower_support(round_: Round, item: Index, lost: Index) -> None:
     """Lower a support beside other threads; whoever takes it below the bound adds the item to those that follow."""
     before = fetch_add(round_.supports, item, -lost)
     if before >= round_.bound and before - lost < round_.bound:
@@ -293,7 +293,7 @@ def _open_window(window: Window, states: States, supports: Ints) -> None:
     """Hold the items of least support; all items below the bound are held."""
     n = keep_alive(window.alive[: window.places[0]], states)
     share = max(_WINDOW_ITEMS, n // _WINDOW_SHARE)
-    bound: Place = np.int64(NO_BOUND)
+    bound: Index = np.int64(NO_BOUND)
     if n > share:
         counts = window.counts
         counts[:] = 0
@@ -310,15 +310,15 @@ def _open_window(window: Window, states: States, supports: Ints) -> None:
 
 
 @compiled
-def take_least(window: Window, states: States, supports: Ints) -> tuple[Place, Place]:
+def take_least(window: Window, states: States, supports: Ints) -> tuple[Index, Index]:
     """Write the items of the least support to ``window.going``; return (how many, their support).
 
     There are none when no item is left.
     """
     while True:
-        n: Place = 0
-        taken: Place = 0
-        least: Place = np.int64(NO_BOUND)
+        n: Index = 0
+        taken: Index = 0
+        least: Index = np.int64(NO_BOUND)
         for at in range(window.places[1]):
             i = window.held[at]
             if states[i] == ALIVE:
@@ -339,7 +339,7 @@ def take_least(window: Window, states: States, supports: Ints) -> tuple[Place, P
 
 
 @compiled
-def begin_round(going: Items, states: States, numbers: Numbers, level: Place) -> None:
+def begin_round(going: Items, states: States, numbers: Numbers, level: Index) -> None:
     """Give the items that go their number."""
     for item in going:
         states[item] = GOING

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.peel.phases import Forest
 
 Items = NDArray[np.int32]
@@ -50,7 +50,7 @@ def _plant(n_items: int) -> _Growing:
 
 
 @compiled
-def find_root(above: Items | Ints, item: Place) -> Place:
+def find_root(above: Items | Ints, item: Index) -> Index:
     """Return the root of an item, and shorten the way there."""
     while above[item] != item:
         above[item] = above[above[item]]
@@ -59,7 +59,7 @@ def find_root(above: Items | Ints, item: Place) -> Place:
 
 
 @compiled
-def _join(forest: _Growing, root: Place, other: Place, level: np.uint64) -> Place:
+def _join(forest: _Growing, root: Index, other: Index, level: np.uint64) -> Index:
     """Join the component of a root with that of an item by a motif of this level; return its root then.
 
     No node so far has a lower level.
@@ -105,7 +105,7 @@ def _place_items(forest: _Growing, items: Items, nodes: Items) -> None:
 
 
 @compiled
-def _end_of_level(order: Items, numbers: Numbers, start: Place) -> Place:
+def _end_of_level(order: Items, numbers: Numbers, start: Index) -> Index:
     """Return where the items of the number of ``order[start]`` end."""
     stop = start
     while stop < order.size and numbers[order[stop]] == numbers[order[start]]:
@@ -129,7 +129,7 @@ def _grow_wing(
 
     ``holder`` is an edge of those met of each bloom; ``waiting`` the twin of the first until there is a second wedge.
     """
-    start: Place = 0
+    start: Index = 0
     while start < order.size and numbers[order[start]] > 0:
         level = numbers[order[start]]
         stop = _end_of_level(order, numbers, start)
@@ -157,7 +157,7 @@ def _grow_tip(
     forest: _Growing, order: Items, numbers: Numbers, offsets: Ints, others: Items, nodes: Items
 ) -> None:
     """Join the vertices of each pair, at the lower number of the two."""
-    start: Place = 0
+    start: Index = 0
     while start < order.size and numbers[order[start]] > 0:
         level = numbers[order[start]]
         stop = _end_of_level(order, numbers, start)

@@ -12,7 +12,7 @@ import numpy as np
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertices
-from papilio.kernels.jit import Ints, Place, compiled
+from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.peel.blooms import PairGraph, index_pairs
 from papilio.kernels.peel.cpu import (
     ALIVE,
@@ -125,7 +125,7 @@ def _butterflies_of(common: np.uint32) -> np.int64:
 
 @compiled
 def sum_pairs(
-    items: Items, pairs: PairGraph, ranges: Items, start: Place, stop: Place, supports: Ints
+    items: Items, pairs: PairGraph, ranges: Items, start: Index, stop: Index, supports: Ints
 ) -> None:
     """Write the butterflies of ``items[start:stop]`` with vertices of their own range or a higher one."""
     for place in range(start, stop):
@@ -139,7 +139,7 @@ def sum_pairs(
 
 @compiled
 def spread_pairs(
-    going: Items, start: Place, stop: Place, pairs: PairGraph, round_: Round, updates: Ints
+    going: Items, start: Index, stop: Index, pairs: PairGraph, round_: Round, updates: Ints
 ) -> None:
     """Lower the supports of the vertices left that are paired with ``going[start:stop]``.
 
@@ -156,15 +156,15 @@ def spread_pairs(
 
 @compiled
 def _spread(
-    part: TipRange, going: Items, level: Place, window: Window, following: Items
-) -> tuple[Place, int]:
+    part: TipRange, going: Items, level: Index, window: Window, following: Items
+) -> tuple[Index, int]:
     """Lower the supports of the vertices of the range that are left and paired with those that go.
 
     Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
     returns (how many follow, updates).
     """
     pairs = part.pairs
-    n_following: Place = 0
+    n_following: Index = 0
     n_held, bound = window.places[1], window.places[2]
     updates = 0
     for item in going:
@@ -193,7 +193,7 @@ def peel_tip_slice(part: TipRange, window: Window, numbers: Numbers, stats: Ints
 
     ``window`` is of its vertices; rounds and updates are added to ``stats``.
     """
-    effort: Place = 0
+    effort: Index = 0
     while effort < most:
         n_going, level = take_least(window, part.states, part.supports)
         if n_going == 0:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.jit import Bools, Ints, Place, compiled, fetch_add
+from papilio.kernels.jit import Bools, Index, Ints, compiled, fetch_add
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.blooms import BloomIndex
 from papilio.kernels.peel.cpu import (
@@ -46,7 +46,7 @@ class LeftBlooms(NamedTuple):
 
 
 @compiled
-def sum_supports(blooms: BloomIndex, start: Place, stop: Place, supports: Ints) -> None:
+def sum_supports(blooms: BloomIndex, start: Index, stop: Index, supports: Ints) -> None:
     """Write the supports of the edges ``[start, stop)``: an edge has k - 1 butterflies in a bloom of k wedges."""
     for edge in range(start, stop):
         total = np.int64(0)
@@ -58,7 +58,7 @@ def sum_supports(blooms: BloomIndex, start: Place, stop: Place, supports: Ints) 
 
 @compiled
 def take_wedges(
-    going: Items, start: Place, stop: Place, states: States, blooms: BloomIndex, rest: LeftBlooms
+    going: Items, start: Index, stop: Index, states: States, blooms: BloomIndex, rest: LeftBlooms
 ) -> None:
     """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list the blooms touched first.
 
@@ -77,7 +77,7 @@ def take_wedges(
 
 @compiled
 def spread_losses(
-    start: Place, stop: Place, blooms: BloomIndex, rest: LeftBlooms, round_: Round, updates: Ints
+    start: Index, stop: Index, blooms: BloomIndex, rest: LeftBlooms, round_: Round, updates: Ints
 ) -> None:
     """Lower the supports of the edges of the blooms ``touched[start:stop]``, and move the wedges lost behind.
 
@@ -116,8 +116,8 @@ def measure_segments(
     blooms: BloomIndex,
     ranges: Items,
     is_open: Bools,
-    start: Place,
-    stop: Place,
+    start: Index,
+    stop: Index,
     counts: Ints,
     met: Ints,
     sizes: Ints,
@@ -141,7 +141,7 @@ def measure_segments(
 
 
 @compiled
-def _count_ranges(blooms: BloomIndex, ranges: Items, bloom: Place, counts: Ints, met: Ints) -> int:
+def _count_ranges(blooms: BloomIndex, ranges: Items, bloom: Index, counts: Ints, met: Ints) -> int:
     """Count the wedges of a bloom by range; write the ranges met, falling, and return how many."""
     n = 0
     for at in range(blooms.offsets[bloom], blooms.offsets[bloom + 1]):
@@ -162,8 +162,8 @@ def fill_segments(
     blooms: BloomIndex,
     ranges: Items,
     is_open: Bools,
-    start: Place,
-    stop: Place,
+    start: Index,
+    stop: Index,
     places: Ints,
     segment_starts: Ints,
     segment_counts: Ints,
@@ -267,7 +267,7 @@ def enter_range(
 
 
 @compiled
-def _take(part: WingRange, going: Items, touched: Items) -> Place:
+def _take(part: WingRange, going: Items, touched: Items) -> Index:
     """Take the wedges of the edges that go from ``left``; list the segments touched, and return how many."""
     n = 0
     for edge in going:
@@ -285,14 +285,14 @@ def _take(part: WingRange, going: Items, touched: Items) -> Place:
 
 @compiled
 def _spread(
-    part: WingRange, touched: Items, level: Place, window: Window, following: Items
-) -> tuple[Place, int]:
+    part: WingRange, touched: Items, level: Index, window: Window, following: Items
+) -> tuple[Index, int]:
     """Lower the supports of the edges of the segments touched, and move the wedges lost behind.
 
     Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
     returns (how many follow, updates).
     """
-    n_following: Place = 0
+    n_following: Index = 0
     n_held, bound = window.places[1], window.places[2]
     updates = 0
     for segment in touched:
@@ -337,7 +337,7 @@ def peel_wing_slice(
     ``window`` and ``numbers`` are of its local edges, ``touched`` is room for its segments; rounds and updates are
     added to ``stats``.
     """
-    effort: Place = 0
+    effort: Index = 0
     while effort < most:
         n_going, level = take_least(window, part.states, part.supports)
         if n_going == 0:

@@ -31,11 +31,11 @@ from papilio.kernels.device.protocol import (
 )
 from papilio.kernels.engine import (
     Choice,
-    Cut,
     Engine,
     EngineName,
     Loadable,
     Partial,
+    StopCheck,
     never_cut,
     require_interval,
 )
@@ -63,7 +63,7 @@ class TreeEngine(Engine):
         return stage_part(self.device, block)
 
     def run(
-        self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: Cut = never_cut
+        self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
@@ -71,7 +71,7 @@ class TreeEngine(Engine):
             return self._count(prepared, [start, *bounds, stop], cut)
 
     @abstractmethod
-    def _count(self, prepared: Any, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _count(self, prepared: Any, bounds: Sequence[int], cut: StopCheck) -> Partial:
         """Count the items between the bounds, whose first and last may be equal; see :meth:`run`."""
 
     def _make_ready(
@@ -94,7 +94,7 @@ class TreeEngine(Engine):
         classes: Sequence[TreeClass],
         bounds: Sequence[int],
         costs: NDArray[np.int64],
-        cut: Cut,
+        cut: StopCheck,
         first: tuple[Any, ...],
         last: tuple[Any, ...],
     ) -> int:
@@ -170,7 +170,7 @@ class TreeLauncher:
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
 
-    def run(self, cut: Cut, first: tuple[Any, ...], last: tuple[Any, ...]) -> int:
+    def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> int:
         """Launch slice after slice, one ahead of the one that runs; return how many slices were launched.
 
         ``first`` and ``last`` are the arguments of the kernel before and behind those that every search has, which are

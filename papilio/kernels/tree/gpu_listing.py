@@ -23,7 +23,15 @@ from papilio.errors import CapacityError
 from papilio.graph import RowColumn
 from papilio.kernels.device.constants import LENGTH_BITS, LONG_ROW
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.engine import Cut, Engine, EngineName, Partial, Prepared, never_cut, require_interval
+from papilio.kernels.engine import (
+    Engine,
+    EngineName,
+    Partial,
+    Prepared,
+    StopCheck,
+    never_cut,
+    require_interval,
+)
 from papilio.kernels.exact import mix
 from papilio.kernels.listing import cut_blocks
 from papilio.kernels.threads import Outlet, RowSink, available_threads, drop_rows
@@ -214,7 +222,7 @@ class TreeLister(Engine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
         sink: RowSink = drop_rows,
     ) -> Partial:
         """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.

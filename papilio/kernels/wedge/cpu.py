@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import (
-    Cut,
     Loadable,
     Partial,
     Prepared,
+    StopCheck,
     never_cut,
     require_interval,
     require_request,
@@ -116,7 +116,7 @@ class ButterflyCpu(CpuEngine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
     ) -> Partial:
         require_interval(start, stop, prepared.n_items)
         if prepared.per == "edge" and isinstance(prepared.index, WedgeIndex):
@@ -124,7 +124,7 @@ class ButterflyCpu(CpuEngine):
         return self._run_span(prepared, (start, stop), len(bounds) + 1, cut)
 
     def _run_span(
-        self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: Cut
+        self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: StopCheck
     ) -> Partial:
         """Count the items ``span``, or the first of them if cut, in chunks that end anywhere."""
         index, vectors = prepared.index, {}
@@ -146,7 +146,7 @@ class ButterflyCpu(CpuEngine):
         index: WedgeIndex | WedgePartIndex,
         span: tuple[int, int],
         n_slices: int,
-        cut: Cut,
+        cut: StopCheck,
         kernel: Callable[..., None],
         own: tuple[int, ...] | None = None,
         shared: Sequence[Any] = (),
@@ -173,7 +173,7 @@ class ButterflyCpu(CpuEngine):
         n_items = items_in(chunks, runner.run(chunks, count, cut))
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
-    def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: Cut) -> Partial:
+    def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: StopCheck) -> Partial:
         """Run, in every slice, starts, then hubs, of one layer after the other: each edge has one writer."""
         support = np.zeros(index.n_edges, np.uint64)
         n_counters, max_degree = index.n_counters, index.max_degree
@@ -264,7 +264,7 @@ class BalancedButterflyCpu(ButterflyCpu):
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
     def _run_span(
-        self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: Cut
+        self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: StopCheck
     ) -> Partial:
         index, motif = prepared.index, prepared.motif
         if isinstance(motif, Census):

@@ -20,12 +20,12 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
     Choice,
-    Cut,
     Engine,
     EngineName,
     Loadable,
     Partial,
     Prepared,
+    StopCheck,
     never_cut,
     require_interval,
     require_request,
@@ -204,7 +204,7 @@ class ButterflyGpu(Engine):
         start: int,
         stop: int,
         bounds: Sequence[int] = (),
-        cut: Cut = never_cut,
+        cut: StopCheck = never_cut,
     ) -> Partial:
         """Count the butterflies of the items ``[start, stop)``, or of the first of them if the run is cut."""
         require_interval(start, stop, prepared.n_items)
@@ -238,7 +238,7 @@ class ButterflyGpu(Engine):
         return (("no hub columns, counter tables alone", reason),)
 
     def _run_slices(
-        self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: Cut, total: Any, result: Any
+        self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: StopCheck, total: Any, result: Any
     ) -> int:
         """Launch the slices; return the item at which the run ended."""
         found = self._find_bounds(prepared, bounds)

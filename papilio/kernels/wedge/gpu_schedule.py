@@ -193,7 +193,7 @@ NO_STARTS = SplitStarts(_NONE_64, _NONE_32, _NONE_32, _NONE_32, _NONE_64)
 
 
 @dataclass(frozen=True, eq=False)
-class Costs:
+class StartCosts:
     """What a block does for each item, in wedges that it counts in a table: uint64, device; their sum and the most."""
 
     of_items: Any
@@ -204,14 +204,14 @@ class Costs:
 
 def measure_costs(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
-) -> Costs:
+) -> StartCosts:
     """Return the costs of the items, of which there is at least one."""
     costs, found = device.xp.empty(items.size, dtype=np.uint64), device.xp.zeros(3, dtype=np.uint64)
     launch_over(
         device, device.load("wedge_order", {}), "item_costs", items.size, items, np.int32(items.size), graph.degree,
         graph.wedges, graph.hub_wedges, uses_hubs, np.int64(tuning.hub_min_wedges), costs, found,
     )  # fmt: skip
-    return Costs(costs, *(int(value) for value in device.to_host(found)))
+    return StartCosts(costs, *(int(value) for value in device.to_host(found)))
 
 
 def choose_split_starts(
@@ -220,7 +220,7 @@ def choose_split_starts(
     graph: WedgeGraph | WedgePartGraph,
     items: Any,
     uses_hubs: Any,
-    costs: Costs,
+    costs: StartCosts,
 ) -> SplitStarts:
     """Choose the starts that would still be counted when all others are; clear ``uses_hubs`` of them.
 

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Index, Ints, Sums, compiled
 from papilio.kernels.wedge.graph import ONE_KIND, Kinds, WedgeRows
 
 NARROW_LIMIT = np.iinfo(np.uint8).max
@@ -85,7 +85,7 @@ def counter_of(end: np.uint32, sign: np.uint32, kinds: Kinds) -> np.uint64:
 
 @compiled
 def _increment(
-    ends: Ids, begin: Place, stop: Place, sign: np.uint32, kinds: Kinds, counters: Counters
+    ends: Ids, begin: Index, stop: Index, sign: np.uint32, kinds: Kinds, counters: Counters
 ) -> np.uint64:
     """Add one to the counter of each wedge; return the sum of the old values."""
     olds = np.uint64(0)
@@ -99,7 +99,7 @@ def _increment(
 
 @compiled
 def _sum_counters(
-    ends: Ids, begin: Place, stop: Place, sign: np.uint32, kinds: Kinds, counters: Counters
+    ends: Ids, begin: Index, stop: Index, sign: np.uint32, kinds: Kinds, counters: Counters
 ) -> np.uint64:
     """Return the sum of (c - 1) over the wedges, whose counters c are at least 1."""
     total = np.uint64(0)
@@ -115,20 +115,20 @@ def take_pairs(count: np.uint64) -> np.uint64:
 
 
 @compiled
-def first_middle(rows: WedgeRows, row: Place) -> Place:
+def first_middle(rows: WedgeRows, row: Index) -> Index:
     """Return the row of middle 0 of a start."""
     return rows.n_u if row < rows.n_u else 0
 
 
 @compiled
-def open_middle(rows: WedgeRows, middles: Place, at: Place) -> tuple[Place, np.uint32]:
+def open_middle(rows: WedgeRows, middles: Index, at: Index) -> tuple[Index, np.uint32]:
     """Return the row of the middle of an entry of a start, and the sign of that edge."""
     entry, signed = np.int64(rows.ids[at]), np.int64(len(rows.kinds) > 1)
     return middles + (entry >> signed), np.uint32(entry & signed)
 
 
 @compiled
-def is_span_cheaper(counters: Counters, top: Place, wedges: Place) -> bool:
+def is_span_cheaper(counters: Counters, top: Index, wedges: Index) -> bool:
     """Return whether to pass over the first ``top`` counters rather than over the wedges again."""
     return bool(top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE)
 
@@ -142,7 +142,7 @@ def add_to_sums(sums: Sums, amount: np.uint64) -> None:
 
 
 @compiled
-def scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> tuple[Place, Place]:
+def scan_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums) -> tuple[Index, Index]:
     """Count the wedges of one start; return (touched counters lie below this place, number of wedges)."""
     middles, signed = first_middle(rows, row), np.int64(len(rows.kinds) > 1)
     top = np.int64(0)
@@ -160,7 +160,7 @@ def scan_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums) -> t
 
 
 @compiled
-def clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place) -> None:
+def clear_start(rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index) -> None:
     """Zero every counter that the start has touched, the cheaper way."""
     if is_span_cheaper(counters, top, wedges):
         for place in range(top):
@@ -175,7 +175,7 @@ def clear_start(rows: WedgeRows, row: Place, counters: Counters, top: Place, wed
 
 
 @compiled
-def count_total(rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables) -> None:
+def count_total(rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums."""
     for item in range(start, stop):
         row = items[item]
@@ -189,7 +189,7 @@ def count_total(rows: WedgeRows, items: Ints, start: Place, stop: Place, tables:
 
 @compiled
 def _credit_ends(
-    rows: WedgeRows, row: Place, counters: Counters, top: Place, wedges: Place, counts: Sums
+    rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index, counts: Sums
 ) -> None:
     """Add C(c, 2) for every counter c to the other end of the start, and zero it."""
     first_end, middles = (rows.ends_at, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
@@ -214,7 +214,7 @@ def _credit_ends(
 
 @compiled
 def _vertices_of_start(
-    rows: WedgeRows, row: Place, counters: Counters, own: Sums, sums: Sums, counts: Sums
+    rows: WedgeRows, row: Index, counters: Counters, own: Sums, sums: Sums, counts: Sums
 ) -> None:
     middles = first_middle(rows, row)
     own[:] = 0
@@ -235,7 +235,7 @@ def _vertices_of_start(
 
 @compiled
 def count_vertices(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, counts: Sums
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, counts: Sums
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to each of their vertices.
 
@@ -252,7 +252,7 @@ def count_vertices(
 
 @compiled
 def _edges_of_start(
-    rows: WedgeRows, edge_ids: EdgeIds, row: Place, counters: Counters, sums: Sums, support: Sums
+    rows: WedgeRows, edge_ids: EdgeIds, row: Index, counters: Counters, sums: Sums, support: Sums
 ) -> None:
     middles = first_middle(rows, row)
     top, wedges = scan_start(rows, row, counters, sums)
@@ -268,7 +268,7 @@ def _edges_of_start(
 
 @compiled
 def count_start_edges(
-    rows: WedgeRows, edge_ids: EdgeIds, items: Ints, start: Place, stop: Place, tables: Tables, support: Sums
+    rows: WedgeRows, edge_ids: EdgeIds, items: Ints, start: Index, stop: Index, tables: Tables, support: Sums
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to the edges (middle, start) of their wedges.
 
@@ -296,7 +296,7 @@ class KeptStarts(NamedTuple):
 
 
 @compiled
-def keep_members(rows: WedgeRows, member: Bools, start: Place, stop: Place, starts: KeptStarts) -> None:
+def keep_members(rows: WedgeRows, member: Bools, start: Index, stop: Index, starts: KeptStarts) -> None:
     """Fill ``starts`` for the middles of rows ``[start, stop)``; ``member[rank]`` says which starts to
     keep."""
     for row in range(start, stop):
@@ -311,7 +311,7 @@ def keep_members(rows: WedgeRows, member: Bools, start: Place, stop: Place, star
 
 
 @compiled
-def _starts_behind(rows: WedgeRows, starts: KeptStarts, at: Place, middle: Place) -> tuple[Place, Place]:
+def _starts_behind(rows: WedgeRows, starts: KeptStarts, at: Index, middle: Index) -> tuple[Index, Index]:
     """Return the interval of ``starts.kept`` behind a hub in the row of ``middle``.
 
     ``at`` is the entry of the middle in the row of the hub. The hub stands at ``prefix[at]`` in the row of
@@ -329,7 +329,7 @@ def _edges_of_hub(
     split: Ints,
     edge_ids: EdgeIds,
     starts: KeptStarts,
-    row: Place,
+    row: Index,
     counters: Counters,
     support: Sums,
 ) -> None:
@@ -363,8 +363,8 @@ def count_hub_edges(
     split: Ints,
     edge_ids: EdgeIds,
     starts: KeptStarts,
-    begin: Place,
-    end: Place,
+    begin: Index,
+    end: Index,
     tables: Tables,
     support: Sums,
 ) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled, fetch_add
+from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled, fetch_add
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
@@ -104,7 +104,7 @@ class _Blocks(NamedTuple):
 
 
 @compiled
-def _lower_bound(values: Ids | Ranks, begin: Place, stop: Place, bound: Place) -> Place:
+def _lower_bound(values: Ids | Ranks, begin: Index, stop: Index, bound: Index) -> Index:
     """Return the first place of ``[begin, stop)`` whose value is at least ``bound``, or ``stop``."""
     while begin < stop:
         middle = (begin + stop) >> 1
@@ -127,7 +127,7 @@ def _fill_first(middle_rank: Ranks, shift: int, first: Ranks) -> None:
 
 
 @compiled
-def _find_middles(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: Ids) -> None:
+def _find_middles(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: Ids) -> None:
     """Write, for the entries ``[begin, stop)``, the place of the middle and its number of ends, or 0 and 0.
 
     Loops of one kind of access each, so that the misses of neighbouring entries overlap.
@@ -152,7 +152,7 @@ def _find_middles(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: 
 
 
 @compiled
-def _count_before(ends: Ids, begin: Place, length: Place, bound: Place) -> Place:
+def _count_before(ends: Ids, begin: Index, length: Index, bound: Index) -> Index:
     """Return how many of the rising ``ends[begin : begin + length]``, at least one, are less than ``bound``."""
     at, left = begin, length
     while left > 1:
@@ -163,7 +163,7 @@ def _count_before(ends: Ids, begin: Place, length: Place, bound: Place) -> Place
 
 
 @compiled
-def _join_starts(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: Ids, wedges: Ints) -> None:
+def _join_starts(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: Ids, wedges: Ints) -> None:
     """Fill ``ids``, ``prefix`` and ``wedges`` for the starts ``[begin, stop)``."""
     n_ends = blocks.end_rank.size
     preceding = np.int64(_lower_bound(blocks.end_rank, 0, n_ends, np.int64(blocks.start_rank[begin])))
@@ -193,7 +193,7 @@ def _join_starts(blocks: _Blocks, begin: Place, stop: Place, ids: Ids, prefix: I
 
 
 @compiled
-def _longest_row(indptr: Ints) -> Place:
+def _longest_row(indptr: Ints) -> Index:
     longest = np.int64(0)
     for row in range(indptr.size - 1):
         longest = max(longest, indptr[row + 1] - indptr[row])
@@ -264,7 +264,7 @@ def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
 
 @compiled
 def _part_edges_of_start(
-    rows: WedgeRows, row: Place, counters: Counters, own: Sums, sums: Sums, of_starts: Sums, of_ends: Sums
+    rows: WedgeRows, row: Index, counters: Counters, own: Sums, sums: Sums, of_starts: Sums, of_ends: Sums
 ) -> None:
     own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
@@ -285,7 +285,7 @@ def _part_edges_of_start(
 
 @compiled
 def count_part_edges(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, of_starts: Sums, of_ends: Sums
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, of_starts: Sums, of_ends: Sums
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to both edges of each of their wedges.
 

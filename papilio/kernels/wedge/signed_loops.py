@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.jit import Counters, Ids, Ints, Place, Sums, compiled
+from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled
 from papilio.kernels.wedge.graph import TWO_KINDS, Kinds, WedgeIndex, WedgeRows, index_wedges
 from papilio.kernels.wedge.loops import (
     NARROW_LIMIT,
@@ -46,7 +46,7 @@ def index_signed(graph: BipartiteGraph, first_layer: Layer | None, kinds: Kinds 
 
 
 @compiled
-def _histogram_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: Sums, histogram: Sums) -> None:
+def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums, histogram: Sums) -> None:
     """One start of :func:`count_histogram`: count, take every counter of at least 2 once, and clear."""
     top, wedges = scan_start(rows, row, counters, sums)
     if is_span_cheaper(counters, top, wedges):
@@ -68,7 +68,7 @@ def _histogram_of_start(rows: WedgeRows, row: Place, counters: Counters, sums: S
 
 @compiled
 def count_histogram(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, histogram: Sums
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, histogram: Sums
 ) -> None:
     """Count how often pairs of ``items[start:stop]`` agree, or do not agree, at exactly so many neighbours, 2 or more.
 
@@ -83,7 +83,7 @@ def count_histogram(
 
 
 @compiled
-def _classify_end(counters: Counters, place: Place, own_side: bool, classes: Sums) -> None:
+def _classify_end(counters: Counters, place: Index, own_side: bool, classes: Sums) -> None:
     """Add the butterflies of one pair to the sums of their classes, and zero its four counters.
 
     ``own_side`` says whether the pair is of the layer whose pairs make the class; see
@@ -104,7 +104,7 @@ def _classify_end(counters: Counters, place: Place, own_side: bool, classes: Sum
 
 @compiled
 def _census_of_start(
-    rows: WedgeRows, row: Place, own_side: bool, counters: Counters, sums: Sums, classes: Sums
+    rows: WedgeRows, row: Index, own_side: bool, counters: Counters, sums: Sums, classes: Sums
 ) -> None:
     """One start of :func:`count_census`: count, classify every pair once, and clear."""
     top, wedges = scan_start(rows, row, counters, sums)
@@ -122,7 +122,7 @@ def _census_of_start(
 
 @compiled
 def count_census(
-    rows: WedgeRows, items: Ints, start: Place, stop: Place, tables: Tables, classes: Sums, side: int
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, classes: Sums, side: int
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums of their classes.
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Best, choose_best
+from papilio.kernels.engine import LargestMotif, choose_best
 from papilio.kernels.maximal.list import MaximalBicliqueLister, find_best
 from papilio.motifs import Listing, MaximalBiclique
 from tests.kernels.maximal.questions import motifs
@@ -15,16 +15,16 @@ from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import bipartite_graphs, edge_list, planted_graph, skewed_graph
 
 
-def expect(graph: BipartiteGraph, motif: MaximalBiclique, by: str, n: int) -> tuple[Best, ...]:
+def expect(graph: BipartiteGraph, motif: MaximalBiclique, by: str, n: int) -> tuple[LargestMotif, ...]:
     found = (row for row in maximal_bicliques_of(edge_list(graph)) if motif.has_cell(tuple(map(len, row))))
     return choose_best(
-        (Best(len(u) * len(v) if by == "edges" else min(len(u), len(v)), (u, v)) for u, v in found), n
+        (LargestMotif(len(u) * len(v) if by == "edges" else min(len(u), len(v)), (u, v)) for u, v in found), n
     )
 
 
 def best_of(
     graph: BipartiteGraph, motif: MaximalBiclique, by: str, n: int, anchor: str = "auto", threads: int = 1
-) -> tuple[Best, ...]:
+) -> tuple[LargestMotif, ...]:
     prepared = MaximalBicliqueLister(threads, Listing(), anchor).prepare(graph, motif, "total")
     return find_best(prepared, by, n, threads)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.engine import Cut, Partial, fold_partials
+from papilio.kernels.engine import Partial, StopCheck, fold_partials
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import EndBlock, RootPart, StartBlock, WedgePart
 from tests.conftest import EngineCase, read_edges
@@ -159,7 +159,7 @@ def test_any_split_folds_to_the_whole_part(engine: EngineCase, per: Granularity)
     engine.check(st.tuples(bipartite_graphs(min(engine.max_side, 10)), cuts), law)
 
 
-def cut_after(times: int) -> Cut:
+def cut_after(times: int) -> StopCheck:
     """Return what is true when it has been asked so many times."""
     asked = count()
     return lambda: next(asked) >= times
