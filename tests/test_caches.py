@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -149,3 +150,16 @@ def test_skips_are_told_by_reason_in_a_few_lines() -> None:
     assert told[0] == "skipped: 900 times, common"
     assert told[-1] == "skipped: 6 times for other reasons; -rs shows them"
     assert len(told) == SKIP_LINES + 1
+
+
+@pytest.mark.parametrize(
+    "index", [b"cpapilio.kernels.jit\nGone\n.", b"cpapilio.kernels.gone\nGone\n.", b"", b"junk"]
+)
+def test_a_cache_of_another_version_is_empty(index: bytes, tmp_path: Path) -> None:
+    from papilio.kernels.jit import _CacheFile
+
+    file = _CacheFile(str(tmp_path), "loops", [1.0])
+    Path(file._index_path).write_bytes(pickle.dumps(file._version) + index)
+    assert file.load("key") is None
+    file.save("key", "code")
+    assert file.load("key") == "code"

@@ -17,7 +17,7 @@ import numpy as np
 from llvmlite.binding import parse_bitcode  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core import cgutils, event
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.runtime import rtsys
@@ -54,6 +54,16 @@ class _Compilations(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Compilations())
 
 
+class _CacheFile(IndexDataCacheFile):  # type: ignore[misc]
+    """A cache that is empty where another version wrote it: its classes may be gone."""
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except Exception:  # whatever Numba's index fails with
+            return {}
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     """Numba's cache of one function, as it is called by Python or by compiled code.
 
@@ -65,6 +75,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         super().__init__(function)
         self._called = called
         sources = getfile(function), __file__
+        self._cache_file.__class__ = _CacheFile
         self._cache_file._source_stamp = [source_stamp(Path(file).resolve()) for file in sources]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
