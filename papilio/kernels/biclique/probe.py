@@ -29,7 +29,8 @@ Index = TypeVar("Index", bound=BicliqueItems)
 SEED = 0x70A9
 """Seed of the probes that choose: every worker of a job decides alike."""
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""Between two states of a probe, whose hash is its next random number (SplitMix64)."""
 
 
 class Probes(NamedTuple):
@@ -101,7 +102,7 @@ def draw_probes(index: BicliqueItems, n_probes: int, seed: int) -> Probes:
     """Draw children of roots in proportion to the costs of their work items; the same on CPU and GPU."""
     costs = index.costs.astype(np.float64)
     ends = np.cumsum(costs)
-    hashes = mix(np.arange(2 * n_probes + 1, dtype=np.uint64) * _STEP + np.uint64(seed))
+    hashes = mix(np.arange(2 * n_probes + 1, dtype=np.uint64) * STEP + np.uint64(seed))
     start = float(hashes[-1] >> np.uint64(11)) / 2.0**53
     at = (np.arange(n_probes) + start) * (ends[-1] / n_probes)
     pieces = np.minimum(np.searchsorted(ends, at, side="right"), costs.size - 1)

@@ -15,27 +15,24 @@ from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
-from papilio.kernels.biclique.probe import Measured, Probes, count_ways
+from papilio.kernels.biclique.probe import STEP, Measured, Probes, count_ways
 from papilio.kernels.device.constants import PROBE_PAIRS
+from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.tree.pivot import count_bits, transpose_bits
 
 Floats = NDArray[np.float64]
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_ONE_MIX, _TWO_MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_mix = compiled(mix)
 
 
 @compiled
 def draw(state: Words, n: int) -> Any:
     """Return a number below n (less than 2^32), and go on to the next state."""
-    state[0] += _STEP
-    value = state[0]
-    value = (value ^ (value >> np.uint64(30))) * _ONE_MIX
-    value = (value ^ (value >> np.uint64(27))) * _TWO_MIX
-    value = value ^ (value >> np.uint64(31))
-    return np.int64(((value >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+    state[0] += STEP
+    return np.int64(((_mix(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @compiled
@@ -123,14 +120,6 @@ def probe_subsets(
 
 
 @compiled
-def _size(words: Words, n: int) -> int:
-    size = 0
-    for w in range(n):
-        size += popcount(words[w])
-    return size
-
-
-@compiled
 def _scan(lines: Words, n: int, n_words: int, own: Words, other: Words) -> int:
     """Take the lines without gaps out of ``own``; return the fewest gaps of the others << 32 | whose, or -1."""
     best = -1
@@ -144,18 +133,6 @@ def _scan(lines: Words, n: int, n_words: int, own: Words, other: Words) -> int:
             elif best < 0 or gaps << 32 | i < best:
                 best = gaps << 32 | i
     return best
-
-
-@compiled
-def _transpose(rows: Words, n: int, n_columns: int, columns: Words) -> None:
-    right, left = words_of(n_columns), words_of(n)
-    columns[: n_columns * left] = 0
-    for i in range(n):
-        for w in range(right):
-            rest = rows[i * right + w]
-            while rest:
-                columns[(w * 64 + lowest_bit(rest)) * left + (i >> 6)] |= ONE << np.uint64(i & 63)
-                rest &= rest - ONE
 
 
 @compiled
@@ -224,7 +201,7 @@ def probe_pivots(
 
     ``left_ways[held, free]`` are the ways to choose what is missing of the left side, ``right_ways`` of the right one.
     """
-    _transpose(rows, n, n_columns, columns)
+    transpose_bits(rows, n, n_columns, columns)
     n_left, n_right = words_of(n), words_of(n_columns)
     fill_span(left, n)
     fill_span(right, n_columns)
@@ -232,7 +209,7 @@ def probe_pivots(
     words = nodes = 0.0
     right_size, max_right = right_sizes
     while True:
-        lefts, rights = _size(left, n_left), _size(right, n_right)
+        lefts, rights = count_bits(left, 0, n_left), count_bits(right, 0, n_right)
         if hl > left_size or hr > max_right or hl + pl + lefts < left_size or hr + pr + rights < right_size:
             return words, nodes, 0.0
         if hl == left_size:
@@ -245,13 +222,13 @@ def probe_pivots(
         nodes += weight
         by_row = _scan(rows, n, n_right, left, right)
         by_column = _scan(columns, n_columns, n_left, right, left)
-        pl += lefts - _size(left, n_left)
-        pr += rights - _size(right, n_right)
+        pl += lefts - count_bits(left, 0, n_left)
+        pr += rights - count_bits(right, 0, n_right)
         if by_row < 0:
             return words, nodes, weight * left_ways[hl, pl] * right_ways[hr, pr] if hr <= right_size else 0.0
         is_row = by_row >> 32 <= by_column >> 32
         best = by_row if is_row else by_column
-        others = _size(right, n_right) if is_row else _size(left, n_left)
+        others = count_bits(right, 0, n_right) if is_row else count_bits(left, 0, n_left)
         take = max(right_size - hr, 1) if is_row else left_size - hl
         branch, chance = _choose_branch(state, best >> 32, others, take)
         weight /= chance

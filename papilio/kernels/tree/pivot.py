@@ -202,7 +202,8 @@ def make_matrix_stack(column_words: int, words: int, frames: int) -> MatrixStack
 
 
 @compiled
-def _transpose(rows: Words, n_rows: int, n_columns: int, columns: Words) -> None:
+def transpose_bits(rows: Words, n_rows: int, n_columns: int, columns: Words) -> None:
+    """Write rows of bits by columns: column j begins at word ``j * words_of(n_rows)``."""
     right, left = words_of(n_columns), words_of(n_rows)
     columns[: n_columns * left] = 0
     for i in range(n_rows):
@@ -215,7 +216,8 @@ def _transpose(rows: Words, n_rows: int, n_columns: int, columns: Words) -> None
 
 
 @compiled
-def _size(words: Words, begin: int, end: int) -> int:
+def count_bits(words: Words, begin: int, end: int) -> int:
+    """Return the bits set in the words ``[begin, end)``."""
     size = 0
     for w in range(begin, end):
         size += popcount(words[w])
@@ -372,19 +374,19 @@ def pivot_matrix(
     if n_rows <= _WORD and n_columns <= _WORD:
         for i in range(n_rows):
             stack.small.rows[i] = rows[i]
-        _transpose(rows, n_rows, n_columns, stack.small.columns)
+        transpose_bits(rows, n_rows, n_columns, stack.small.columns)
         return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table)
     min_left, max_left, min_right, max_right = limits
     left, right = words_of(n_rows), words_of(n_columns)
     both, step = left + right, left + right + max(left, right)
     words, columns = stack.words, stack.columns
-    _transpose(rows, n_rows, n_columns, columns)
+    transpose_bits(rows, n_rows, n_columns, columns)
     _take_all(words, 0, n_rows)
     _take_all(words, left, n_columns)
     hl, pl, hr, pr = taken
     depth, work = -1, 0
     while True:
-        n_left, n_right = _size(words, 0, left), _size(words, left, both)
+        n_left, n_right = count_bits(words, 0, left), count_bits(words, left, both)
         wanted = hl <= max_left and hl + pl + n_left >= min_left
         if wanted and hr <= max_right and hr + pr + n_right >= min_right:
             if hl == max_left or hr == max_right:
@@ -400,8 +402,8 @@ def pivot_matrix(
                 work += n_left * right + n_right * left
                 best, pivot = _scan(rows, words, 0, left, left, right)
                 best_column, pivot_column = _scan(columns, words, left, right, 0, left)
-                pl += n_left - _size(words, 0, left)
-                pr += n_right - _size(words, left, both)
+                pl += n_left - count_bits(words, 0, left)
+                pr += n_right - count_bits(words, left, both)
                 if best == _NO_PIVOT:
                     if not add_key(table, hl, pl, hr, pr):
                         return TABLE_FULL
