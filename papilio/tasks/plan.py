@@ -160,7 +160,7 @@ class CountPlan:
 
     @property
     def key(self) -> str:
-        """Identity of question and items: the same for any number of workers, and on engines that choose alike."""
+        """Identity of question and items: the same on every engine and for any number of workers."""
         items = [[partition.index, partition.n_items] for partition in self.partitions]
         return digest([self.job.identity, self.strategy, items, self.costs_digest])
 

@@ -58,17 +58,12 @@ class Measured(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Speed of a processor, to choose between searches: right within a factor of two is enough."""
+    """Speed of a processor below the children, right within a factor of two, to choose between algorithms."""
 
-    costs_s: float  # of the costs of work items a second: finding the candidates of children
     words_s: float  # 64-bit words intersected a second
     lists_s: float  # lists made by enumeration a second
     nodes_s: float  # nodes of pivot trees a second
     pivot_s: float  # seconds of the table of leaves, beside the search
-    edges_s: float  # edges a second, while an index is built
-    wedges_s: float  # wedges a second, while its pairs are found
-    least_s: float  # a search this short is not worth a look at the other layer
-    probes: int  # branches that are drawn of each tree at first
 
     def seconds_of(self, found: Measured) -> dict[str, float]:
         """Return the predicted seconds of each algorithm below the children, from what probes found."""
@@ -79,22 +74,29 @@ class Rates(NamedTuple):
         }
 
 
-CPU_RATES = Rates(1.5e8, 1.5e9, 3e7, 1.3e7, 0.0, 2e7, 1e8, 0.02, 64)
-"""Of one thread with vectors of 512 bits, however many there are: workers with more and fewer choose alike. Fitted to
-senate, marvel, youtube-groupmemberships, bonanza and yelp2018, (4,4) to (9,4)."""
+CPU_RATES = Rates(1.5e9, 3e7, 1.3e7, 0.0)
+"""Of one thread with vectors of 512 bits, fitted to senate, marvel, youtube-groupmemberships, bonanza and yelp2018,
+(4,4) to (9,4). On every engine they choose the layer, which work items depend on."""
 
-GPU_RATES = Rates(3e11, 3e11, 2e9, 1.3e9, 0.006, 3e8, 2e10, 0.007, 512)
+GPU_RATES = Rates(3e11, 2e9, 1.3e9, 0.006)
 """Of one H100, fitted to the same graphs."""
 
-MORE_PROBES = 512
-"""Branches that are drawn where the search takes ten times :attr:`Rates.least_s` by the first of them."""
+COSTS_S, EDGES_S, WEDGES_S = 1.5e9, 2e7, 1e8
+"""Costs of items that are searched, edges of a graph and wedges between pairs of which an index is made, a second, beside
+:data:`CPU_RATES`."""
+
+LEAST_S = 0.02
+"""A search that takes one thread this long is not worth a look at the other layer."""
+
+PROBES, MORE_PROBES = 64, 512
+"""Branches that are drawn of each tree at first, and where the search takes ten times :data:`LEAST_S` by these."""
 
 
 class Prediction(NamedTuple):
     """What probes predict of the search of one index."""
 
-    algorithm: str
-    seconds: float
+    algorithm: str  # the fastest on the engine
+    seconds: float  # of the fastest on one thread of a CPU
     reason: str
 
 
@@ -144,7 +146,8 @@ def choose_search(
     """Choose the layer to anchor and the algorithm, for one size of either side.
 
     Probes predict the time that the index takes. Where that is more than finding the pairs of the other layer takes,
-    the index of that layer is built and probed, too, and the faster one is searched.
+    the index of that layer is built and probed, too, and the faster one is searched. Every engine takes the same layer,
+    by the time of one thread of a CPU, and the algorithm that is faster on itself.
 
     Parameters
     ----------
@@ -159,17 +162,17 @@ def choose_search(
     other_size : callable
         Returns the edges of the graph, and the wedges between pairs of the other layer.
     rates : Rates
-        Of the processor.
+        Of the engine.
     """
     mine = predict(index, algorithms, measure, rates)
     name = "V" if index.swapped else "U"
     if build_other is None:
         return Chosen(index, mine.algorithm, "", mine.reason)
     few_wedges = "pairs of its vertices have no more wedges than those of the other layer"
-    if mine.seconds <= rates.least_s:
+    if mine.seconds <= LEAST_S:
         return Chosen(index, mine.algorithm, few_wedges, mine.reason)
     n_edges, n_wedges = other_size()
-    build_s = n_edges / rates.edges_s + n_wedges / rates.wedges_s
+    build_s = n_edges / EDGES_S + n_wedges / WEDGES_S
     if mine.seconds <= build_s:
         reason = (
             f"{few_wedges}, which take about {build_s:.2g} s to find, and the search {mine.seconds:.2g} s"
@@ -180,9 +183,7 @@ def choose_search(
     except CapacityError:
         return Chosen(index, mine.algorithm, "pairs of the other layer do not fit the memory", mine.reason)
     theirs = predict(other, algorithms, measure, rates)
-    seconds = (
-        f"probes predict {mine.seconds:.2g} s with {name} and {theirs.seconds:.2g} s with the other layer"
-    )
+    seconds = f"probes predict {mine.seconds:.2g} s of a CPU thread with {name}, {theirs.seconds:.2g} s with the other"
     if theirs.seconds < mine.seconds:
         return Chosen(other, theirs.algorithm, seconds, theirs.reason)
     return Chosen(index, mine.algorithm, seconds, mine.reason)
@@ -223,23 +224,23 @@ def predict(
     measure: Callable[[Index, Probes], Measured],
     rates: Rates,
 ) -> Prediction:
-    """Return the faster of some algorithms on an index, and the seconds that it takes."""
+    """Return the fastest of some algorithms on an index, and the seconds that a thread of a CPU takes."""
     sizes, cost = index.sizes, float(index.costs.sum())
     if sizes.is_empty or not index.item_root.size or index.item_root[0] < 0:
         return Prediction(algorithms[0], 0.0, "nothing is left to search")
-    opened_s = cost / rates.costs_s
+    opened_s = cost / COSTS_S
     if sizes.max_left == 3 and "enumerate" in algorithms:
         return Prediction("enumerate", opened_s, "below a pair the search is one level deep")
     sets = comb(index.n_left, sizes.max_left - 3)
-    if "enumerate" in algorithms and cost * sets <= rates.least_s * rates.words_s:
-        return Prediction("enumerate", rates.least_s, "all sets of its vertices are few")
-    n_probes = rates.probes
-    while True:
-        seconds = rates.seconds_of(measure(index, draw_probes(index, n_probes, SEED)))
-        best = min(algorithms, key=lambda name: seconds[name])
-        if n_probes >= MORE_PROBES or seconds[best] <= 10 * rates.least_s:
+    if "enumerate" in algorithms and cost * sets <= LEAST_S * CPU_RATES.words_s:
+        return Prediction("enumerate", LEAST_S, "all sets of its vertices are few")
+    for n_probes in (PROBES, MORE_PROBES):
+        found = measure(index, draw_probes(index, n_probes, SEED))
+        on_cpu = CPU_RATES.seconds_of(found)
+        seconds = opened_s + min(on_cpu[name] for name in algorithms)
+        if seconds <= 10 * LEAST_S:
             break
-        n_probes = MORE_PROBES
-    by_sets, by_pivots = (opened_s + seconds[name] for name in ("enumerate", "pivot"))
-    reason = f"{n_probes} probes predict {by_sets:.2g} s to enumerate and {by_pivots:.2g} s with pivots"
-    return Prediction(best, opened_s + seconds[best], reason)
+    here = rates.seconds_of(found)
+    best = min(algorithms, key=lambda name: here[name])
+    reason = f"{n_probes} probes predict {here['enumerate']:.2g} s to enumerate and {here['pivot']:.2g} s with pivots"
+    return Prediction(best, seconds, reason)
