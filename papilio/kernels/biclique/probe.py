@@ -82,8 +82,8 @@ GPU_RATES = Rates(3e11, 2e9, 1.3e9, 0.006)
 """Of one H100, fitted to the same graphs."""
 
 COSTS_S, EDGES_S, WEDGES_S = 1.5e9, 2e7, 1e8
-"""Costs of items that are searched, edges of a graph and wedges between pairs of which an index is made, a second, beside
-:data:`CPU_RATES`."""
+"""A second, beside :data:`CPU_RATES`: costs of the items searched, and edges and wedges between pairs of a graph while
+its index is made."""
 
 LEAST_S = 0.02
 """A search that takes one thread this long is not worth a look at the other layer."""
