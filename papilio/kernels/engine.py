@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
+from papilio.kernels.probe import Found, Rates
 from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -211,6 +212,26 @@ class Engine(Protocol):
     def slice_work(self, prepared: Any) -> int:
         """Least work of a slice of a run (see :meth:`run`), for what every slice costs beside its items'."""
         return 1
+
+    def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        """Go down one random branch of the tree of each of some items, by its own seed.
+
+        The same on every engine, bit for bit. ``items`` and ``seeds`` have the shape (n_probes,).
+
+        Raises
+        ------
+        UnsupportedError
+            Where there are no probes for the question.
+        """
+        raise UnsupportedError(f"the {self.name} engine has no probes for this question")
+
+    def probe_rates(self, prepared: Any) -> Rates:
+        """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
+        raise UnsupportedError(f"the {self.name} engine has no probes for this question")
+
+    def known_count(self, prepared: Any) -> int:
+        """Return the motifs that :meth:`prepare` found, which :meth:`run` adds to the first item, and probes do not."""
+        return 0
 
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut

@@ -1,0 +1,112 @@
+"""Probes of searches: what work items cost and hold, estimated from random branches of their trees.
+
+A probe of an item goes down one random branch of its tree. Dividing what each node has by the probability of reaching
+it makes the mean over probes an unbiased estimate of any sum over the tree: nodes, words, and the count itself (Knuth,
+Math. Comp. 29, 1975). Items are drawn stratum by stratum, in each in proportion to their costs, at equal steps
+from a random start, so that heavy ones are met for certain (Chen, SIAM J. Comput. 21, 1992).
+
+An engine walks probes (:meth:`papilio.kernels.engine.Engine.probe`): the same on every processor, for every draw is a
+hash of seed and step, and every product is rounded by itself in double precision.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.exact import mix
+
+LEVELS = 16
+"""Levels of a tree that are told apart; the last one stands for all below it."""
+
+N_STRATA = 16
+"""Of work items, at most."""
+
+SEED = 0x70A9
+"""Seed of the probes that choose and predict: every worker of a job decides alike."""
+
+STEP = np.uint64(0x9E3779B97F4A7C15)
+"""Between two states of a probe, whose hash is its next random number (SplitMix64)."""
+
+
+class Found(NamedTuple):
+    """What probes of items found: each entry is an unbiased estimate for its item alone; float64.
+
+    ``count`` and ``members`` have the shape (n_probes,), ``nodes`` and ``words`` (n_probes, LEVELS).
+    """
+
+    count: NDArray[np.float64]  # motifs; for a table those of all its cells
+    members: NDArray[np.float64]  # vertices in the rows that a listing has of them
+    nodes: NDArray[np.float64]  # of the tree
+    words: NDArray[np.float64]  # of 64 bits that the search intersects
+
+
+class Rates(NamedTuple):
+    """Speed of a search on one thread of a CPU or on one device, right within a factor of two."""
+
+    costs_s: float  # estimated costs of items a second: what is done for each item before its tree is entered
+    nodes_s: float
+    words_s: float
+    begin_s: float = 0.0  # seconds of a run beside its items
+
+    def seconds_of(self, costs: NDArray[np.int64], found: Found) -> NDArray[np.float64]:
+        """Return the estimated seconds of the items that were probed, shape (n_probes,); ``costs`` are theirs."""
+        below = found.nodes.sum(1) / self.nodes_s + found.words.sum(1) / self.words_s
+        seconds: NDArray[np.float64] = costs / self.costs_s + below
+        return seconds
+
+
+class Draws(NamedTuple):
+    """Items to probe, each with its own seed; arrays of shape (n_probes,).
+
+    The sum of weight x estimate over the probes of a stratum estimates the sum over its items.
+    """
+
+    items: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    strata: NDArray[np.int64]  # number of the stratum of each
+    seeds: NDArray[np.uint64]
+
+
+def cut_strata(costs: NDArray[np.int64], n_strata: int = N_STRATA) -> NDArray[np.int64]:
+    """Return where strata begin and end, shape (at most n_strata + 1,): runs of items of about the same total cost.
+
+    ``costs`` are those of all items in their order, heaviest first, so that a stratum has items alike. None is empty.
+    """
+    if not costs.size:
+        return np.zeros(1, np.int64)
+    ends = np.cumsum(costs, dtype=np.float64)
+    steps = ends[-1] * np.arange(1, n_strata) / n_strata
+    inner = np.searchsorted(ends, steps, side="left") + 1
+    return np.unique(np.concatenate(([0], inner, [costs.size]))).astype(np.int64)
+
+
+def draw_items(
+    costs: NDArray[np.int64], bounds: NDArray[np.int64], n_probes: NDArray[np.int64], seed: int
+) -> Draws:
+    """Draw items of every stratum in proportion to their costs; pure, the same wherever it is called.
+
+    Parameters
+    ----------
+    costs : array of int64, shape (n_items,)
+        Of all items; each is at least 1 where it has anything to search.
+    bounds : array of int64, shape (n_strata + 1,)
+        See :func:`cut_strata`.
+    n_probes : array of int64, shape (n_strata,)
+        Probes of each stratum.
+    seed : int
+    """
+    ends = np.concatenate(([0.0], np.cumsum(costs, dtype=np.float64)))
+    total = int(n_probes.sum())
+    hashes = mix(np.arange(total + n_probes.size, dtype=np.uint64) * STEP + np.uint64(seed))
+    starts = (hashes[total:] >> np.uint64(11)).astype(np.float64) / 2.0**53
+    strata = np.repeat(np.arange(n_probes.size), n_probes)
+    place = np.arange(total) - np.repeat(np.cumsum(n_probes) - n_probes, n_probes)
+    work = ends[bounds[1:]] - ends[bounds[:-1]]
+    step = work / np.maximum(n_probes, 1)
+    at = ends[bounds[:-1]][strata] + (place + starts[strata]) * step[strata]
+    items = np.clip(np.searchsorted(ends, at, side="right") - 1, bounds[strata], bounds[strata + 1] - 1)
+    weights = step[strata] / np.maximum(costs[items], 1)
+    return Draws(items, weights, strata, hashes[:total])
