@@ -34,10 +34,10 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 class Found(NamedTuple):
     """What probes of items found: each entry is an unbiased estimate for its item alone; float64.
 
-    ``count`` and ``members`` have the shape (n_probes,), ``nodes`` and ``words`` (n_probes, LEVELS).
+    ``motifs`` and ``members`` have the shape (n_probes,), ``nodes`` and ``words`` (n_probes, LEVELS).
     """
 
-    count: NDArray[np.float64]  # motifs; for a table those of all its cells
+    motifs: NDArray[np.float64]  # for a table those of all its cells
     members: NDArray[np.float64]  # vertices in the rows that a listing has of them
     nodes: NDArray[np.float64]  # of the tree
     words: NDArray[np.float64]  # of 64 bits that the search intersects
