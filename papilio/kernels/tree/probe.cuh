@@ -26,6 +26,12 @@ struct Draws {
         return (int)((mix(state) >> 32) * (unsigned long long)n >> 32);
     }
 
+    /// A number below n, which is far below 2^63.
+    __device__ __forceinline__ long long wide(long long n) {
+        state += 0x9e3779b97f4a7c15ull;
+        return (long long)(mix(state) % (unsigned long long)n);
+    }
+
     /// The least of `take` numbers below n.
     __device__ __forceinline__ int least(int n, int take) {
         int first = n;

@@ -28,6 +28,13 @@ def draw(state: Words, n: int) -> Any:
 
 
 @compiled
+def draw_wide(state: Words, n: int) -> Any:
+    """Return a number below n, at least 1 and far below 2^63, and go on to the next state."""
+    state[0] += STEP
+    return np.int64(_mix(state[0]) % np.uint64(n))
+
+
+@compiled
 def draw_least(state: Words, n: int, take: int) -> Any:
     """Return the least of ``take`` numbers below n."""
     first = n
