@@ -12,46 +12,7 @@
 #include "search.cuh"
 
 #include "bit_matrix.cuh"
-
-/// A product that is rounded before anything is added to it.
-__device__ __forceinline__ double multiply(double a, double b) {
-#ifdef PAPILIO_EMULATED
-    volatile double product = a * b;
-    return product;
-#else
-    return __dmul_rn(a, b);
-#endif
-}
-
-/// Random numbers of a probe; all lanes draw the same.
-struct Draws {
-    unsigned long long state;
-
-    /// A number below n.
-    __device__ __forceinline__ int operator()(int n) {
-        state += 0x9e3779b97f4a7c15ull;
-        return (int)((mix(state) >> 32) * (unsigned long long)n >> 32);
-    }
-
-    /// The least of `take` numbers below n.
-    __device__ __forceinline__ int least(int n, int take) {
-        int first = n;
-#pragma unroll 1
-        for (int i = 0; i < take; ++i) first = min(first, (*this)(n));
-        return first;
-    }
-};
-
-/// (a / n)^take - (b / n)^take.
-__device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
-    double above = 1.0, below = 1.0;
-#pragma unroll 1
-    for (int i = 0; i < take; ++i) {
-        above *= (double)a / n;
-        below *= (double)b / n;
-    }
-    return above - below;
-}
+#include "probe.cuh"
 
 /// Sums of a probe, in device memory.
 struct Found {

@@ -11,29 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
 from papilio.kernels.biclique.probe import FIELDS, WALKS, count_ways, draw_children, unpack_found
 from papilio.kernels.device.constants import PROBE_PAIRS
-from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import LEVELS, STEP, Found
+from papilio.kernels.probe import LEVELS, Found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
-
-Floats = NDArray[np.float64]
-
-_mix = compiled(mix)
-
-
-@compiled
-def draw(state: Words, n: int) -> Any:
-    """Return a number below n (less than 2^32), and go on to the next state."""
-    state[0] += STEP
-    return np.int64(((_mix(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
+from papilio.kernels.tree.probe_loops import Floats, draw, draw_least, power_gap
 
 
 @compiled
@@ -89,16 +77,10 @@ def probe_subsets(
         found[1 + LEVELS + min(level, LEVELS - 1)] += weight * (pairs * n_words)
         level += 1
         found[1 + min(level, LEVELS - 1)] += weight * (n - take + 1)
-        first = n
-        for _ in range(take):
-            first = min(first, draw(state, n))
+        first = draw_least(state, n, take)
         if first > n - take:
             return
-        above = below = 1.0
-        for _ in range(take):
-            above *= (n - first) / n
-            below *= (n - first - 1) / n
-        weight /= above - below
+        weight /= power_gap(n - first, n - first - 1, n, take)
         kept = 0
         last = n * n_words
         for w in range(n_words):
@@ -199,15 +181,10 @@ def _choose_branch(state: Words, n_gaps: int, n: int, take: int) -> tuple[int, f
     if draw(state, 8) == 0:
         branch = draw(state, n_gaps + 1)
     else:
-        first = n
-        for _ in range(take):
-            first = min(first, draw(state, n))
+        first = draw_least(state, n, take)
         branch = first + 1 if first < n_gaps else 0
-    above = below = 1.0
-    for _ in range(take):
-        above *= (n - branch + 1) / n if branch else (n - n_gaps) / n
-        below *= (n - branch) / n if branch else 0.0
-    return branch, (above - below) * 0.875 + 0.125 / (n_gaps + 1)
+    chance = power_gap(n - branch + 1, n - branch, n, take) if branch else power_gap(n - n_gaps, 0, n, take)
+    return branch, chance * 0.875 + 0.125 / (n_gaps + 1)
 
 
 @compiled
