@@ -225,6 +225,10 @@ class Engine(Protocol):
         """
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
 
+    def lots(self, prepared: Any) -> NDArray[Any]:
+        """Return in proportion to what probes draw items, shape (n_items,); by default their costs."""
+        return self.work(prepared)
+
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")

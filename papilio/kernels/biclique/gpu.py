@@ -231,6 +231,9 @@ class BicliqueGpu(TreeEngine):
         with self.device.guard():
             return measure_probes(self.device, prepared.index, items, seeds, (walk,))[walk]
 
+    def lots(self, prepared: PreparedBicliqueGpu) -> NDArray[np.float64]:
+        return prepared.index.lots
+
     def probe_rates(self, prepared: PreparedBicliqueGpu) -> Rates:
         return GPU_RATES[prepared.algorithm]
 
