@@ -35,6 +35,7 @@ from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
@@ -132,7 +133,7 @@ class BicliqueCpu(SearchEngine):
         index, algorithm, decisions = settle_search(
             question,
             build(question.anchor),
-            lambda index, probes: measure_probes(index, probes, self.threads),
+            lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
             build,
             CPU_RATES,
         )
@@ -157,6 +158,18 @@ class BicliqueCpu(SearchEngine):
             stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
             decisions=decisions,
         )
+
+    def probe(
+        self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        walk = prepared.algorithm
+        return measure_probes(prepared.index, items, seeds, (walk,), self.threads)[walk]
+
+    def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
+        return CPU_RATES[prepared.algorithm]
+
+    def known_count(self, prepared: PreparedBicliqueCpu) -> int:
+        return prepared.index.closed_total
 
     def _run_chunks(
         self,

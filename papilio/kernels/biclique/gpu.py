@@ -48,6 +48,7 @@ from papilio.kernels.device.constants import (
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.exact import choose_modulo
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity, Motif
@@ -203,7 +204,7 @@ class BicliqueGpu(TreeEngine):
             index, algorithm, decisions = settle_search(
                 question,
                 self._build(question, question.anchor),
-                lambda index, probes: measure_probes(self.device, index, probes),
+                lambda index, items, seeds, walks: measure_probes(self.device, index, items, seeds, walks),
                 partial(self._build, question),
                 GPU_RATES,
             )
@@ -223,6 +224,19 @@ class BicliqueGpu(TreeEngine):
                 classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions)
+
+    def probe(
+        self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        walk = prepared.algorithm
+        with self.device.guard():
+            return measure_probes(self.device, prepared.index, items, seeds, (walk,))[walk]
+
+    def probe_rates(self, prepared: PreparedBicliqueGpu) -> Rates:
+        return GPU_RATES[prepared.algorithm]
+
+    def known_count(self, prepared: PreparedBicliqueGpu) -> int:
+        return prepared.index.closed_total
 
     def _build(self, question: BicliqueQuestion, anchor: str) -> BicliqueDeviceIndex:
         """Return the index with a layer anchored, and the rows of its right layer."""

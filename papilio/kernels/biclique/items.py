@@ -60,6 +60,8 @@ class BicliqueItems:
     # shape (n_pieces,): children ``[first, last)``, as places in ``hop``
     item_first: NDArray[np.int64]
     item_last: NDArray[np.int64]
+    # shape (n_pieces,): children of the root from the first one of the piece on; 0 where there is no root
+    item_later: NDArray[np.int64]
     # shape (n_pieces,): estimated set operations of each piece, falling, within an item of a part; ties by root,
     # then by first child
     costs: NDArray[np.int64]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from papilio.kernels import probe
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
 
 LEAF_BINS = 32
@@ -54,6 +55,9 @@ MAXIMAL_TABLE_WORDS = 3 * 256
 
 PROBE_PAIRS = 32
 """Pairs of rows that stand for all pairs of a list where a search is only probed (biclique_probe.cu)."""
+
+PROBE_LEVELS = probe.LEVELS
+"""Levels of a tree that probes tell apart."""
 
 SUM_WORDS = 2
 """Words of a sum of a vertex."""

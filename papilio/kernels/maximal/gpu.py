@@ -208,7 +208,7 @@ class MaximalBicliqueGpu(TreeEngine):
         if index.n_items or not has_stars:
             return index
         root, first, last, costs = make_star_item()
-        return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
+        return replace(index, item_root=root, item_first=first, item_last=last, item_later=first, costs=costs)
 
     def _count(self, prepared: PreparedMaximalGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         self.n_branches = 0
