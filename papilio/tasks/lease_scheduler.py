@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
+from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.leases import (
     SHORTEST_LEASE_S,
@@ -145,7 +146,7 @@ class LeaseScheduler:
         self.failed: list[FailedItem] = []
         self._plan, self._run_id, self._shard_dir = plan, run_id, shard_dir
         self._kept = kept
-        self._plan_key, self._total_work = plan.key, plan.total_work
+        self._plan_key, self._total_work = plan.key, plan.predicted_ns
         done = plan.book()
         missing = [
             ItemRange(partition.index, start, stop)
@@ -302,10 +303,10 @@ class LeaseScheduler:
         return seconds / begun if begun else 0.0
 
     def _speed(self) -> float:
-        """Return work units per second of one worker: measured, or before that predicted."""
+        """Return the predicted nanoseconds that one worker does in a second: measured, or before that as predicted."""
         work = sum(work for work, _ in self._measured.values())
         seconds = sum(seconds for _, seconds in self._measured.values())
-        return work / seconds if work and seconds else self._plan.worker_speed
+        return work / seconds if work and seconds else float(NS)
 
 
 def _halves(task: LeaseTask, attempt: int) -> list[ItemRange]:

@@ -25,7 +25,7 @@ import numpy as np
 from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import CostTable, Engine, Partial
+from papilio.kernels.engine import Engine, Partial
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.job import (
@@ -135,15 +135,15 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
             warm_up(job, task.engine, worker.threads)
         seconds["prepare"] = perf_counter() - started
         n_items, work = sum(part.n_items for part in parts), sum(part.work for part in parts)
-        table, digest, n_bytes = None, job.partition.hash, 0
+        table, digest, n_bytes, forecast = None, job.partition.hash, 0, None
     else:
         with _engine_lock:
             engine = engine_of(job, task.engine, worker.threads)
             held = prepare_graph(job, engine, worker, seconds)
             prepared, digest = held.prepared, held.costs_digest
             costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
-        table = CostTable.from_costs(costs)
-        n_items, work = table.n_items, table.total
+        table = held.pace.time_table(costs) if task.slot == 0 else None
+        n_items, work, forecast = costs.size, int(costs.sum()), held.forecast
         n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
         worker=worker.name,
@@ -151,7 +151,8 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         n_items=n_items,
         total_work=work,
         costs_digest=digest,
-        table=table if task.slot == 0 else None,
+        table=table,
+        forecast=forecast,
         prepared_bytes=n_bytes,
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
@@ -256,7 +257,7 @@ def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     slice_s = SEARCH_SLICE_S if task.job.is_search and engine.name == "gpu" else SLICE_S
-    slice_work = max(int(slice_s * held.speed), engine.slice_work(held.prepared))
+    slice_work = max(int(slice_s * held.speed), int(held.pace.ns_of(engine.slice_work(held.prepared))))
     bounds = held.bounds(task.start, task.stop, slice_work)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
