@@ -25,6 +25,7 @@ _PHASES = {
     "pairs": "comparing pairs",
     "levels": "joining levels",
     "search": "searching",
+    "probe": "probing",
 }
 
 _SPEED_PERIOD_S = 1e6
