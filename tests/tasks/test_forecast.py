@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ class ProbedEngine(FakeEngine):
 
 
 def forecast_of(engine: FakeEngine, costs: NDArray[np.int64], threads: int = 1) -> tuple[Forecast, Pace]:
-    return predict(engine, None, costs, threads, 1e8, same_work=False)
+    prepared = SimpleNamespace(work=costs)
+    return predict(engine, prepared, costs, threads, 1e8, same_work=False)
 
 
 COSTS = np.sort(np.random.default_rng(1).pareto(1.5, 5000) * 100 + 1).astype(np.int64)[::-1].copy()
