@@ -108,9 +108,6 @@ MAX_ENGINES = 16
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
 
-FIRST_SLICES = 16
-"""The first slice of a lease has one of so many parts of its work as long as the speed is not known."""
-
 
 @dataclass(eq=False)
 class PreparedGraph:
@@ -124,8 +121,6 @@ class PreparedGraph:
     ]  # breakpoints of the items and the predicted nanoseconds of all items before each
     work: NDArray[np.int64]
     speed: float = float(NS)  # predicted nanoseconds that are done in a second, by the last lease
-    # Whether that is by a lease, by probes, or the costs are the work done: another search can take any time.
-    is_speed_known: bool = False
     names: LayerNames | None = None  # what a listing calls the vertices
     loader: PartLoader | None = None  # of the partition that a part belongs to
     costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
@@ -141,17 +136,11 @@ class PreparedGraph:
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising.
-
-        As long as the speed is not known, no slice has more than all before it, but the first one: a lease that takes
-        a thousand times as long as predicted can be cut before half of it is done.
-        """
+        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising."""
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]
         slices = work // max(slice_work, 1)
-        if not self.is_speed_known:
-            slices += np.frexp(work / max(self.work_between(start, stop) / FIRST_SLICES, 1.0))[1].clip(0)
         chosen = np.flatnonzero(np.diff(slices, prepend=0))
         return [int(item) for item in self.items[first + chosen]]
 
@@ -319,7 +308,7 @@ def prepare_graph(
             names = read_names(open_store(job.source), ids)
         return PreparedGraph(
             prepared, forecast, pace, *pace.time_breakpoints(costs, MAX_STEPS),
-            is_speed_known=forecast.seconds is not None, names=names, costs_digest=costs_digest,
+            names=names, costs_digest=costs_digest,
         )  # fmt: skip
 
     forecast = predict_memory(job, engine.name, worker.threads)
@@ -377,10 +366,9 @@ def prepare_part(
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
         forecast, pace = forecast_items(job, engine, prepared, costs, worker)
-        is_known = loader.speed > 0 or forecast.seconds is not None
         return PreparedGraph(
             prepared, forecast, pace, *pace.time_breakpoints(costs, MAX_STEPS),
-            speed=loader.speed or float(NS), is_speed_known=is_known, loader=loader,
+            speed=loader.speed or float(NS), loader=loader,
         )  # fmt: skip
 
     kept = worker_state.graphs[engine.name]

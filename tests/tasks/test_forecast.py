@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ class ProbedEngine(FakeEngine):
 
 
 def forecast_of(engine: FakeEngine, costs: NDArray[np.int64], threads: int = 1) -> tuple[Forecast, Pace]:
-    return predict(engine, None, costs, threads, 1e8, same_work=False)
+    prepared = SimpleNamespace(work=costs)
+    return predict(engine, prepared, costs, threads, 1e8, same_work=False)
 
 
 COSTS = np.sort(np.random.default_rng(1).pareto(1.5, 5000) * 100 + 1).astype(np.int64)[::-1].copy()
@@ -54,7 +56,9 @@ TREES = COSTS.astype(float) * np.linspace(50, 1, COSTS.size)
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.5])
-def test_intervals_hold_the_truth_in_nine_cases_of_ten(spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_hold_the_truth_in_nine_cases_of_ten(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, held = [], 0
     for seed in range(300):
         monkeypatch.setattr("papilio.tasks.forecast.SEED", 1000 * seed)

@@ -144,7 +144,9 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
 def test_slices_grow_as_long_as_the_speed_is_not_known(start: int, stop: int) -> None:
     """None has more than all before it: what takes unforeseen time can be cut early."""
     pace = Pace.even(7000, 1e9)
-    held = ready.PreparedGraph(None, Forecast(0, "", None), pace, np.arange(1001), pace.ns_of(7 * np.arange(1001)))
+    held = ready.PreparedGraph(
+        None, Forecast(0, "", None), pace, np.arange(1001), pace.ns_of(7 * np.arange(1001))
+    )
     ends = np.array([start, *held.bounds(start, stop, 10**9), stop])
     sizes = np.diff(ends)
     assert (sizes > 0).all()
