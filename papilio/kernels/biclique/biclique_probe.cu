@@ -90,7 +90,7 @@ __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, i
 }
 
 /// A branch of the tree of sets of `take` rows of a list, which is used up.
-__device__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
+__device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
                               const double* by_size, unsigned* mask, const Found found) {
     const int n_words = wide_words(n_columns);
     if (take == 0) {
@@ -181,7 +181,7 @@ __device__ __forceinline__ void take_branch(const RowList& lines, const RowList&
 }
 
 /// A branch of the pivot tree of a list.
-__device__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int max_left, int min_right,
+__device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int max_left, int min_right,
                              int max_right, double weight, Draws draws, const Found found) {
     const RowList columns = transpose_rows(arena, rows, n_columns);
     const int n_left = columns.n_words, n_right = rows.n_words;
@@ -241,7 +241,7 @@ __device__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ columns,
                const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
@@ -347,7 +347,7 @@ __device__ __forceinline__ void cut_list(const RowList& from, RowList& to, const
 }
 
 /// An estimate of the bicliques of a root, its child and one or more rows of a list; see _count_sets of probe_loops.py.
-__device__ double count_sets(const RowList& list, RowList room, int min_left, int max_left, int least, Draws& draws,
+__device__ __forceinline__ double count_sets(const RowList& list, RowList room, int min_left, int max_left, int least, Draws& draws,
                              const double* by_size, const double* by_columns, unsigned* mask) {
     double weight = 1.0, total = 0.0;
     RowList rows = list;
@@ -372,7 +372,7 @@ __device__ double count_sets(const RowList& list, RowList room, int min_left, in
 
 /// Estimates of the bicliques of pieces: `found[i]` for piece `pieces[i]`, -1 for none. Draws a child by its weight, then rows
 /// of the candidates below it. `by_size`, `by_columns` and `by_common` are CountTables. Memory of a warp as above.
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,

@@ -72,7 +72,7 @@ struct Drawn {
 
 /// Draw i of n about in proportion to finite `weight(i)`; see draw_weighted of probe_loops.py. The warp.
 template <class Weight>
-__device__ Drawn draw_weighted(Draws& draws, int n, Weight weight) {
+__device__ __forceinline__ Drawn draw_weighted(Draws& draws, int n, Weight weight) {
     double most = 0.0;
 #pragma unroll 1
     for (int i = lane_id(); i < n; i += kWarpSize) most = larger(most, weight(i));
