@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
+from papilio.kernels.probe import LEVELS as PROBE_LEVELS  # noqa: F401
 
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaves.cuh)."""
