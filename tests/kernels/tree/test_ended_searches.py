@@ -1,4 +1,4 @@
-"""Searches that are ended in the middle, on a GPU: they answer soon, for a prefix of the items, and folds lose nothing."""
+"""Searches that are ended in the middle, on a GPU: they answer soon, for a prefix of the items, and nothing is lost."""
 
 from __future__ import annotations
 
