@@ -38,7 +38,7 @@ class PlanMade:
 
 @dataclass(frozen=True)
 class LeaseFinished:
-    """One lease was counted and folded; ``work`` is its predicted work, in work units."""
+    """One lease was counted and folded; ``work`` is its predicted time on one worker, in nanoseconds."""
 
     result: LeaseResult
     work: int

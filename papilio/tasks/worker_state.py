@@ -21,11 +21,12 @@ from papilio.errors import CapacityError, ExecutionError, LeaseTooLargeError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
-from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
+from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.motifs import Listing
 from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
+from papilio.tasks.forecast import NS, Forecast, Pace, predict
 from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
@@ -107,20 +108,19 @@ MAX_ENGINES = 16
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
 
-FIRST_SLICES = 16
-"""The first slice of a lease has one of so many parts of its work as long as the speed is not known."""
-
 
 @dataclass(eq=False)
 class PreparedGraph:
     """A prepared graph with what its leases need beside it."""
 
     prepared: Any  # of the engine
-    items: NDArray[np.int64]  # breakpoints of the items and the cost of all items before each
+    forecast: Forecast
+    pace: Pace
+    items: NDArray[
+        np.int64
+    ]  # breakpoints of the items and the predicted nanoseconds of all items before each
     work: NDArray[np.int64]
-    speed: float  # predicted work units per second: by the rate of the engine, later by the time of the last lease
-    # Whether that is by the time of a lease, or the predicted work is what is done: a search can take any time.
-    is_speed_known: bool
+    speed: float = float(NS)  # predicted nanoseconds that are done in a second, by the last lease
     names: LayerNames | None = None  # what a listing calls the vertices
     loader: PartLoader | None = None  # of the partition that a part belongs to
     costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
@@ -131,22 +131,16 @@ class PreparedGraph:
         return int(self.prepared.nbytes) + named
 
     def work_between(self, start: int, stop: int) -> float:
-        """Return the predicted work units of the items [start, stop)."""
+        """Return the predicted nanoseconds of the items [start, stop)."""
         before, after = np.interp((start, stop), self.items, self.work)
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising.
-
-        As long as the speed is not known, no slice has more than all before it, but the first one: a lease that takes
-        a thousand times as long as predicted can be cut before half of it is done.
-        """
+        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising."""
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]
         slices = work // max(slice_work, 1)
-        if not self.is_speed_known:
-            slices += np.frexp(work / max(self.work_between(start, stop) / FIRST_SLICES, 1.0))[1].clip(0)
         chosen = np.flatnonzero(np.diff(slices, prepend=0))
         return [int(item) for item in self.items[first + chosen]]
 
@@ -264,6 +258,17 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     return (job.graph_hash, job.question, parts)
 
 
+def forecast_items(
+    job: JobSpec, engine: Engine, prepared: Any, costs: NDArray[np.int64], worker: WorkerInfo
+) -> tuple[Forecast, Pace]:
+    """Predict the run of all items of a prepared graph or part on a worker; see :func:`predict`."""
+    speed = job.rate(engine.name).speed(engine.name, job.per, worker.threads)
+    threads = worker.threads if engine.name == "cpu" else 1
+    return predict(
+        engine, prepared, costs, threads, speed, same_work=job.family.same_work, lists=job.listing is not None
+    )
+
+
 def prepare_graph(
     job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
 ) -> PreparedGraph:
@@ -295,14 +300,16 @@ def prepare_graph(
         prepared = engine.prepare(graph, job.motif, job.per)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
-        steps = find_breakpoints(costs, MAX_STEPS)
-        speed = job.rate(engine.name).speed(engine.name, job.per, worker.threads)
+        forecast, pace = forecast_items(job, engine, prepared, costs, worker)
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None:
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
-        return PreparedGraph(prepared, *steps, speed, job.family.same_work, names, costs_digest=costs_digest)
+        return PreparedGraph(
+            prepared, forecast, pace, *pace.time_breakpoints(costs, MAX_STEPS),
+            names=names, costs_digest=costs_digest,
+        )  # fmt: skip
 
     forecast = predict_memory(job, engine.name, worker.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)
@@ -358,9 +365,11 @@ def prepare_part(
                 f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
                 f"{engine.name} engine finds {costs.size}: make the partition again"
             )
-        speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, worker.threads)
-        is_known = loader.speed > 0 or job.family.same_work
-        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed, is_known, loader=loader)
+        forecast, pace = forecast_items(job, engine, prepared, costs, worker)
+        return PreparedGraph(
+            prepared, forecast, pace, *pace.time_breakpoints(costs, MAX_STEPS),
+            speed=loader.speed or float(NS), loader=loader,
+        )  # fmt: skip
 
     kept = worker_state.graphs[engine.name]
     kept.budget_bytes = 0

@@ -91,7 +91,7 @@ def test_all_executors_give_the_same_answer(
         finished = [event for event in events if isinstance(event, LeaseFinished)]
         plans = [event.plan for event in events if isinstance(event, PlanMade)]
         assert len(finished) == result.leases == sum(result.leases_by_worker.values())
-        assert sum(event.work for event in finished) == plans[0].total_work
+        assert sum(event.work for event in finished) == plans[0].predicted_ns
         if result.cluster != "inline":
             assert len(result.workers) == 2
             assert result.leases > 2

@@ -83,7 +83,7 @@ def test_the_plan_of_a_resumed_job_covers_the_rest_under_the_same_key() -> None:
     plan.validate()
     assert [(lease.start, lease.stop) for lease in plan.leases] == [(0, 5), (9, 20)]
     assert plan.key == first.key
-    assert plan.work_finished + sum(lease.work for lease in plan.leases) == plan.total_work
+    assert plan.work_finished + sum(lease.work for lease in plan.leases) == plan.predicted_ns
     assert CountPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
     with pytest.raises(TilingError, match="overlap"):
         resumed_plan(first, [(0, 5, 9), (0, 8, 10)])

@@ -22,6 +22,7 @@ from papilio.storage.store import write_store
 from papilio.tasks import run
 from papilio.tasks import worker_state as ready
 from papilio.tasks.fold import Fold
+from papilio.tasks.forecast import NS, Forecast, Pace
 from papilio.tasks.job import (
     JobSpec,
     LeaseResult,
@@ -38,6 +39,8 @@ from tests.tasks.fakes import FakeEngine, make_job, make_worker, plan_of
 GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
 
 TOTAL = Question(Butterfly(), "total")
+
+SPEED = families.FAMILIES["butterfly"].rate("cpu").per_second
 
 WORKER = make_worker("w", threads=1)
 
@@ -75,7 +78,9 @@ def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) 
     second = run_prepare(PrepareTask(job, "cpu", "run", 1), WORKER)
     assert (first.n_items, first.total_work) == (GRAPH.n_u, GRAPH.n_edges)
     assert first.table is not None
-    assert first.table.total == GRAPH.n_edges
+    assert first.table.total == pytest.approx(GRAPH.n_edges / SPEED * NS, abs=1)
+    assert first.forecast is not None
+    assert second.forecast == first.forecast
     assert second.table is None
     assert first.costs_digest == second.costs_digest
     assert engine.prepared == 1
@@ -130,14 +135,18 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     run_lease(lease(job, 3, 9), WORKER)
     kept = ready.prepare_graph(job, engine, WORKER, {})
     costs = np.sort(GRAPH.degree_u)[::-1]
-    assert kept.work_between(3, 9) == costs[3:9].sum()
-    assert 0 < kept.speed <= costs[3:9].sum() / run.LEAST_TIMED_S
+    predicted = kept.work_between(3, 9)
+    assert predicted == pytest.approx(costs[3:9].sum() / SPEED * NS, abs=2)
+    assert 0 < kept.speed <= predicted / run.LEAST_TIMED_S
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 1000), (100, 350), (999, 1000)])
 def test_slices_grow_as_long_as_the_speed_is_not_known(start: int, stop: int) -> None:
     """None has more than all before it: what takes unforeseen time can be cut early."""
-    held = ready.PreparedGraph(None, np.arange(1001), 7 * np.arange(1001), 1e9, is_speed_known=False)
+    pace = Pace.even(7000, 1e9)
+    held = ready.PreparedGraph(
+        None, Forecast(0, "", None), pace, np.arange(1001), pace.ns_of(7 * np.arange(1001))
+    )
     ends = np.array([start, *held.bounds(start, stop, 10**9), stop])
     sizes = np.diff(ends)
     assert (sizes > 0).all()

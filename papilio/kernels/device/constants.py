@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from papilio.kernels import probe
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
-from papilio.kernels.probe import LEVELS as PROBE_LEVELS  # noqa: F401
 
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaves.cuh)."""
@@ -55,6 +55,9 @@ MAXIMAL_TABLE_WORDS = 3 * 256
 
 PROBE_PAIRS = 32
 """Pairs of rows that stand for all pairs of a list where a search is only probed (biclique_probe.cu)."""
+
+PROBE_LEVELS = probe.LEVELS
+"""Levels of a tree that probes tell apart."""
 
 SUM_WORDS = 2
 """Words of a sum of a vertex."""

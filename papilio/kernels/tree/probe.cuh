@@ -26,6 +26,12 @@ struct Draws {
         return (int)((mix(state) >> 32) * (unsigned long long)n >> 32);
     }
 
+    /// A number below n, which is far below 2^63.
+    __device__ __forceinline__ long long wide(long long n) {
+        state += 0x9e3779b97f4a7c15ull;
+        return (long long)(mix(state) % (unsigned long long)n);
+    }
+
     /// A number of [0, 1).
     __device__ __forceinline__ double unit() {
         state += 0x9e3779b97f4a7c15ull;
@@ -60,8 +66,8 @@ struct Chances {
 
     __device__ __forceinline__ explicit Chances(Draws& draws) : first(1.0), second(1.0), by_second(draws(2) != 0) {}
 
-    /// Of what is found at a node.
-    __device__ __forceinline__ double weight() const { return 2.0 / (first + second); }
+    /// Of what is found at a node; finite, however small the probabilities are.
+    __device__ __forceinline__ double weight() const { return fmin(2.0 / (first + second), 1e300); }
 
     /// One of n children, whose bounds are at `places`, -1 for children that are not drawn; -1 where there is none.
     __device__ __forceinline__ int draw(Draws& draws, const int* places, int n, const double* ones, const double* twos) {

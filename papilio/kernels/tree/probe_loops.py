@@ -28,6 +28,13 @@ def draw(state: Words, n: int) -> Any:
 
 
 @compiled
+def draw_wide(state: Words, n: int) -> Any:
+    """Return a number below n, at least 1 and far below 2^63, and go on to the next state."""
+    state[0] += STEP
+    return np.int64(_mix(state[0]) % np.uint64(n))
+
+
+@compiled
 def draw_least(state: Words, n: int, take: int) -> Any:
     """Return the least of ``take`` numbers below n."""
     first = n
@@ -52,8 +59,8 @@ def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats]
 
     ``places`` are those of the children in ``bounds``, -1 for children that are not drawn. ``chances`` (3) are the
     probabilities of the path by the first bounds and by the second, and which of them this probe goes by, 0 or 1: as
-    each is taken by half of the probes, the weight of what is found is 2 / (chances[0] + chances[1]) (Veach and
-    Guibas, SIGGRAPH 1995), never more than twice that of the better bounds.
+    each is taken by half of the probes, what is found has the weight of :func:`weigh` (Veach and Guibas, SIGGRAPH
+    1995), never more than twice that by the better bounds.
     """
     first, second = bounds
     one = two = 0.0
@@ -76,6 +83,13 @@ def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats]
     chances[0] *= first[places[chosen]] / one
     chances[1] *= second[places[chosen]] / two
     return chosen
+
+
+@compiled
+def weigh(chances: Floats) -> float:
+    """Return the weight of what is found at a node; finite, however small the probabilities are."""
+    total = chances[0] + chances[1]
+    return min(2.0 / total, 1e300) if total > 0.0 else 1e300
 
 
 @compiled

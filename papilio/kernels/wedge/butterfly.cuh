@@ -100,18 +100,6 @@ struct Sweep {
 constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
 
-#define ROW_PARAMETERS                                                                                     \
-    const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, \
-        const int *__restrict__ hub_count
-#if PART
-#define GRAPH_PARAMETERS                                                                                     \
-    ROW_PARAMETERS, const int n_starts, const long long *__restrict__ end_indptr, const int *__restrict__ ends, \
-        const int *__restrict__ preceding, const int first_middle
-#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_starts, end_indptr, ends, preceding, first_middle}
-#else
-#define GRAPH_PARAMETERS ROW_PARAMETERS, const int n_u
-#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_u}
-#endif
 #define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
 #define RESULT_PARAMETERS unsigned long long *total, unsigned long long *result
 

@@ -34,11 +34,14 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_vertices
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost, items_in
 from papilio.kernels.wedge import loops as kernels
 from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import KeptStarts, Tables, join_sums
 from papilio.kernels.wedge.part import WedgePartIndex, count_part_edges, index_wedge_part
+from papilio.kernels.wedge.probe import wedge_rates
+from papilio.kernels.wedge.probe_loops import probe_wedges
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.kernels.wedge.signed_loops import count_census, count_histogram, index_signed
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Granularity, Motif
@@ -110,6 +113,14 @@ class ButterflyCpu(CpuEngine):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1
 
+    def probe(
+        self, prepared: PreparedButterflyCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        return probe_wedges(prepared.index, prepared.motif, items, seeds, self.threads)
+
+    def probe_rates(self, prepared: PreparedButterflyCpu) -> Rates:
+        return wedge_rates(prepared.motif, prepared.per, self.name)
+
     def run(
         self,
         prepared: PreparedButterflyCpu,
@@ -170,7 +181,7 @@ class ButterflyCpu(CpuEngine):
 
         runner = ChunkRunner(make_state, n_threads)
         chunks = cut_by_cost(costs, n_threads, n_slices)
-        n_items = items_in(chunks, runner.run(chunks, count, cut))
+        n_items = items_in(chunks, runner.run(chunks, count, cut, lambda at: start + at))
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: StopCheck) -> Partial:

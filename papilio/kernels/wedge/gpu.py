@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
     Choice,
@@ -31,6 +32,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import (
     UNSIGNED,
@@ -59,6 +61,7 @@ from papilio.kernels.wedge.gpu_schedule import (
     schedule_items,
     take_scheduled,
 )
+from papilio.kernels.wedge.probe import probe_wedges_on_device, wedge_rates
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import (
     CENSUS_CLASSES,
@@ -198,6 +201,18 @@ class ButterflyGpu(Engine):
         """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
+    def probe(
+        self, prepared: PreparedButterflyGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        with self.device.guard():
+            at = self.device.to_device(items)
+            starts, wedges = (take(self.device, each, at) for each in (prepared.items, prepared.costs))
+            costs = self.device.to_host(wedges).astype(np.int64)
+            return probe_wedges_on_device(self.device, prepared.graph, prepared.motif, starts, costs, seeds)
+
+    def probe_rates(self, prepared: PreparedButterflyGpu) -> Rates:
+        return wedge_rates(prepared.motif, prepared.per, self.name)
+
     def run(
         self,
         prepared: PreparedButterflyGpu,
@@ -253,7 +268,7 @@ class ButterflyGpu(Engine):
                     rows = prepared.scheduled_rows[first:last]
                     yield partial(self._launch, prepared, schedule, rows, counter, total, result)
 
-        return bounds[launch_slices(self.device, len(bounds) - 1, launches, cut)]
+        return launch_slices(self.device, bounds, launches, cut)
 
     def _find_bounds(self, prepared: PreparedButterflyGpu, bounds: Sequence[int]) -> NDArray[np.int64]:
         """Return where the items of ``bounds`` stand in ``scheduled``: shape (schedules, bounds), host."""

@@ -104,7 +104,7 @@ class _Blocks(NamedTuple):
 
 
 @compiled
-def _lower_bound(values: Ids | Ranks, begin: Index, stop: Index, bound: Index) -> Index:
+def lower_bound(values: Ids | Ranks, begin: Index, stop: Index, bound: Index) -> Index:
     """Return the first place of ``[begin, stop)`` whose value is at least ``bound``, or ``stop``."""
     while begin < stop:
         middle = (begin + stop) >> 1
@@ -140,7 +140,7 @@ def _find_middles(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: 
         bucket = ((rank if inside else lowest) - lowest) >> blocks.shift
         low, high = np.int64(blocks.first[bucket]), np.int64(blocks.first[bucket + 1])
         if not direct:
-            low = np.int64(_lower_bound(blocks.middle_rank, low, high, rank))
+            low = np.int64(lower_bound(blocks.middle_rank, low, high, rank))
             inside &= low < high and np.int64(blocks.middle_rank[low]) == rank
         else:
             inside &= low < high
@@ -166,7 +166,7 @@ def _count_before(ends: Ids, begin: Index, length: Index, bound: Index) -> Index
 def _join_starts(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: Ids, wedges: Ints) -> None:
     """Fill ``ids``, ``prefix`` and ``wedges`` for the starts ``[begin, stop)``."""
     n_ends = blocks.end_rank.size
-    preceding = np.int64(_lower_bound(blocks.end_rank, 0, n_ends, np.int64(blocks.start_rank[begin])))
+    preceding = np.int64(lower_bound(blocks.end_rank, 0, n_ends, np.int64(blocks.start_rank[begin])))
     found_upto = np.int64(blocks.start_indptr[begin])
     for start in range(begin, stop):
         first, last = blocks.start_indptr[start], blocks.start_indptr[start + 1]

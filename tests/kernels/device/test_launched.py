@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
@@ -61,6 +62,8 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
         with suppress(InputError, UnsupportedError):  # not every motif goes with every option
             prepared = engine.prepare(graph, motif, per)
             engine.run(prepared, 0, prepared.n_items)
+            items = np.arange(prepared.n_items)
+            engine.probe(prepared, items, items.astype(np.uint64))
     for kind, layer in (("wing", None), ("tip", "u")):
         decompose_on_gpu(device, complete_graph("bipartite", _SIDE), kind, layer, True, ignore_report)
     entries = [*building.list_entries(arch), *(building.list_entries(80) if arch == 86 else [])]

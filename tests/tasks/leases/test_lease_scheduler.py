@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Clique
+from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS, LeaseScheduler
 from papilio.tasks.leases import (
@@ -26,8 +27,6 @@ from papilio.tasks.leases import (
 )
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, plan_of
-
-SPEED = 4 * 5e8
 
 
 def counter_of(costs: Any, n_workers: int = 2, **options: Any) -> LeaseScheduler:
@@ -150,16 +149,16 @@ def counter_of_same(task: LeaseTask) -> LeaseScheduler:
 
 def test_measured_speeds_size_leases_and_predict_them() -> None:
     """Ten times slower than predicted: leases hold a tenth of the work."""
-    item = int(SPEED * 0.004)
+    item = NS // 250
     fast, slow = counter_of([item] * 100_000), counter_of([item] * 100_000)
     first = slow.take(2)
     assert first is not None
-    assert slow.predict_s(first, "w0") == pytest.approx(first.work / SPEED)
-    slow.answer(first, result_of(first, seconds=10 * first.work / SPEED))
+    assert slow.predict_s(first, "w0") == pytest.approx(first.work / NS)
+    slow.answer(first, result_of(first, seconds=10 * first.work / NS))
     task = slow.take(2)
     assert task is not None
-    assert slow.predict_s(task, "w0") == pytest.approx(10 * task.work / SPEED)
-    assert slow.predict_s(task, "another") == pytest.approx(10 * task.work / SPEED)
+    assert slow.predict_s(task, "w0") == pytest.approx(10 * task.work / NS)
+    assert slow.predict_s(task, "another") == pytest.approx(10 * task.work / NS)
 
     def least(counter: LeaseScheduler) -> int:
         works = []
@@ -172,7 +171,7 @@ def test_measured_speeds_size_leases_and_predict_them() -> None:
 
 def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
     """Engines whose work is only estimated may report other units of it."""
-    item = int(SPEED * 0.004)
+    item = NS // 250
     plain, odd = counter_of([item] * 100_000), counter_of([item] * 100_000)
     for counter, reported in ((plain, 1), (odd, 1000)):
         first = counter.take(2)
@@ -188,13 +187,13 @@ def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
 def test_leases_of_vectors_get_short_at_the_end_only() -> None:
     """What a cut gives back is shared by all that wait for it, down to what its vector costs."""
     job = make_job(per="edge", n_edges=10**6)
-    plan = plan_of(np.full(200_000, int(1e7)), 4, job)
+    plan = plan_of(np.full(200_000, NS // 30), 4, job)
     counter = LeaseScheduler(plan, "run", "/nowhere")
     works: list[float] = []
-    left = plan.total_work / plan.worker_speed
+    left = plan.predicted_ns / NS
     usual_s = plan.vector_s / VECTOR_OVERHEAD
     while (task := counter.take(4)) is not None:
-        seconds = task.work / plan.worker_speed
+        seconds = task.work / NS
         least_s = usual_s if left >= 4 * usual_s else plan.vector_s
         assert seconds >= 0.99 * least_s
         works.append(seconds)
@@ -204,15 +203,15 @@ def test_leases_of_vectors_get_short_at_the_end_only() -> None:
 
 def test_leases_of_a_ledger_are_short_and_end_by_the_clock() -> None:
     """Of a job of many minutes; before the first answer as after it, and only where what is finished is kept."""
-    costs = np.full(200_000, int(SPEED / 100), dtype=np.int64)
+    costs = np.full(200_000, NS // 100, dtype=np.int64)
     for kept, longest_s in ((False, MAX_LEASE_S), (True, KEPT_LEASE_S)):
         counter = counter_of(costs, 1, kept=kept)
         for limit_s in (FIRST_LIMIT_S, LATE * longest_s, LATE * longest_s):
             task = counter.take(1)
             assert task is not None
-            assert task.work / SPEED == pytest.approx(longest_s, rel=0.05)
+            assert task.work / NS == pytest.approx(longest_s, rel=0.05)
             assert task.limit_s == (limit_s if kept else None)
-            counter.answer(task, result_of(task, seconds=task.work / SPEED))
+            counter.answer(task, result_of(task, seconds=task.work / NS))
 
 
 def play(counter: LeaseScheduler, n_workers: int, seconds_each: float) -> list[float]:
@@ -280,7 +279,7 @@ def test_a_search_whose_leases_have_large_vectors_is_not_tried() -> None:
 
 def test_the_rest_of_a_lease_that_the_clock_cut_is_shared_by_the_speed_found() -> None:
     """A worker that is ten times slower than predicted: the first lease is cut, the next ones fit it."""
-    counter = counter_of(np.full(10_000, int(SPEED / 100), dtype=np.int64), 1, kept=True)
+    counter = counter_of(np.full(10_000, NS // 100, dtype=np.int64), 1, kept=True)
     first = counter.take(1)
     assert first is not None
     assert first.limit_s is not None
