@@ -67,7 +67,7 @@ struct Chances {
     __device__ __forceinline__ explicit Chances(Draws& draws) : first(1.0), second(1.0), by_second(draws(2) != 0) {}
 
     /// Of what is found at a node; finite, however small the probabilities are.
-    __device__ __forceinline__ double weight() const { return fmin(2.0 / (first + second), 1e300); }
+    __device__ __forceinline__ double weight() const { return first + second > 2e-300 ? 2.0 / (first + second) : 1e300; }
 
     /// One of n children, whose bounds are at `places`, -1 for children that are not drawn; -1 where there is none.
     __device__ __forceinline__ int draw(Draws& draws, const int* places, int n, const double* ones, const double* twos) {

@@ -89,7 +89,7 @@ def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats]
 def weigh(chances: Floats) -> float:
     """Return the weight of what is found at a node; finite, however small the probabilities are."""
     total = chances[0] + chances[1]
-    return min(2.0 / total, 1e300) if total > 0.0 else 1e300
+    return 2.0 / total if total > 2e-300 else 1e300
 
 
 @compiled
