@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError
 from papilio.graph import RowColumn
+from papilio.kernels.announce import say_passed
 from papilio.kernels.engine import Engine, EngineName, Partial, StopCheck, never_cut, require_interval
 from papilio.motifs import Listing
 
@@ -93,13 +94,17 @@ class ChunkRunner(Generic[State]):
         chunks: Sequence[tuple[int, int]],
         kernel: Callable[[State, int, int], Any],
         cut: StopCheck = never_cut,
+        *,
+        tells: bool = False,
     ) -> int:
         """Run ``kernel(state, start, stop)`` once for every chunk and return how many of them were run.
 
         Those are the first ones: all, unless ``cut`` became true. An exception in any thread drops the chunks
-        not yet begun and is raised here.
+        not yet begun and is raised here. ``tells`` says whether the chunks, which cost alike, are the run of an engine:
+        then others are told how many of them are done.
         """
         queue = deque(chunks)
+        finished: list[None] = []
 
         def drain() -> int:
             state = self._take_state()
@@ -112,6 +117,9 @@ class ChunkRunner(Generic[State]):
                         break
                     kernel(state, start, stop)
                     done += 1
+                    if tells:
+                        finished.append(None)
+                        say_passed(share=len(finished) / len(chunks))
                 return done
             except BaseException:
                 self.failed = True
@@ -270,7 +278,9 @@ class SearchEngine(CpuEngine):
         """Search the items ``span``, or the first of them if cut; return the end of those."""
         start, stop = span
         chunks = cut_by_cost(prepared.work[start:stop], self.threads, n_slices, self.serial_cost)
-        return start + items_in(chunks, runner.run([(start + a, start + b) for a, b in chunks], search, cut))
+        return start + items_in(
+            chunks, runner.run([(start + a, start + b) for a, b in chunks], search, cut, tells=True)
+        )
 
     @abstractmethod
     def _make_state(self, prepared: Any) -> Any:

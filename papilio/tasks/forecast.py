@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.engine import CostTable, Engine, find_breakpoints
+from papilio.kernels.engine import CostTable, Engine
 from papilio.kernels.probe import SEED, Rates, cut_strata, draw_items
 
 NS = 10**9
@@ -130,13 +130,6 @@ class Pace(NamedTuple):
         table = CostTable.from_costs(costs)
         return CostTable(table.items, tuple(self.ns_of(np.array(table.work)).tolist()))
 
-    def time_breakpoints(
-        self, costs: NDArray[np.int64], max_entries: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return breakpoints of the items and the nanoseconds before each, as :func:`find_breakpoints`."""
-        items, work = find_breakpoints(costs, max_entries)
-        return items, self.ns_of(work)
-
 
 class _Sums(NamedTuple):
     """Estimates of one quantity by stratum, and the variances of these; shape (n_strata,)."""
@@ -166,40 +159,30 @@ class _Sums(NamedTuple):
 
 
 def predict(
-    engine: Engine,
-    prepared: Any,
-    costs: NDArray[np.int64],
-    threads: int,
-    speed: float,
-    *,
-    same_work: bool,
-    lists: bool = False,
+    engine: Engine, prepared: Any, threads: int, even: Pace, *, same_work: bool, lists: bool = False
 ) -> tuple[Forecast, Pace]:
     """Predict the run of all items of a prepared graph on one worker; the same wherever it is called.
 
     Parameters
     ----------
-    costs : array of int64, shape (n_items,)
-        What :meth:`~papilio.kernels.engine.Engine.work` gives.
     threads : int
         That share the items: those of the engine on CPUs, else 1.
-    speed : float
-        Units of cost that the worker does a second by its rate, where there are no probes.
+    even : Pace
+        By the rate of the engine, where there are no probes.
     same_work : bool
         Whether costs are the work that the engine does.
     lists : bool
         Whether motifs are written as rows.
     """
-    total = float(costs.sum(dtype=np.float64))
-    even = Pace.even(total, speed)
     if same_work:
-        seconds = total / speed
+        seconds = float(even.ns[-1]) / NS
         spread = Range(seconds, seconds / UNPROBED_FACTOR, seconds * UNPROBED_FACTOR)
         return Forecast(0, "the work is known exactly", spread), even
     try:
         rates = engine.probe_rates(prepared)
         known = engine.known_count(prepared)
-        if not total:
+        costs = engine.work(prepared)
+        if not costs.any():
             return _nothing(known), even
         return _probe(engine, prepared, costs, threads, rates, known, MEMBER_S[engine.name] if lists else 0.0)
     except UnsupportedError as error:
