@@ -203,14 +203,15 @@ def _probe(
     known: int,
     member_s: float,
 ) -> tuple[Forecast, Pace]:
-    bounds = cut_strata(costs)
+    lots = engine.lots(prepared)
+    bounds = cut_strata(lots)
     n_strata = bounds.size - 1
     n = np.full(n_strata, ROUNDS[0], np.int64)
     walked, took = 0, None
     for per_stratum in ROUNDS:
         if took is not None:
             n = _allocate(took, per_stratum)
-        draws = draw_items(costs, bounds, n, SEED)
+        draws = draw_items(lots, bounds, n, SEED)
         if took is not None:
             opening_s = float(costs[draws.items].sum(dtype=np.float64)) / rates.costs_s / threads
             if opening_s > PROBE_SHARE * float(took.sums.sum()) / threads:

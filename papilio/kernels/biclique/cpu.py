@@ -165,6 +165,9 @@ class BicliqueCpu(SearchEngine):
         walk = prepared.algorithm
         return measure_probes(prepared.index, items, seeds, (walk,), self.threads)[walk]
 
+    def lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
+        return prepared.index.lots
+
     def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
         return CPU_RATES[prepared.algorithm]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.items import BicliqueItems, SizeRange
+from papilio.kernels.biclique.items import MAX_POWER, BicliqueItems, SizeRange, power
 from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
@@ -57,7 +57,8 @@ LEAST_S = 0.02
 """A search that takes one thread this long is not worth a look at the other layer."""
 
 PROBES, MORE_PROBES = 64, 512
-"""Branches that are drawn of each tree at first, and where the search takes ten times :data:`LEAST_S` by these."""
+"""Branches that are drawn of each tree at first, and where these predict that it takes ten times :data:`LEAST_S`, or a
+fifth of that with neither algorithm ten times ahead: few probes seldom meet the heavy branches of a pivot tree."""
 
 
 class Prediction(NamedTuple):
@@ -66,10 +67,6 @@ class Prediction(NamedTuple):
     algorithm: str  # the fastest on the engine
     seconds: float  # of the fastest on one thread of a CPU
     reason: str
-
-
-_MAX_POWER = 16
-"""Of the law by which children are drawn: no product passes the range of double precision."""
 
 
 def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Children:
@@ -84,17 +81,18 @@ def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray
     pieces, weights = _draw_pieces(index, items, _randoms(state, 3))
     roots, last = np.where(weights > 0.0, index.item_root[pieces], -1), index.item_later[pieces]
     first = last - (index.item_last[pieces] - index.item_first[pieces])
-    m = min(max(index.sizes.min_left - 2, 1), _MAX_POWER)
-    lots = _power(last, m) - _power(first, m)
-    at, below, drawn = _power(first, m) + _randoms(state, 1) * lots, first, last
+    m = min(max(index.sizes.min_left - 2, 1), MAX_POWER)
+    scale = np.maximum(last, 1).astype(np.float64)
+    lots = 1.0 - power(first / scale, m)
+    at, below, drawn = 1.0 - lots + _randoms(state, 1) * lots, first, last
     for _ in range(int((last - first).max(initial=0)).bit_length()):
         middle = (below + drawn) // 2
-        is_over = _power(middle, m) > at
+        is_over = power(middle / scale, m) > at
         below, drawn = np.where(is_over, below, middle), np.where(is_over, middle, drawn)
     even = 8.0 * _randoms(state, 2)
     drawn = np.where(even < 1.0, last - (even * (last - first)).astype(np.int64), drawn)
     lots, n = np.where(roots >= 0, lots, 1.0), np.where(roots >= 0, last - first, 1)
-    chances = 0.875 * ((_power(drawn, m) - _power(drawn - 1, m)) / lots) + 0.125 / n
+    chances = 0.875 * ((power(drawn / scale, m) - power((drawn - 1) / scale, m)) / lots) + 0.125 / n
     places = index.item_first[pieces] + (last - drawn)
     return Children(roots.astype(np.int32), places, weights / chances, seeds)
 
@@ -117,15 +115,6 @@ def _randoms(state: NDArray[np.uint64], number: int) -> NDArray[np.float64]:
     """Return random numbers below 1, other ones for each number."""
     hashes = mix(state + np.uint64(number * int(STEP) % 2**64))
     return np.asarray((hashes >> np.uint64(11)).astype(np.float64) / 2.0**53)
-
-
-def _power(base: NDArray[np.int64], times: int) -> NDArray[np.float64]:
-    """Return base^times by products, which are rounded alike everywhere."""
-    number = base.astype(np.float64)
-    power = number
-    for _ in range(times - 1):
-        power = power * number
-    return power
 
 
 def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
@@ -255,9 +244,9 @@ def predict(
     sets = comb(index.n_left, sizes.max_left - 3)
     if "enumerate" in algorithms and cost * sets <= LEAST_S * CPU_RATES["enumerate"].words_s:
         return Prediction("enumerate", LEAST_S, "all sets of its vertices are few")
-    bounds = cut_strata(index.work)
+    bounds = cut_strata(index.lots)
     for n_probes in (PROBES, MORE_PROBES):
-        drawn = draw_items(index.work, bounds, np.full(bounds.size - 1, n_probes // N_STRATA), SEED)
+        drawn = draw_items(index.lots, bounds, np.full(bounds.size - 1, n_probes // N_STRATA), SEED)
         found = measure(index, drawn.items, drawn.seeds, algorithms)
         costs = index.work[drawn.items]
         on_cpu, here = (
@@ -267,7 +256,8 @@ def predict(
             }
             for of in (CPU_RATES, rates)
         )
-        if min(on_cpu.values()) <= 10 * LEAST_S:
+        least, most = min(on_cpu.values()), max(on_cpu.values())
+        if least <= 2 * LEAST_S or (least <= 10 * LEAST_S and most > 10 * least):
             break
     best = min(algorithms, key=lambda name: here[name])
     said = " and ".join(f"{here[name]:.2g} s {_MANNERS[name]}" for name in algorithms)

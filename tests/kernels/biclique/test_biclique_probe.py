@@ -19,12 +19,13 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways
+from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways, predict
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import LEVELS, Found, Rates
 from papilio.motifs import BalancedBiclique, Biclique
+from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
@@ -147,7 +148,7 @@ def _common_of_triples(inside: np.ndarray) -> list[int]:
 def _index(swapped: bool, cost: int) -> Any:
     one = np.ones(4, np.int64)
     return SimpleNamespace(
-        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, work=one * cost,
+        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, lots=np.ones(4), work=one * cost,
         item_root=np.arange(4, dtype=np.int32),
     )  # fmt: skip
 
@@ -200,6 +201,18 @@ def test_the_cheapest_search_is_chosen(
     assert bool(built) == (wedges == 1_000)
     if rates is CPU_RATES:
         assert chosen.algorithm == algorithm
+
+
+@pytest.mark.parametrize("n", range(60, 76))
+def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
+    """Most sets of many vertices of a nested graph are below few children, of roots that cost no more than others."""
+    index = index_of(nested_graph(n), n // 2, n // 3)
+    assert index.n_left > n // 2 + 5
+
+    def measure(_: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
+        return measure_probes(index, items, seeds, walks, 1)
+
+    assert predict(index, ("enumerate", "pivot"), measure, GPU_RATES).algorithm == "pivot"
 
 
 def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
