@@ -30,13 +30,14 @@ ROUNDS = (4, 32, 256)
 """Probes of each stratum, on average: each round is walked where the one before predicts a run that is worth it."""
 
 LONG_S = 0.05
-"""A run predicted to take less needs no second round."""
+"""A count predicted to take less needs no second round."""
 
-PROBE_SHARE = 0.02
-"""A round may take this share of the predicted run; opening the items that it draws is most of its time."""
+PROBE_SHARE, PROBE_S = 0.02, 0.01
+"""A round may take this share of the predicted run, and so long beside it: opening the items that it draws is most of
+its time."""
 
 GOOD_ERROR = 0.1
-"""A relative standard error of the time that no further round needs to improve."""
+"""A relative standard error that no further round needs to improve."""
 
 RATE_FACTOR = 2.0
 """Rates of probes are right within this factor in nine cases of ten."""
@@ -146,7 +147,7 @@ class _Sums(NamedTuple):
 
     def range(self, known: float = 0.0, factor: float = 1.0) -> Range:
         """Return the total with ``known`` added, which is certain; rates are right within ``factor``."""
-        total, error = float(self.sums.sum()), sqrt(float(self.variances.sum()))
+        total, error = self.total, sqrt(float(self.variances.sum()))
         value = total + known
         if not total > 0.0 or value == inf:
             return Range(value, value, value)
@@ -154,8 +155,13 @@ class _Sums(NamedTuple):
         return Range(value, known + total / spread, known + total * spread)
 
     @property
+    def total(self) -> float:
+        return float(self.sums.sum())
+
+    @property
     def relative_error(self) -> float:
-        return sqrt(float(self.variances.sum())) / max(float(self.sums.sum()), 1e-300)
+        """Return the standard error of the total by the total; above all where nothing was found."""
+        return sqrt(float(self.variances.sum())) / self.total if self.total else inf
 
 
 def predict(
@@ -205,27 +211,29 @@ def _probe(
 ) -> tuple[Forecast, Pace]:
     lots = engine.lots(prepared)
     bounds = cut_strata(lots)
-    n_strata = bounds.size - 1
-    n = np.full(n_strata, ROUNDS[0], np.int64)
-    walked, took = 0, None
-    for per_stratum in ROUNDS:
+    n = np.full(bounds.size - 1, ROUNDS[0], np.int64)
+    took: _Sums | None = None
+    for number, per_stratum in enumerate(ROUNDS):
         if took is not None:
             n = _allocate(took, per_stratum)
         draws = draw_items(lots, bounds, n, SEED)
+        of_items = costs[draws.items]
         if took is not None:
-            opening_s = float(costs[draws.items].sum(dtype=np.float64)) / rates.costs_s / threads
-            if opening_s > PROBE_SHARE * float(took.sums.sum()) / threads:
+            opening_s = float(of_items.sum(dtype=np.float64)) / rates.costs_s / threads
+            if opening_s > PROBE_S + PROBE_SHARE * took.total / threads:
                 break
         found = engine.probe(prepared, draws.items, draws.seeds)
         walked = draws.items.size
-        seconds = rates.seconds_of(costs[draws.items], found) + member_s * found.members
-        took = _Sums.of(seconds * draws.weights, draws.strata, n)
-        rows, members = (_Sums.of(each * draws.weights, draws.strata, n) for each in found[:2])
-        if float(took.sums.sum()) / threads < LONG_S or (
-            per_stratum > ROUNDS[0] and took.relative_error < GOOD_ERROR
-        ):
+        seconds = rates.seconds_of(of_items, found) + member_s * found.members
+        took, rows, members = (
+            _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds, found.motifs, found.members)
+        )
+        wanted = (took, rows) if member_s else (took,)
+        if number and max(each.relative_error for each in wanted) < GOOD_ERROR:
             break
-    assert took is not None
+        if not member_s and took.total / threads < LONG_S:
+            break
+    assert took is not None, "there is a first round"
     work = np.concatenate(([0.0], np.cumsum(costs, dtype=np.float64)[bounds[1:] - 1]))
     ends_s = np.concatenate(([0.0], np.cumsum(took.sums))) / threads
     run = _Sums(took.sums / threads, took.variances / threads**2).range(rates.begin_s, RATE_FACTOR)
