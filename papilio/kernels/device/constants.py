@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from papilio.kernels import probe
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
-from papilio.kernels.probe import LEVELS as PROBE_LEVELS
 
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaves.cuh)."""
