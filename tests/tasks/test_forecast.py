@@ -54,7 +54,9 @@ TREES = COSTS.astype(float) * np.linspace(50, 1, COSTS.size)
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.5])
-def test_intervals_hold_the_truth_in_nine_cases_of_ten(spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_hold_the_truth_in_nine_cases_of_ten(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows, held = [], 0
     for seed in range(300):
         monkeypatch.setattr("papilio.tasks.forecast.SEED", 1000 * seed)
