@@ -42,7 +42,7 @@ class Children(NamedTuple):
 Measure = Callable[[Index, NDArray[np.int64], NDArray[np.uint64], tuple[str, ...]], Mapping[str, Found]]
 """Probes items of an index by some of the :data:`WALKS`."""
 
-CPU_RATES = {"enumerate": Rates(1.5e9, 3e7, 1.5e9), "pivot": Rates(1.5e9, 1.3e7, 1.5e9)}
+CPU_RATES = {"enumerate": Rates(4e8, 3e7, 1.5e9), "pivot": Rates(4e8, 1.3e7, 1.5e9)}
 """Of one thread with vectors of 512 bits, fitted to senate, marvel, youtube-groupmemberships, bonanza and yelp2018,
 (4,4) to (9,4). On every engine they choose the layer, which work items depend on. Nodes are the lists that enumeration
 makes below those of the children, and the nodes of pivot trees."""
