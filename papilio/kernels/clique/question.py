@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from itertools import combinations
-from math import comb, inf
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -72,20 +72,20 @@ def choose_probed(motif: Clique, per: Granularity, asked: str) -> str:
     return choose_algorithm(motif, per, asked, "cpu")[0]
 
 
-_LISTS, _GPU_THREADS = Rates(inf, 1.1e7, 1.5e9), Rates(200.0, 100.0, 200.0, 5e-4)
-"""Of one thread that counts triangles from lists; and what a GPU does by that: it stands for so many threads."""
+_LISTS, _GPU_THREADS = Rates(1e10, 1.1e7, 1.5e9), Rates(200.0, 100.0, 200.0, 5e-4)
+"""Rates of a thread that counts triangles from lists, and how many threads a GPU stands for."""
 
 _RATES: Mapping[str, Rates] = {
     "orient": Rates(3.2e8, 8e7, 6.2e8),
-    "pivot": Rates(inf, 6.6e7, 4e8),
+    "pivot": Rates(1e10, 6.6e7, 4e8),
     "vertex": Rates(3e9, 7.4e7, 2.2e8),
     "edge": Rates(9.8e7, 3.6e7, 3.6e8),
-    "maximal": Rates(inf, 1.7e7, 3.5e8),
+    "maximal": Rates(1e10, 1.7e7, 3.5e8),
 }
-"""Of one thread of a CPU: totals in order and by pivots, those of vertices and edges, maximal cliques.
+"""Of one thread of a CPU: totals in order and by pivots, counts of vertices and edges, maximal cliques.
 
-Fitted to 210 runs on eight real graphs, four random and planted ones (k from 3 to 14, every k): predicted times are 0.51
-to 1.9 times the measured ones wherever a run takes 3 ms or more (``python -m benchmarks.clique --probes``)."""
+Fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and every k: each predicted
+time is 0.52 to 1.9 times the measured one (``python -m benchmarks.prediction``)."""
 
 
 def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k: int | None = None) -> Rates:
