@@ -1,7 +1,9 @@
 """Named graphs of the benchmarks, with their right answers and what other systems needed for them.
 
 Files of the form ``bipartite/<name>.txt.gz`` (lines ``u v ...``, 0-based) are looked for in the data directory;
-absent ones are skipped with a word. ``rb1`` and the ``complete`` and ``pair`` cases are generated.
+absent ones are skipped with a word. ``rb1``, ``rmat``, ``planted``, and those that end in a size are generated:
+``complete``, ``pair``, ``nested`` (vertex i of U has the first i + 1 of V), ``crown`` (complete without a matching) and
+``dense`` (each vertex of U has half of twice as many vertices, drawn alike).
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import numpy as np
 
 from benchmarks.graphs import rmat_baseline
 from papilio.graph import BipartiteGraph
+from papilio.storage.generate import generate_graph
+from papilio.storage.models import Planted
 
 __all__ = ["CASES", "Case", "load_case"]
 
@@ -63,15 +67,30 @@ def _read_text(path: Path) -> BipartiteGraph:
     return BipartiteGraph.from_edges(values[:, 0], values[:, 1])
 
 
+def _generate(kind: str, size: int) -> BipartiteGraph | None:
+    """Return the graph of a case that ends in its size; None for another name."""
+    u, v = np.indices((2 if kind == "pair" else size, size), np.int32).reshape(2, -1)
+    chosen = {"complete": u >= 0, "pair": u >= 0, "nested": v <= u, "crown": v != u}.get(kind)
+    if kind == "dense":
+        u, v = np.indices((size, 2 * size), np.int32).reshape(2, -1)
+        chosen = np.random.default_rng(size).random(u.size) < 0.5
+    return None if chosen is None else BipartiteGraph.from_edges(u[chosen], v[chosen])
+
+
 def load_case(case: Case, data: Path) -> BipartiteGraph | None:
     """Return the graph of a case, or None when its file is not in ``data``."""
     if case.name == "rb1":
         return BipartiteGraph(*rmat_baseline("bipartite", 21, 19, 30_000_000, 1))
+    if case.name == "rmat":
+        return BipartiteGraph(*rmat_baseline("bipartite", 15, 14, 300_000, 1))
+    if case.name == "planted":
+        model = Planted(n_u=3_000, n_v=3_000, count=40, size_u=16, size_v=20, noise=90_000)
+        graph = generate_graph(model, 1)
+        assert isinstance(graph, BipartiteGraph)
+        return graph
     kind, _, size = case.name.rpartition("-")
-    if kind in ("complete", "pair"):
-        n_v = int(size)
-        n_u = n_v if kind == "complete" else 2
-        u = np.repeat(np.arange(n_u, dtype=np.int32), n_v)
-        return BipartiteGraph(n_u, n_v, u, np.tile(np.arange(n_v, dtype=np.int32), n_u))
+    generated = _generate(kind, int(size)) if size.isdigit() else None
+    if generated is not None:
+        return generated
     path = data / "bipartite" / f"{case.name}.txt.gz"
     return _read_text(path) if path.is_file() else None

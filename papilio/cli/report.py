@@ -16,6 +16,7 @@ from papilio.motifs import Cell, CensusClass, rows_by_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from papilio.api.estimate import Estimate
     from papilio.partitioning.store import PartitionManifest
     from papilio.storage.reading import Conversion, Reading
     from papilio.storage.store import GraphStore
@@ -170,6 +171,30 @@ def align(rows: list[list[str]]) -> list[str]:
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
 
 
+def report_estimate(result: Estimate) -> None:
+    """Write an estimate with its interval, or the count where the search was run in full."""
+    where = f"engine {result.engine} ({result.cluster})"
+    if result.exact is not None:
+        click.echo(result.exact)
+        say(
+            f"{result.motif.title}: {result.exact:,}, counted, which takes no longer than an estimate; {where}"
+        )
+    else:
+        low, high = result.interval
+        click.echo(f"{result.count:.6g}\t{low:.6g}\t{high:.6g}")
+        say(
+            f"{result.motif.title}: about {result.count:.4g}, {low:.4g} to {high:.4g} with {result.confidence:.4g} "
+            f"confidence (±{result.relative_error:.2%})"
+        )
+        say(
+            f"{plural(result.probes, 'probe')}, worth {result.effective_probes:,.0f} of equal weight, the heaviest "
+            f"{result.largest_share:.2%} of the estimate; seed {result.seed}, {where}"
+        )
+    if result.warning:
+        say(f"warning: {result.warning}")
+    say_seconds(result.seconds)
+
+
 def report_plan(made: CountPlan) -> None:
     """Write what a plan says."""
     click.echo("\n".join(plan_lines(made)))
@@ -184,14 +209,33 @@ def plan_lines(made: CountPlan) -> list[str]:
         f"question    {job.title}" + "".join(f", {name} {value}" for name, value in job.options),
         f"graph       {job.source}: {_vertices(job.kind, job.n_u, job.n_v)}, {plural(job.n_edges, 'edge')}",
         f"tasks       {plural(len(made.leases), 'lease')} for {plural(made.n_workers, 'worker')}, engine {made.engine}",
-        f"work        {plural(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}, "
-        f"about {made.predicted_run_s:.3g} s",
-        f"leases      {max(work, default=0):,} to {min(work, default=0):,} {made.work_unit} each",
+        f"work        {plural(made.n_items, 'item')}, {made.total_work:,} {made.work_unit}",
+        f"time        {_time_of(made)}",
+        *_rows_of(made),
+        f"leases      {max(work, default=0) / 1e9:.3g} to {min(work, default=0) / 1e9:.3g} s each",
         f"memory      about {show_bytes(memory.host_bytes)} on a worker, {show_bytes(memory.device_bytes)} on its "
         f"device, {show_bytes(memory.client_bytes)} here",
         "decisions",
         *(f"  {decision.number}. {decision.what}: {decision.reason}" for decision in made.decisions),
     ]
+
+
+def _time_of(made: CountPlan) -> str:
+    """Return the predicted time of the run, on one worker and on all."""
+    run_s = made.run_s
+    if run_s is None:
+        return f"not predicted; {made.predicted_run_s:.3g} s by the rate of the engine"
+    alone = "" if made.n_workers == 1 else f", {run_s.scaled(made.n_workers).show('s')} on one worker"
+    return f"about {run_s.show('s')}{alone}"
+
+
+def _rows_of(made: CountPlan) -> list[str]:
+    """Return what a listing will have, as far as it is predicted."""
+    rows, n_bytes = made.listing_rows, made.listing_bytes
+    if rows is None or n_bytes is None:
+        return []
+    value, low, high = (show_bytes(round(each)) for each in (n_bytes.value, n_bytes.low, n_bytes.high))
+    return [f"rows        about {rows.show()}, {value} of files ({low} to {high})"]
 
 
 def partition_lines(manifest: PartitionManifest) -> list[str]:

@@ -265,10 +265,11 @@ class _Coordinator:
                 if name == "run":
                     self._note("running", None)
             case PlanMade(plan):
-                self._work, self._work_done = plan.total_work, plan.work_finished
+                self._work, self._work_done = plan.predicted_ns, plan.work_finished
                 self._log.write(
-                    f"plan {plan.key}: {plan.n_items} items, {plan.total_work} {plan.work_unit}, of which "
-                    f"{plan.work_finished} are done; engine {plan.engine}, {plan.n_workers} workers"
+                    f"plan {plan.key}: {plan.n_items} items, {plan.total_work} {plan.work_unit}, "
+                    f"{plan.work_finished / max(plan.predicted_ns, 1):.1%} of them done before, about "
+                    f"{plan.predicted_run_s:.3g} s to go; engine {plan.engine}, {plan.n_workers} workers"
                 )
             case LeaseFinished(_, work):
                 self._work_done += work

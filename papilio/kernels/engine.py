@@ -52,6 +52,40 @@ def never_cut() -> bool:
     return False
 
 
+class SharedCut(Protocol):
+    """A stop check of a run of which another worker may take over half of what is left.
+
+    Engines look at it as often as at any stop check. One that never does so is ended early where somebody waits.
+    """
+
+    def __call__(self) -> bool:
+        """Return whether the run should end early."""
+        ...
+
+    def is_wanted(self) -> bool:
+        """Return whether another worker waits for half of the rest, and has not been answered yet."""
+        ...
+
+    def is_worth(self, done: float, left: float) -> bool:
+        """Return whether what is left is worth sharing, given the work done so far; if not, that is the answer."""
+        ...
+
+    def leave(self, stop: int | None) -> None:
+        """Answer that the run ends before item ``stop``, and all from there on is left; None for nothing."""
+        ...
+
+    @property
+    def has_left(self) -> bool:
+        """Whether the run has left items to another worker."""
+        ...
+
+
+def shared_cut(cut: StopCheck) -> SharedCut | None:
+    """Return the stop check of a run of which another worker wants half; None when nobody does."""
+    shared: Any = cut
+    return shared if hasattr(cut, "is_wanted") and shared.is_wanted() else None
+
+
 @dataclass(frozen=True, order=True)
 class LargestMotif:
     """One of the largest motifs."""
@@ -225,6 +259,23 @@ class Engine(Protocol):
         """
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
 
+    def lots(self, prepared: Any) -> NDArray[Any]:
+        """Return in proportion to what probes draw items, shape (n_items,); by default their costs."""
+        return self.work(prepared)
+
+    def probe_counts(
+        self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> NDArray[np.float64]:
+        """Return an unbiased estimate of the motifs of each of some items, shape (n_probes,), as :meth:`probe`.
+
+        Where there is a better way to estimate them than by branches of the tree, it is taken.
+        """
+        return self.probe(prepared, items, seeds).motifs
+
+    def count_lots(self, prepared: Any) -> NDArray[Any]:
+        """Return in proportion to what :meth:`probe_counts` wants items drawn; by default :meth:`lots`."""
+        return self.lots(prepared)
+
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
@@ -244,10 +295,11 @@ class Engine(Protocol):
         start, stop : int
             The interval.
         bounds : sequence of int
-            Strictly rising, inside the interval: where slices end, so that the run can be cut about there.
+            Strictly rising, inside the interval: where slices end, for engines whose runs are cut between slices.
         cut : callable
-            Once it is true no further slice begins. What has begun is finished: the partial's ``n_items`` says
-            how many items, from ``start`` on, it answers for.
+            Once it is true no further slice begins, or no further item. What has begun is finished: the partial's
+            ``n_items`` says how many items, from ``start`` on, it answers for. Where it is a :class:`SharedCut`, the
+            run may leave the last items to another worker.
 
         Raises
         ------

@@ -193,7 +193,7 @@ class JobDirectory:
         if self.plan_key is not None:
             plan = self.plan()
             self.book(plan, history)
-            items, work = plan.n_items, plan.total_work
+            items, work = plan.n_items, plan.predicted_ns
             tables = [partition.table for partition in plan.partitions]
             work_done = sum(tables[e.partition].work_between(e.start, e.stop) for e in history.leases)
         finished, job, control = self.finished, self.job, self.control

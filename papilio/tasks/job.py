@@ -29,6 +29,7 @@ from papilio.storage.edge_files import ContentHash
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import Digits, write_record
 from papilio.storage.store import GraphStore, open_store
+from papilio.tasks.forecast import Forecast
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class PrepareTask:
     engine: EngineName
     run_id: str  # identifies one call; results are never shared between calls
     slot: int = 0  # which of the workers that prepare at the same time; the costs travel from slot 0 alone
+    predict: bool = False  # whether to probe the items: the time of the run, and what a listing will have
     attempt: int = 0  # how many times the task was handed out before
 
     @property
@@ -169,7 +171,7 @@ class LeaseTask:
     partition: int
     start: int
     stop: int
-    work: int  # predicted work units of the interval
+    work: int  # predicted nanoseconds of the interval on one worker
     costs_digest: str  # hash of the costs of all items in the plan: the worker must have the same items
     # directory for a partial's vectors, or for what is listed; without it vectors come back in memory (same process
     # only), and motifs are only counted as they are found
@@ -223,14 +225,15 @@ class PrepareReport:
     worker: str
     engine: EngineName
     n_items: int  # number of work items
-    total_work: int  # their cost, in work units
+    total_work: int  # their cost, in the engine's units of work
     # hash of all costs; equal on every worker, or the workers would not share one list of items
     costs_digest: str
-    table: CostTable | None  # the costs at breakpoints; from slot 0 alone
+    table: CostTable | None  # their predicted nanoseconds on one worker at breakpoints; from slot 0 alone
     prepared_bytes: int  # memory that the prepared graph keeps
     seconds: dict[str, float]  # ``read`` and ``prepare``; 0 when the graph was prepared already
     peak_bytes: int  # largest host memory of the process so far
     decisions: tuple[tuple[str, str], ...] = ()  # what the engine decided, and why
+    forecast: Forecast | None = None  # None of a partition, and where it was not asked for
 
 
 @dataclass(frozen=True)

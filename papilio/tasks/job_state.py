@@ -282,7 +282,7 @@ class JobStatus:
     leases: int  # finished leases
     items_done: int  # work items counted, and in all (0 until the job was planned)
     items: int
-    work_done: int  # their predicted work units
+    work_done: int  # their predicted nanoseconds on one worker, and those of all items
     work: int
     count: int | None  # the answer, once there is one; of a listing the number of its rows
     holder: Holder | None  # the process that runs the job now

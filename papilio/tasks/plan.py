@@ -12,26 +12,33 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from papilio.arguments import plural, show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable, EngineName
 from papilio.partitioning.store import PartitionManifest
 from papilio.storage.records import read_record, write_record
+from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes
 from papilio.tasks.job import JobSpec, PrepareReport, digest
-from papilio.tasks.leases import FinishedIntervals, ItemRange, choose_lengths, split_guided
+from papilio.tasks.leases import FinishedIntervals, ItemRange, choose_lengths, split_shares
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import MemoryForecast, part_memory
 
 
-def downsample_costs(manifest: PartitionManifest) -> Iterator[CostTable]:
-    """Yield the table of every part, all together about as long as that of a whole graph may be."""
+def downsample_costs(manifest: PartitionManifest, speed: float) -> Iterator[CostTable]:
+    """Yield the table of every part, all together about as long as that of a whole graph may be.
+
+    In nanoseconds of one worker that does ``speed`` units of work a second.
+    """
     most = max(LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES // max(len(manifest.parts), 1))
     for part in manifest.parts:
         items, work = part.table["items"], part.table["work"]
         last = len(items) - 1
         steps = min(most, last)
         chosen = [last * step // steps for step in range(steps + 1)] if steps else [0]
-        yield CostTable(tuple(items[at] for at in chosen), tuple(work[at] for at in chosen))
+        ns = Pace.even(work[-1], speed).ns_of(np.array([work[at] for at in chosen]))
+        yield CostTable(tuple(items[at] for at in chosen), tuple(ns.tolist()))
 
 
 def mean_vector_entries(job: JobSpec, manifest: PartitionManifest) -> int:
@@ -81,7 +88,35 @@ def explain_parts(
     )
 
 
-_DERIVED = ("key", "n_items", "total_work")
+def explain_forecast(
+    job: JobSpec, forecast: Forecast | None, total_work: int, unit: str, speed: float
+) -> tuple[str, str]:
+    """Return what the forecast says, in a sentence, and what it rests on."""
+    rated = f"{total_work:,} {unit} at {speed:.2g} a second take {total_work / speed:.3g} s"
+    if forecast is None:
+        return (
+            "time by the rate of the engine",
+            f"{rated}; parts are probed as they are prepared, for their slices",
+        )
+    if forecast.seconds is None:
+        return (
+            "time not predicted",
+            f"{forecast.reason}; {rated}, and a search can take a thousand times as long",
+        )
+    what = f"about {forecast.seconds.show('s')} on one worker"
+    if not forecast.probes:
+        return what, f"{forecast.reason}, {rated}"
+    found = f"{forecast.probes:,} probes of the search predict it"
+    if forecast.rows is not None and job.listing is not None:
+        found += f", and {forecast.rows.show()} rows"
+    if forecast.seconds.is_wide:
+        found += "; a few of them carry the estimate, which can be far off"
+    return what, found
+
+
+_PREDICTED = ("run_s", "listing_rows", "listing_bytes")
+
+_DERIVED = ("key", "n_items", "predicted_ns", *_PREDICTED)
 """Properties that the JSON form has beside the fields."""
 
 VECTOR_BYTES_PER_S = 4e7
@@ -103,7 +138,7 @@ class PartitionPlan:
     """A self-contained part of the graph and its work items."""
 
     index: int
-    table: CostTable  # costs of its items
+    table: CostTable  # predicted nanoseconds of its items on one worker
     # the blocks of the partition directory that it is made of, as in its manifest; empty for the whole graph
     blocks: tuple[str, ...] = ()
     nbytes: int = 0  # bytes of its arrays; 0 for the whole graph, whose size the plan does not know
@@ -120,7 +155,7 @@ class Lease:
     partition: int
     start: int
     stop: int
-    work: int  # predicted work units
+    work: int  # predicted nanoseconds of one worker
 
 
 @dataclass(frozen=True)
@@ -138,10 +173,11 @@ class CountPlan:
     # the forecast: those that are handed out when every worker is as fast as predicted and none is cut
     leases: tuple[Lease, ...]
     costs_digest: str  # hash of the costs of all items
-    work_unit: str  # name of a unit of work
-    worker_speed: float  # predicted work units per second of one worker
+    total_work: int  # estimated or exact cost of all items
+    work_unit: str  # name of a unit of that
     vector_s: float  # what the vector of one lease costs by itself; 0 when it has none
     predicted_run_s: float  # predicted time of all leases on all workers
+    forecast: Forecast | None  # of all items on one worker; None for parts
     memory: MemoryForecast  # predicted peaks of one worker
     prepared_bytes: int  # memory that the prepared graph keeps, measured
     decisions: tuple[Decision, ...]
@@ -155,8 +191,35 @@ class CountPlan:
         return sum(partition.n_items for partition in self.partitions)
 
     @property
-    def total_work(self) -> int:
+    def predicted_ns(self) -> int:
+        """Predicted nanoseconds of all items on one worker: the unit of work of tables, leases and progress."""
         return sum(partition.table.total for partition in self.partitions)
+
+    @property
+    def run_s(self) -> Range | None:
+        """Predicted time of the leases on all workers, with its interval; None where it is not predicted."""
+        if self.forecast is None or self.forecast.seconds is None:
+            return None
+        share = 1 - self.work_finished / max(self.predicted_ns, 1)
+        return self.forecast.seconds.scaled(share / self.n_workers)
+
+    @property
+    def listing_rows(self) -> Range | None:
+        """Predicted rows of a listing, at most its limit; None for a count, and where they are not predicted."""
+        listing = self.job.listing
+        if listing is None or self.forecast is None or self.forecast.rows is None:
+            return None
+        return self.forecast.rows.at_most(listing.limit)
+
+    @property
+    def listing_bytes(self) -> Range | None:
+        """Predicted size of the files of these rows; None where they are not predicted."""
+        rows = self.listing_rows
+        return None if rows is None else predict_bytes(rows, self.job.family.columns(self.job.motif).values())
+
+    @property
+    def _predicted(self) -> dict[str, Range | None]:
+        return {name: getattr(self, name) for name in _PREDICTED}
 
     @property
     def key(self) -> str:
@@ -166,6 +229,7 @@ class CountPlan:
 
     @property
     def work_finished(self) -> int:
+        """Predicted nanoseconds of what earlier sessions counted."""
         return sum(
             self.partitions[partition].table.work_between(start, stop)
             for partition, start, stop in self.finished
@@ -197,7 +261,11 @@ class CountPlan:
             **write_record(self),
             "key": self.key,
             "n_items": self.n_items,
-            "total_work": self.total_work,
+            "predicted_ns": self.predicted_ns,
+            **{
+                name: None if found is None else write_record(found)
+                for name, found in self._predicted.items()
+            },
         }
 
     @classmethod
@@ -253,23 +321,24 @@ def make_plan(
     else:
         partitions = tuple(
             PartitionPlan(part.index, table, part.blocks, part.nbytes)
-            for part, table in zip(manifest.parts, downsample_costs(manifest), strict=True)
+            for part, table in zip(manifest.parts, downsample_costs(manifest, speed), strict=True)
         )
         vector_entries = mean_vector_entries(job, manifest)
         decided += explain_parts(job, engine, threads, manifest, memory)
     decided += report.decisions
+    if manifest is not None or report.forecast is not None:
+        decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
-    lengths = choose_lengths(
-        total / speed / n_workers, vector_s,
-        kept_by=n_workers if kept else 0, alone=job.searches_alone(engine, n_workers),
-    )  # fmt: skip
-    min_work = int(lengths.min_s * speed)
+    lengths = choose_lengths(total / NS / n_workers, vector_s, kept_by=n_workers if kept else 0)
+    min_work = int(lengths.min_s * NS)
     done = FinishedIntervals([partition.n_items for partition in partitions])
     for interval in finished:
         done.record(*interval)
-    leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * speed), done)
-    decided.append((f"about {plural(len(leases), 'lease')} of at least {min_work:,} {unit}", lengths.reason))
+    leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * NS), done)
+    decided.append(
+        (f"about {plural(len(leases), 'lease')} of at least {lengths.min_s:.3g} s", lengths.reason)
+    )
     if done.n_finished:
         kept_leases = f"{plural(done.n_finished, 'lease')} kept"
         decided.append((kept_leases, "earlier sessions of the job finished them"))
@@ -282,10 +351,11 @@ def make_plan(
         partitions=partitions,
         leases=leases,
         costs_digest=report.costs_digest,
+        total_work=report.total_work,
         work_unit=unit,
-        worker_speed=speed,
         vector_s=vector_s,
-        predicted_run_s=sum(lease.work for lease in leases) / (speed * n_workers),
+        predicted_run_s=sum(lease.work for lease in leases) / (NS * n_workers),
+        forecast=report.forecast,
         memory=memory,
         prepared_bytes=report.prepared_bytes,
         decisions=tuple(Decision(number, *each) for number, each in enumerate(decided, start=1)),
@@ -304,7 +374,7 @@ def _forecast_leases(
     """Return the leases that cover the gaps between finished intervals, if nothing disturbs the run."""
     tables = [partition.table for partition in partitions]
     pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
-    leases = split_guided(tables, pieces, n_workers, min_work, max_work)
+    leases = split_shares(tables, pieces, n_workers, min_work, max_work)
     return tuple(
         Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
     )

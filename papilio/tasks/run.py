@@ -14,20 +14,21 @@ from __future__ import annotations
 import resource
 import sys
 import threading
+from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import monotonic, perf_counter, time
 from typing import Any
 
-import numpy as np
-
 from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.interrupts import requested
+from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import CostTable, Engine, Partial
+from papilio.kernels.engine import Engine, Partial, SharedCut
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
+from papilio.tasks.estimate import ProbeResult, ProbeTask, walk_slice
 from papilio.tasks.job import (
     LeaseResult,
     LeaseTask,
@@ -41,6 +42,7 @@ from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.worker_state import (
     PreparedGraph,
     engine_of,
+    foresee_run,
     forget_others,
     prepare_graph,
     prepare_part,
@@ -69,33 +71,87 @@ def is_cut(key: str) -> bool:
     return key in _requests or requested()
 
 
-class CutWatch:
+LEAST_LEFT_S = 0.05
+"""Half of a run is only left to another worker where so much is left of it, by its own pace: it takes some ms."""
+
+UNHEARD_S = 0.5
+"""A run whose engine has not looked for so long whether half of it is wanted is ended: it may not share at all."""
+
+_running: dict[str, CutWatch] = {}
+"""The leases that run in this process."""
+
+
+class CutWatch(SharedCut):
     """Tells one run of a lease, each time that it is called, whether to end; from any thread.
 
     ``limit_s`` is for the run, None for no limit. The time counts from the first call, so that whatever comes before
     the first slice, that slice is run: a lease that is cut by the clock always answers something.
+
+    Other threads ask it to leave half of what is left to another worker (:meth:`want_half`); ``left_at`` is the item
+    from which on the run has left all.
     """
 
     def __init__(self, key: str, limit_s: float | None, clock: Callable[[], float] = monotonic) -> None:
         self._key, self._limit_s, self._clock = key, limit_s, clock
-        self._ends_at: float | None = None
+        self._began_at: float | None = None
+        self._wanted_at: float | None = None
+        self.left_at: int | None = None
 
     def __call__(self) -> bool:
         if is_cut(self._key):
             return True
-        if self._limit_s is None:
-            return False
         now = self._clock()
-        if self._ends_at is None:
-            self._ends_at = now + self._limit_s
-        return now >= self._ends_at
+        if self._began_at is None:
+            self._began_at = now
+        wanted_at = self._wanted_at
+        is_deaf = wanted_at is not None and now - wanted_at >= UNHEARD_S
+        return is_deaf or (self._limit_s is not None and now - self._began_at >= self._limit_s)
+
+    def want_half(self) -> None:
+        """Ask the run to leave half of what is left, or more, to another worker."""
+        self._wanted_at = self._clock()
+
+    def is_wanted(self) -> bool:
+        return self._wanted_at is not None
+
+    def is_worth(self, done: float, left: float) -> bool:
+        ran_s = 0.0 if self._began_at is None else self._clock() - self._began_at
+        is_worth = done > 0 and ran_s * left / done >= LEAST_LEFT_S
+        if not is_worth:
+            self.leave(None)
+        return is_worth
+
+    def leave(self, stop: int | None) -> None:
+        if stop is not None:
+            self.left_at = stop
+        self._wanted_at = None
+
+    @property
+    def has_left(self) -> bool:
+        return self.left_at is not None
+
+
+_POLL_S = 0.002
+"""How often whoever wants half of a run looks whether it has answered."""
+
+
+async def leave_half(key: str) -> int | None:
+    """Have the lease of a task key leave half of what is left of it; return the item from which on it does.
+
+    None when it does not run here, has too little left, or does not answer within twice :data:`UNHEARD_S`.
+    """
+    watch = _running.get(key)
+    if watch is None:
+        return None
+    before, ends_at = watch.left_at, monotonic() + 2 * UNHEARD_S
+    watch.want_half()
+    while watch.is_wanted() and _running.get(key) is watch and monotonic() < ends_at:
+        await sleep(_POLL_S)
+    return None if watch.left_at == before else watch.left_at
 
 
 SLICE_S = 0.03
 """Predicted time between two moments at which a lease can be cut."""
-
-SEARCH_SLICE_S = 0.2
-"""The same for searches on a GPU: the last sub-trees of a slice keep few of its blocks busy, for 20 ms on senate."""
 
 LEAST_TIMED_S = 0.005
 """Shorter runs say nothing about the speed of a worker."""
@@ -104,6 +160,20 @@ _CUT_WATCH_S = 0.05
 """How often a lease that waits for its turn looks whether it was cut."""
 
 _engine_lock = threading.Lock()
+
+_underway: tuple[PreparedGraph, LeaseTask] | None = None
+"""The lease that runs in this process."""
+
+
+def work_underway(run_id: str) -> int:
+    """Return the predicted nanoseconds of what the lease of a run in this process has done so far; from any thread."""
+    underway = _underway
+    if underway is None or underway[1].run_id != run_id:
+        return 0
+    held, task = underway
+    items, share = get_passed()
+    first = task.start + items
+    return int(held.work_between(task.start, first) + held.work_within(first, task.stop, share))
 
 
 def peak_memory_bytes() -> int:
@@ -135,15 +205,17 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
             warm_up(job, task.engine, worker.threads)
         seconds["prepare"] = perf_counter() - started
         n_items, work = sum(part.n_items for part in parts), sum(part.work for part in parts)
-        table, digest, n_bytes = None, job.partition.hash, 0
+        table, digest, n_bytes, forecast = None, job.partition.hash, 0, None
     else:
         with _engine_lock:
             engine = engine_of(job, task.engine, worker.threads)
             held = prepare_graph(job, engine, worker, seconds)
-            prepared, digest = held.prepared, held.costs_digest
-            costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
-        table = CostTable.from_costs(costs)
-        n_items, work = table.n_items, table.total
+            if task.predict:
+                foresee_run(job, engine, held, worker, seconds)
+            prepared, digest, forecast = held.prepared, held.costs_digest, held.forecast
+            costs = engine.work(prepared)
+        table = held.pace.time_table(costs) if task.slot == 0 else None
+        n_items, work = costs.size, int(costs.sum())
         n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
         worker=worker.name,
@@ -151,12 +223,22 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         n_items=n_items,
         total_work=work,
         costs_digest=digest,
-        table=table if task.slot == 0 else None,
+        table=table,
+        forecast=forecast,
         prepared_bytes=n_bytes,
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
         decisions=decisions,
     )
+
+
+def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
+    """Walk a slice of probes in this process, where the graph is prepared."""
+    with _engine_lock:
+        engine = engine_of(task.job, task.engine, worker.threads)
+        prepared = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0}).prepared
+        moments = walk_slice(engine, prepared, task.shares, task.seed, task.number)
+        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name)
 
 
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
@@ -216,6 +298,7 @@ def _run_here(
     task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
 ) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
     """Run a lease, once this process has its turn; add the seconds, and say what was read of parts meanwhile."""
+    global _underway
     job = task.job
     engine = engine_of(job, task.engine, worker.threads)
     held = (
@@ -229,15 +312,19 @@ def _run_here(
             "versions of numpy, numba and papilio are those of the other workers"
         )
     started = perf_counter()
-    partial, listed = _run_items(task, engine, held)
+    say_passed()
+    _underway = held, task
+    try:
+        partial, listed = _run_items(task, engine, held)
+    finally:
+        _underway = None
     seconds["run"] = perf_counter() - started
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
         held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
-        held.is_speed_known = True
+        if held.loader is not None:
+            held.loader.speed = held.speed
     if held.loader is None:
         return partial, listed, Movement()
-    if held.is_speed_known:
-        held.loader.speed = held.speed
     return partial, listed, held.loader.take_movement()
 
 
@@ -255,16 +342,17 @@ def _await_turn(key: str) -> bool:
 def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    slice_s = SEARCH_SLICE_S if task.job.is_search and engine.name == "gpu" else SLICE_S
-    slice_work = max(int(slice_s * held.speed), engine.slice_work(held.prepared))
-    bounds = held.bounds(task.start, task.stop, slice_work)
+    slice_work = max(int(SLICE_S * held.speed), int(held.pace.ns_of(engine.slice_work(held.prepared))))
+    watch = CutWatch(task.key, task.limit_s)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
-        arguments = held.prepared, task.start, task.stop, bounds, CutWatch(task.key, task.limit_s)
+        stop = task.stop if watch.left_at is None else watch.left_at
+        arguments = held.prepared, task.start, stop, held.bounds(task.start, stop, slice_work), watch
         if task.job.listing is None or task.shard_dir is None:
             return engine.run(*arguments), ()
         return _write_listing(task, engine, held, arguments)
 
+    _running[task.key] = watch
     try:
         return run_alone(run, lambda: forget_others(task.job, engine.name, task.partition))
     except (MemoryError, LeaseTooLargeError) as error:
@@ -272,6 +360,8 @@ def _run_items(
             f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
             "use workers with more memory"
         ) from None
+    finally:
+        del _running[task.key]
 
 
 def _write_listing(

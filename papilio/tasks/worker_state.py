@@ -26,6 +26,7 @@ from papilio.motifs import Listing
 from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
+from papilio.tasks.forecast import NS, Forecast, Pace, predict
 from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
@@ -107,23 +108,29 @@ MAX_ENGINES = 16
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
 
-FIRST_SLICES = 16
-"""The first slice of a lease has one of so many parts of its work as long as the speed is not known."""
-
 
 @dataclass(eq=False)
 class PreparedGraph:
     """A prepared graph with what its leases need beside it."""
 
     prepared: Any  # of the engine
-    items: NDArray[np.int64]  # breakpoints of the items and the cost of all items before each
-    work: NDArray[np.int64]
-    speed: float  # predicted work units per second: by the rate of the engine, later by the time of the last lease
-    # Whether that is by the time of a lease, or the predicted work is what is done: a search can take any time.
-    is_speed_known: bool
+    pace: Pace  # by the rate of the engine, or by probes
+    items: NDArray[np.int64]  # breakpoints of the items
+    costs: NDArray[np.int64]  # cost of all items before each
+    speed: float = float(NS)  # predicted nanoseconds that are done in a second, by the last lease
+    forecast: Forecast | None = None  # None until it was asked for
     names: LayerNames | None = None  # what a listing calls the vertices
     loader: PartLoader | None = None  # of the partition that a part belongs to
     costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
+
+    def __post_init__(self) -> None:
+        self.work = self.pace.ns_of(self.costs)
+
+    def foresee(self, forecast: Forecast, pace: Pace) -> None:
+        """Take over a prediction of the items."""
+        self.forecast = forecast
+        if forecast.seconds is not None:
+            self.pace, self.work = pace, pace.ns_of(self.costs)
 
     @property
     def nbytes(self) -> int:
@@ -131,22 +138,22 @@ class PreparedGraph:
         return int(self.prepared.nbytes) + named
 
     def work_between(self, start: int, stop: int) -> float:
-        """Return the predicted work units of the items [start, stop)."""
+        """Return the predicted nanoseconds of the items [start, stop)."""
         before, after = np.interp((start, stop), self.items, self.work)
         return float(after - before)
 
-    def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` units apart, rising.
+    def work_within(self, start: int, stop: int, share: float) -> float:
+        """Return the predicted nanoseconds of the first of the items [start, stop), with this share of their cost."""
+        first, last = np.interp((start, stop), self.items, self.costs)
+        before, after = self.pace.ns_of(np.array([first, first + share * (last - first)]))
+        return float(after - before)
 
-        As long as the speed is not known, no slice has more than all before it, but the first one: a lease that takes
-        a thousand times as long as predicted can be cut before half of it is done.
-        """
+    def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
+        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising."""
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]
         slices = work // max(slice_work, 1)
-        if not self.is_speed_known:
-            slices += np.frexp(work / max(self.work_between(start, stop) / FIRST_SLICES, 1.0))[1].clip(0)
         chosen = np.flatnonzero(np.diff(slices, prepend=0))
         return [int(item) for item in self.items[first + chosen]]
 
@@ -264,6 +271,30 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     return (job.graph_hash, job.question, parts)
 
 
+def make_prepared(
+    job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInfo, **others: Any
+) -> PreparedGraph:
+    """Return a prepared graph or part, whose items pass at the rate of the engine."""
+    items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
+    pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
+    return PreparedGraph(prepared, pace, items, costs, **others)
+
+
+def foresee_run(
+    job: JobSpec, engine: Engine, held: PreparedGraph, worker: WorkerInfo, seconds: dict[str, float]
+) -> None:
+    """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds that it takes."""
+    if held.forecast is None:
+        started = perf_counter()
+        threads = worker.threads if engine.name == "cpu" else 1
+        found = predict(
+            engine, held.prepared, threads, held.pace,
+            same_work=job.family.same_work, lists=job.listing is not None,
+        )  # fmt: skip
+        held.foresee(*found)
+        seconds["prepare"] += perf_counter() - started
+
+
 def prepare_graph(
     job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
 ) -> PreparedGraph:
@@ -295,14 +326,12 @@ def prepare_graph(
         prepared = engine.prepare(graph, job.motif, job.per)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
-        steps = find_breakpoints(costs, MAX_STEPS)
-        speed = job.rate(engine.name).speed(engine.name, job.per, worker.threads)
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None:
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
-        return PreparedGraph(prepared, *steps, speed, job.family.same_work, names, costs_digest=costs_digest)
+        return make_prepared(job, engine, prepared, worker, names=names, costs_digest=costs_digest)
 
     forecast = predict_memory(job, engine.name, worker.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)
@@ -351,16 +380,18 @@ def prepare_part(
 
     def make() -> PreparedGraph:
         prepared = _load_part(task, engine, loader, seconds)
-        costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+        n_items = int(engine.work(prepared).size)
         expected = loader.partition.manifest.parts[index].n_items
-        if costs.size != expected:
+        if n_items != expected:
             raise ExecutionError(
                 f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
-                f"{engine.name} engine finds {costs.size}: make the partition again"
+                f"{engine.name} engine finds {n_items}: make the partition again"
             )
-        speed = loader.speed or job.rate(engine.name).speed(engine.name, job.per, worker.threads)
-        is_known = loader.speed > 0 or job.family.same_work
-        return PreparedGraph(prepared, *find_breakpoints(costs, MAX_STEPS), speed, is_known, loader=loader)
+        made = make_prepared(job, engine, prepared, worker, loader=loader)
+        foresee_run(job, engine, made, worker, seconds)
+        if loader.speed:
+            made.speed = loader.speed
+        return made
 
     kept = worker_state.graphs[engine.name]
     kept.budget_bytes = 0

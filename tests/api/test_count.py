@@ -118,7 +118,7 @@ def test_events_tell_the_story(women: GraphStore) -> None:
     ends = [0, *(event.result.stop for event in leases)]
     assert [event.result.start for event in leases] == ends[:-1]
     assert ends[-1] == plan.n_items
-    assert sum(event.work for event in leases) == plan.total_work
+    assert sum(event.work for event in leases) == plan.predicted_ns
 
 
 def test_an_interrupted_listener_ends_the_run_without_remains(women: GraphStore, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from benchmarks.lease_simulation import JOBS_S, Workload, run_experiments
 from papilio.kernels.engine import CostTable
 from papilio.tasks import leases as lease_policy
 from papilio.tasks import leases as work_pool
+from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult
 from papilio.tasks.lease_scheduler import LeaseScheduler
 from papilio.tasks.leases import FinishedIntervals
@@ -115,7 +116,7 @@ def test_the_counter_is_that_of_the_code(tenfold: float, kept: bool) -> None:
     costs = np.full(100_000, 2_000_000, dtype=np.int64)
     plan = plan_of(costs, 3)
     real = LeaseScheduler(plan, "run", None, kept=kept)
-    counter = Counter(CostTable.from_costs(costs), plan.worker_speed, 3, Policy(kept=kept))
+    counter = Counter(CostTable.from_costs(costs), NS, 3, Policy(kept=kept))
     chance = np.random.default_rng(3)
     n_leases = 0
     while (taken := counter.take()) is not None:
@@ -125,7 +126,7 @@ def test_the_counter_is_that_of_the_code(tenfold: float, kept: bool) -> None:
         assert (task.start, task.stop, task.work) == (start, stop, work)
         end = stop if chance.random() < 0.7 else int(chance.integers(start, stop + 1))
         done = plan.partitions[0].table.work_between(start, end)
-        seconds = tenfold * done / plan.worker_speed
+        seconds = tenfold * done / NS
         worker = int(chance.integers(3))
         counter.answer(worker, start, end, stop, seconds)
         real.answer(task, LeaseResult(0, start, end, 0, done, f"w{worker}", "cpu", {"run": seconds}, 1))

@@ -32,7 +32,8 @@ BUTTERFLIES = 25_666_956
 @pytest.fixture
 def small_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut even a small job into many leases."""
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
 
 
@@ -91,7 +92,7 @@ def test_all_executors_give_the_same_answer(
         finished = [event for event in events if isinstance(event, LeaseFinished)]
         plans = [event.plan for event in events if isinstance(event, PlanMade)]
         assert len(finished) == result.leases == sum(result.leases_by_worker.values())
-        assert sum(event.work for event in finished) == plans[0].total_work
+        assert sum(event.work for event in finished) == plans[0].predicted_ns
         if result.cluster != "inline":
             assert len(result.workers) == 2
             assert result.leases > 2

@@ -306,6 +306,14 @@ class EmulatorDevice:
     def wait(self, mark: None) -> None:
         """Nothing to wait for."""
 
+    def write_beside(self, array: NDArray[Any], value: int) -> None:
+        """Set an array, while a launch may run in another thread."""
+        array[...] = value
+
+    def read_beside(self, array: NDArray[Any]) -> NDArray[Any]:
+        """A copy, while a launch may run in another thread."""
+        return np.array(array)
+
     def guard(self) -> AbstractContextManager[None]:
         """The emulator's errors name what goes wrong by themselves."""
         return nullcontext()

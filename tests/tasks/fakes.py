@@ -95,7 +95,7 @@ def make_worker(name: str = "w0", **changes: Any) -> WorkerInfo:
 
 
 def make_report(costs: NDArray[np.int64]) -> PrepareReport:
-    """Return the report of a prepared graph with these item costs."""
+    """Return the report of a prepared graph whose items take so many nanoseconds."""
     table = CostTable.from_costs(costs)
     return PrepareReport("w0", "cpu", table.n_items, table.total, "d" * 32, table, 1000, {}, 0)
 

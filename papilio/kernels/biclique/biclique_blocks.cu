@@ -11,7 +11,7 @@
 //         counted together (pairs.cuh), the others each by tiles, by slices or, for two words, in registers
 //         (subset_tree.cuh).
 // Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
-// strip. Nothing is left to others besides.
+// strip, and none is skipped: a run of so few items is not ended early. Nothing is left to others besides.
 // Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps. Each of
 // them has the lists of a run besides.
 // sums[n]: sets of left vertices that share n right ones.
@@ -87,6 +87,7 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
                 const int min_right, unsigned long long* sums) {
     __shared__ int position, next_strip;
+    __shared__ bool skips;
     __shared__ unsigned dense[kDenseBins];
     __shared__ NearOnes ones;
     const int n_warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -108,7 +109,12 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
 #pragma unroll 1
     for (int at = queue.next(); at < n_items * n_parts; at = queue.next()) {
         const Children unit = work.at(at / n_parts);
-        if (threadIdx.x == 0) next_strip = 0;
+        if (threadIdx.x == 0) {
+            next_strip = 0;
+            skips = n_parts == 1 && work.skips(at);
+        }
+        __syncthreads();
+        if (skips) continue;
         const long long begin = indptr[unit.root];
         arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
         const RowList matrix =

@@ -2,10 +2,11 @@
 //
 // Requires: the index of biclique.cu; `probe_roots`, `probe_children` (places in `hop`), weights and seeds of each probe.
 // A warp owns a probe. It fills the rows of the candidates of the child over the columns shared with the root, goes down
-// one branch of a pivot tree and one of the tree of subsets, and divides by the probability of each step. The branches are
-// those of kernels/biclique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
-// by_size[n]: bicliques of a left side that shares n columns; left_ways, right_ways: those of a leaf, by held and free.
-// found[0..5][probe]: words, lists and bicliques by enumeration; words, nodes and bicliques by pivots; words have 64 bits.
+// one branch of a pivot tree, or of the tree of subsets, or of both, and divides by the probability of each step. The
+// branches are those of kernels/biclique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
+// by_size[n]: bicliques of a left side that shares n columns.
+// by_sets, by_pivots: bicliques, then nodes and words of each level, of every probe, by one tree where bit 0 of
+// `walks` is set, by the other where bit 1 is. Words have 64 bits.
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975.
 #include "search.cuh"
@@ -13,11 +14,35 @@
 #include "bit_matrix.cuh"
 #include "probe.cuh"
 
+/// Sums of a probe, in device memory.
 struct Found {
-    double words;
-    double nodes;
-    double count;
+    double* sums;
+
+    __device__ __forceinline__ void set_count(double count) const {
+        if (lane_id() == 0) sums[0] = count;
+    }
+    __device__ __forceinline__ void add_nodes(int level, double nodes) const {
+        if (lane_id() == 0) sums[1 + min(level, PROBE_LEVELS - 1)] += nodes;
+    }
+    __device__ __forceinline__ void add_words(int level, double words) const {
+        if (lane_id() == 0) sums[1 + PROBE_LEVELS + min(level, PROBE_LEVELS - 1)] += words;
+    }
 };
+
+/// The sets of `low` to `high` of `free` vertices.
+__device__ __forceinline__ double sum_choices(int free, int low, int high) {
+    if (low > free) return 0.0;
+    double ways = 1.0;
+#pragma unroll 1
+    for (int taken = 0; taken < low; ++taken) ways = multiply(ways, (double)(free - taken)) / (taken + 1);
+    double total = ways;
+#pragma unroll 1
+    for (int taken = low; taken < min(high, free); ++taken) {
+        ways = multiply(ways, (double)(free - taken)) / (taken + 1);
+        total += ways;
+    }
+    return total;
+}
 
 __device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
 
@@ -64,28 +89,32 @@ __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, i
     list.n = kept;
 }
 
-/// A branch of the tree of sets of `take` rows, at least one, of a list, which is used up.
-__device__ Found probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
-                               const double* by_size, unsigned* mask) {
+/// A branch of the tree of sets of `take` rows of a list, which is used up.
+__device__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
+                              const double* by_size, unsigned* mask, const Found found) {
     const int n_words = wide_words(n_columns);
-    Found found{0.0, 0.0, 0.0};
+    if (take == 0) {
+        found.set_count(multiply(weight, by_size[n_columns]));
+        return;
+    }
+    int level = 0;
 #pragma unroll 1
     for (; take > 2; --take) {
-        if (list.n < take) return found;
+        if (list.n < take) return;
         const long long n = list.n, pairs = n * (n - 1) / 2 - (long long)(take - 1) * (take - 2) / 2;
-        found.words += multiply(weight, (double)(pairs * n_words));
-        found.nodes += multiply(weight, (double)(n - take + 1));
+        found.add_words(level, multiply(weight, (double)(pairs * n_words)));
+        found.add_nodes(++level, multiply(weight, (double)(n - take + 1)));
         const int first = draws.least(list.n, take);
-        if (first > list.n - take) return found;
+        if (first > list.n - take) return;
         weight /= power_gap(list.n - first, list.n - first - 1, list.n, take);
 #pragma unroll 1
         for (int k = lane_id(); k < list.n_words; k += kWarpSize) mask[k] = list.at(k, first);
         __syncwarp();
         keep_rows(list, mask, first + 1, least);
     }
-    if (list.n < take) return found;
+    if (list.n < take) return;
     const long long pairs = (long long)list.n * (list.n - 1) / 2;
-    if (take == 2) found.words += multiply(weight, (double)(pairs * n_words));
+    if (take == 2) found.add_words(level, multiply(weight, (double)(pairs * n_words)));
     double sum = 0.0;
 #pragma unroll 1
     for (int i = 0; i < PROBE_PAIRS; ++i) {
@@ -100,8 +129,7 @@ __device__ Found probe_subsets(RowList list, int n_columns, int take, int least,
         for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, one) & list.at(k, two));
         sum += by_size[warp_total(size)];
     }
-    found.count = weight * (double)(take == 2 ? pairs : list.n) * (sum / PROBE_PAIRS);
-    return found;
+    found.set_count(weight * (double)(take == 2 ? pairs : list.n) * (sum / PROBE_PAIRS));
 }
 
 /// The line of a set with the fewest gaps, and how many; lines without gaps are taken out of the set.
@@ -153,9 +181,8 @@ __device__ __forceinline__ void take_branch(const RowList& lines, const RowList&
 }
 
 /// A branch of the pivot tree of a list.
-__device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, int left_size, int right_size, int max_right,
-                              double weight, Draws draws, const double* left_ways, int left_stride, const double* right_ways,
-                              int right_stride) {
+__device__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int max_left, int min_right,
+                             int max_right, double weight, Draws draws, const Found found) {
     const RowList columns = transpose_rows(arena, rows, n_columns);
     const int n_left = columns.n_words, n_right = rows.n_words;
     unsigned* const left = arena.take(n_left);
@@ -164,12 +191,11 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
     fill_set(left, rows.n);
     fill_set(right, n_columns);
     int hl = 2, pl = 0, hr = 0, pr = 0;
-    Found found{0.0, 0.0, 0.0};
 #pragma unroll 1
-    for (;;) {
+    for (int level = 0;; ++level) {
         int lefts = set_size(left, n_left), rights = set_size(right, n_right);
-        if (hl > left_size || hr > max_right || hl + pl + lefts < left_size || hr + pr + rights < right_size) return found;
-        if (hl == left_size) {
+        if (hl > max_left || hr > max_right || hl + pl + lefts < min_left || hr + pr + rights < min_right) return;
+        if (hl == max_left) {
             pl = lefts = 0;
 #pragma unroll 1
             for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = 0;
@@ -181,20 +207,20 @@ __device__ Found probe_pivots(Arena& arena, const RowList& rows, int n_columns, 
         }
         __syncwarp();
         const long long words = (long long)lefts * wide_words(n_columns) + (long long)rights * wide_words(rows.n);
-        found.words += multiply(weight, (double)words);
-        found.nodes += weight;
+        found.add_words(level, multiply(weight, (double)words));
+        found.add_nodes(level, weight);
         const Pivot row = choose_pivot(rows, left, right), column = choose_pivot(columns, right, left);
         pl += lefts - set_size(left, n_left);
         pr += rights - set_size(right, n_right);
         if (row.gaps == kFullMask) {
-            if (hr > right_size) return found;
-            found.count = weight * left_ways[(long long)hl * left_stride + pl] * right_ways[(long long)hr * right_stride + pr];
-            return found;
+            const double of_left = sum_choices(pl, max(min_left - hl, 0), max_left - hl);
+            found.set_count(weight * of_left * sum_choices(pr, max(min_right - hr, 0), max_right - hr));
+            return;
         }
         const bool is_row = row.gaps <= column.gaps;
         const Pivot best = is_row ? row : column;
         const int n_gaps = (int)best.gaps, others = is_row ? set_size(right, n_right) : set_size(left, n_left);
-        const int take = is_row ? max(right_size - hr, 1) : left_size - hl;
+        const int take = max(is_row ? min_right - hr : min_left - hl, 1);
         int branch;
         if (draws(8) == 0) {
             branch = draws(n_gaps + 1);
@@ -221,9 +247,9 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
                const int* __restrict__ probe_roots, const long long* __restrict__ probe_children,
                const double* __restrict__ weights, const unsigned long long* __restrict__ seeds, const int n_probes,
-               const int near_words, unsigned* slab, const long long far_words, const int left_size, const int right_size, const int max_right,
-               const double* __restrict__ by_size, const double* __restrict__ left_ways, const int left_stride,
-               const double* __restrict__ right_ways, const int right_stride, double* found) {
+               const int near_words, unsigned* slab, const long long far_words, const int min_left, const int max_left,
+               const int min_right, const int max_right, const double* __restrict__ by_size, const int walks,
+               double* by_sets, double* by_pivots) {
     Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
     const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
     const Arena::Mark empty = arena.mark();
@@ -233,29 +259,24 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
         __syncwarp();
         arena.release(empty);
         const int root = probe_roots[probe];
+        if (root < 0) continue;
         const long long child = probe_children[probe];
         const int n_later = (int)(hop_indptr[root + 1] - child) - 1;
-        if (n_later < left_size - 2) continue;
+        if (n_later < min_left - 2) continue;
         int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root), rows.size(hop[child]))));
         const int n_columns = list_shared(rows, root, hop[child], shared);
         RowList list = fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights);
         __syncwarp();
         unsigned* const mask = arena.take(list.n_words);
         fill_set(mask, n_columns);
-        keep_rows(list, mask, 0, right_size);
-        if (list.n < left_size - 2) continue;
-        const double weight = weights[probe];
-        const Found pivots = probe_pivots(arena, list, n_columns, left_size, right_size, max_right, weight, Draws{seeds[probe]},
-                                          left_ways, left_stride, right_ways, right_stride);
-        const Found subsets = probe_subsets(list, n_columns, left_size - 2, right_size, weight, Draws{~seeds[probe]},
-                                            by_size, mask);
-        if (lane_id() == 0) {
-            found[probe] = subsets.words;
-            found[n_probes + probe] = subsets.nodes;
-            found[2 * n_probes + probe] = subsets.count;
-            found[3 * n_probes + probe] = pivots.words;
-            found[4 * n_probes + probe] = pivots.nodes;
-            found[5 * n_probes + probe] = pivots.count;
-        }
+        keep_rows(list, mask, 0, min_right);
+        if (list.n < min_left - 2) continue;
+        const long long at = (long long)probe * (1 + 2 * PROBE_LEVELS);
+        if (walks & 2)
+            probe_pivots(arena, list, n_columns, min_left, max_left, min_right, max_right, weights[probe],
+                         Draws{seeds[probe]}, Found{by_pivots + at});
+        if (walks & 1)
+            probe_subsets(list, n_columns, min_left - 2, min_right, weights[probe], Draws{~seeds[probe]}, by_size, mask,
+                          Found{by_sets + at});
     }
 }

@@ -35,6 +35,7 @@ from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
@@ -132,7 +133,7 @@ class BicliqueCpu(SearchEngine):
         index, algorithm, decisions = settle_search(
             question,
             build(question.anchor),
-            lambda index, probes: measure_probes(index, probes, self.threads),
+            lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
             build,
             CPU_RATES,
         )
@@ -158,6 +159,21 @@ class BicliqueCpu(SearchEngine):
             decisions=decisions,
         )
 
+    def probe(
+        self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        walk = prepared.algorithm
+        return measure_probes(prepared.index, items, seeds, (walk,), self.threads)[walk]
+
+    def lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
+        return prepared.index.lots
+
+    def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
+        return CPU_RATES[prepared.algorithm]
+
+    def known_count(self, prepared: PreparedBicliqueCpu) -> int:
+        return prepared.index.closed_total
+
     def _run_chunks(
         self,
         prepared: Any,
@@ -173,7 +189,7 @@ class BicliqueCpu(SearchEngine):
         costs = index.costs[first:last]
         cuts = cut_by_cost(costs, self.threads, n_slices, self.serial_cost)
         chunks = [(first + a, first + b) for a, b in cuts]
-        n_chunks = runner.run(chunks, search, cut)
+        n_chunks = runner.run(chunks, search, cut, index.item_over, tells=True)
         if n_chunks == len(chunks):
             return span[1]
         if n_chunks == 0:

@@ -12,10 +12,10 @@ right ones that they share; see :mod:`papilio.kernels.biclique.vertices`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +46,10 @@ from papilio.kernels.device.constants import (
     VERTEX_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, never_cut
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.exact import choose_modulo
-from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
+from papilio.kernels.probe import Found, Rates
+from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
@@ -192,6 +193,7 @@ class BicliqueGpu(TreeEngine):
     ) -> None:
         super().__init__(device, tuning)
         self.algorithm, self.anchor = algorithm, anchor
+        self._slots = WeakKeyDictionary[PreparedBicliqueGpu, int]()  # of tables that were found too small
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
@@ -202,7 +204,7 @@ class BicliqueGpu(TreeEngine):
             index, algorithm, decisions = settle_search(
                 question,
                 self._build(question, question.anchor),
-                lambda index, probes: measure_probes(self.device, index, probes),
+                lambda index, items, seeds, walks: measure_probes(self.device, index, items, seeds, walks),
                 partial(self._build, question),
                 GPU_RATES,
             )
@@ -222,6 +224,22 @@ class BicliqueGpu(TreeEngine):
                 classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions)
+
+    def probe(
+        self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        walk = prepared.algorithm
+        with self.device.guard():
+            return measure_probes(self.device, prepared.index, items, seeds, (walk,))[walk]
+
+    def lots(self, prepared: PreparedBicliqueGpu) -> NDArray[np.float64]:
+        return prepared.index.lots
+
+    def probe_rates(self, prepared: PreparedBicliqueGpu) -> Rates:
+        return GPU_RATES[prepared.algorithm]
+
+    def known_count(self, prepared: PreparedBicliqueGpu) -> int:
+        return prepared.index.closed_total
 
     def _build(self, question: BicliqueQuestion, anchor: str) -> BicliqueDeviceIndex:
         """Return the index with a layer anchored, and the rows of its right layer."""
@@ -260,56 +278,58 @@ class BicliqueGpu(TreeEngine):
         blocks = tuning.blocks_per_sm[code]
         return TreeSearch("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks)
 
-    def _count(self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
+    def _count(self, prepared: PreparedBicliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         if prepared.vertices is not None:
-            return self._count_vertices(prepared, prepared.vertices, bounds, cut)
-        start, end, cells = bounds[0], bounds[-1], Cells()
+            return self._count_vertices(prepared, prepared.vertices, (start, stop), cut)
+        end, cells = stop, Cells()
         if start < end and prepared.classes:
-            end, cells = self._search(prepared, bounds, cut)
+            end, cells = self._search(prepared, (start, stop), cut)
         if start == 0 and end > 0:
             cells = add_cells(cells, prepared.index.closed_cells)
         table = cells if prepared.motif.is_table else {}
         return Partial(end - start, sum(cells.values()), self._work_done(), {}, table)
 
     def _count_vertices(
-        self, prepared: PreparedBicliqueGpu, tables: _VertexTables, bounds: Sequence[int], cut: StopCheck
+        self, prepared: PreparedBicliqueGpu, tables: _VertexTables, span: tuple[int, int], cut: StopCheck
     ) -> Partial:
-        start, end, total = bounds[0], bounds[-1], 0
+        (start, end), total = span, 0
         if start == 0 < end and tables.stars and not prepared.classes:
             stars = {layer: vector.copy() for layer, vector in tables.stars.items()}
             return Partial(end - start, prepared.index.closed_total, 0, stars)
         vectors = {layer: np.zeros(n, np.uint64) for layer, n in zip("uv", tables.layers, strict=True)}
         if start < end and prepared.classes:
             sums = _VertexSums(self.device, prepared.index, tables)
-            end = self._launch_slices(prepared, bounds, cut, sums.arguments)[-1]
+            end = self._search_items(prepared, span, cut, sums.arguments)
             total = sums.add_to(vectors)
         if prepared.motif.needs_signs:
             vectors = fold_vectors(vectors)
         return Partial(end - start, total, self._work_done(), vectors)
 
-    def _launch_slices(
-        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: StopCheck, own: tuple[Any, ...]
-    ) -> Sequence[int]:
-        """Launch the slices, with the kernel's ``own`` arguments; return the bounds of those that ran."""
-        index, pieces = prepared.index, prepared.index.pieces_at(bounds)
+    def _search_items(
+        self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck, own: tuple[Any, ...]
+    ) -> int:
+        """Search items, with the kernel's ``own`` arguments; return where the run ended."""
+        index, (start, stop) = prepared.index, span
+        pieces = Pieces(start, np.asarray(index.pieces_at(range(start, stop + 1)), np.int64))
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
-        n_slices = self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own)
-        return bounds[: n_slices + 1]
+        return self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own).stop
 
     def _search(
-        self, prepared: PreparedBicliqueGpu, bounds: Sequence[int], cut: StopCheck
+        self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck
     ) -> tuple[int, Cells]:
-        """Run the slices, again with a larger table when one was full; return where the run ended, and the cells."""
-        wanted, full = self.tuning.leaf_slots if prepared.algorithm != "enumerate" else 1, 0
+        """Search items, again with a larger table when one was full; return where the run ended, and the cells."""
+        full, (start, stop) = 0, span
+        wanted = self._slots.get(prepared, self.tuning.leaf_slots) if prepared.algorithm != "enumerate" else 1
         while True:
-            n_keys = self._fit_table(wanted, full, bounds)
+            n_keys = self._fit_table(wanted, full, stop - start)
             counts = self._make_counts(prepared, n_keys)
-            bounds = self._launch_slices(prepared, bounds, cut, self._arguments(prepared, counts))
+            stop = self._search_items(prepared, (start, stop), cut, self._arguments(prepared, counts))
             if not int(self.device.to_host(counts.full)[0]):
-                return bounds[-1], self._expand(prepared.index, counts)
-            wanted, full, cut = 4 * n_keys, n_keys, never_cut
+                return stop, self._expand(prepared.index, counts)
+            wanted, full = 4 * n_keys, n_keys
+            self._slots[prepared] = wanted
 
-    def _fit_table(self, wanted: int, full: int, bounds: Sequence[int]) -> int:
+    def _fit_table(self, wanted: int, full: int, n_items: int) -> int:
         """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit."""
         room_bytes = self.device.free_bytes()
         most = min(_MAX_SLOTS, (room_bytes if full else room_bytes // _FIRST_SHARE) // _SLOT_BYTES)
@@ -317,7 +337,7 @@ class BicliqueGpu(TreeEngine):
             wanted //= 2
         if wanted <= full:
             raise LeaseTooLargeError(
-                f"the leaves of {bounds[-1] - bounds[0]} work items need a table of more than {full} slots of "
+                f"the leaves of {n_items} work items need a table of more than {full} slots of "
                 f"{_SLOT_BYTES} bytes; {room_bytes} bytes of device memory are free, and {_MAX_SLOTS} slots are the "
                 "most: use a device with more memory, or --engine cpu"
             )

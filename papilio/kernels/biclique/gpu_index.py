@@ -131,9 +131,8 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     # The arrays of BicliqueIndex by their names, all but costs.
     arrays: dict[str, Any]
-    # Of each piece, on the host: children of the root from the first one of the piece on, right vertices of the root,
-    # and most right vertices that the root shares with a child of the piece.
-    item_later: NDArray[np.int64]
+    # Of each piece, on the host: right vertices of the root, and most right vertices that the root shares with a child
+    # of the piece.
     item_degree: NDArray[np.int64]
     item_common: NDArray[np.int64]
     # What too little device memory made slower, and why.

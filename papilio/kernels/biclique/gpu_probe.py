@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
-from papilio.kernels.biclique.probe import Measured, Probes, count_ways
+from papilio.kernels.biclique.probe import FIELDS, WALKS, count_ways, draw_children, unpack_found
 from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device
+from papilio.kernels.probe import Found
 
 _WARPS = 4
 """Of a block."""
@@ -24,40 +26,43 @@ _SPARE_WORDS = 64
 """What rounding up takes."""
 
 
-def measure_probes(device: Device, index: BicliqueDeviceIndex, probes: Probes) -> Measured:
-    """Walk the probes of an index whose left sides have one size, 3 or more."""
+def measure_probes(
+    device: Device,
+    index: BicliqueDeviceIndex,
+    items: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    walks: tuple[str, ...],
+) -> dict[str, Found]:
+    """Probe items of an index by some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
     xp, sizes, arrays = device.xp, index.sizes, index.arrays
-    roots, children, weights, seeds = (device.to_device(each) for each in probes)
-    next_roots = device.to_device(probes.roots.astype(np.int64) + 1)
-    ends = device.to_host(take(device, arrays["hop_indptr"], next_roots))
-    common = device.to_host(take(device, arrays["hop_common"], children)).astype(np.int64)
-    later = ends - probes.children
-    degree = device.to_host(take(device, arrays["indptr"], next_roots))
-    degree = degree - device.to_host(
-        take(device, arrays["indptr"], device.to_device(probes.roots.astype(np.int64)))
-    )
+    children = draw_children(index, items, seeds)
+    is_searched = children.roots >= 0
+    roots, places = (each[is_searched] for each in (children.roots, children.places))
+    at = device.to_device(roots.astype(np.int64))
+    ends = device.to_host(take(device, arrays["hop_indptr"], at + 1))
+    common = device.to_host(take(device, arrays["hop_common"], device.to_device(places))).astype(np.int64)
+    later = ends - places
+    degree = device.to_host(take(device, arrays["indptr"], at + 1) - take(device, arrays["indptr"], at))
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     need = degree + common + later * row_words + common * column_words + 3 * (row_words + column_words)
     far_words = (int(need.max(initial=0)) + _SPARE_WORDS) // 4 * 4
     room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
-    blocks = max(1, min(-(-probes.roots.size // _WARPS), room))
-    max_later, max_common = int(later.max(initial=0)), int(common.max(initial=0))
-    lefts, rights = (
-        device.to_device(count_ways(sizes.min_left, max_later)),
-        device.to_device(count_ways(sizes.min_right, max_common)),
-    )
-    found = xp.zeros(6 * probes.roots.size, dtype=np.float64)
+    blocks = max(1, min(-(-items.size // _WARPS), room))
+    ways = count_ways(int(common.max(initial=0)), sizes.min_right, sizes.max_right)
+    found = {name: xp.zeros(FIELDS * items.size * (name in walks), dtype=np.float64) for name in WALKS}
     names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
-    device.load("biclique_probe", {}).get_function("biclique_probe")(
-        (blocks,),
-        (32 * _WARPS,),
-        (
-            *(arrays[name] for name in names), roots, children, weights, seeds, np.int32(probes.roots.size),
-            np.int32(_NEAR_WORDS), xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
-            np.int32(sizes.min_left), np.int32(sizes.min_right),
-            np.int32(min(sizes.max_right, _MAX_INT)), rights[0], lefts.reshape(-1),
-            np.int32(max_later + 1), rights.reshape(-1), np.int32(max_common + 1), found,
-        ),
-        shared_mem=_WARPS * 4 * _NEAR_WORDS,
-    )  # fmt: skip
-    return Measured(*device.to_host(found).reshape(6, -1))
+    limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
+    if roots.size:
+        device.load("biclique_probe", {}).get_function("biclique_probe")(
+            (blocks,),
+            (32 * _WARPS,),
+            (
+                *(arrays[name] for name in names), *(device.to_device(each) for each in children),
+                np.int32(items.size), np.int32(_NEAR_WORDS), xp.empty(blocks * _WARPS * far_words, dtype=np.uint32),
+                np.int64(far_words), *(np.int32(min(limit, _MAX_INT)) for limit in limits), device.to_device(ways),
+                np.int32(sum(1 << bit for bit, name in enumerate(WALKS) if name in walks)),
+                *(found[name] for name in WALKS),
+            ),
+            shared_mem=_WARPS * 4 * _NEAR_WORDS,
+        )  # fmt: skip
+    return {name: unpack_found(device.to_host(found[name]).reshape(-1, FIELDS), sizes) for name in walks}

@@ -280,6 +280,7 @@ def build_index(
         item_root=pieces[0],
         item_first=pieces[1],
         item_last=pieces[2],
+        item_later=np.where(pieces[0] >= 0, pairs.indptr[pieces[0] + 1] - pieces[1], 0),
         costs=pieces[3],
         closed_cells=closed,
         item_ptr=item_ptr,
@@ -302,6 +303,7 @@ def halve_index(index: BicliqueIndex) -> BicliqueIndex:
         item_root=index.item_root[half],
         item_first=index.item_first[half],
         item_last=index.item_last[half],
+        item_later=index.item_later[half],
         costs=index.costs[half],
         closed_cells=halve_cells(index.closed_cells),
     )
@@ -366,7 +368,7 @@ def build_maximal_index(
     if index.n_items or not has_stars:
         return index
     root, first, last, costs = make_star_item()
-    return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
+    return replace(index, item_root=root, item_first=first, item_last=last, item_later=first, costs=costs)
 
 
 def hash_sides(index: BicliqueIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

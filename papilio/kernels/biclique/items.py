@@ -60,6 +60,8 @@ class BicliqueItems:
     # shape (n_pieces,): children ``[first, last)``, as places in ``hop``
     item_first: NDArray[np.int64]
     item_last: NDArray[np.int64]
+    # shape (n_pieces,): children of the root from the first one of the piece on; 0 where there is no root
+    item_later: NDArray[np.int64]
     # shape (n_pieces,): estimated set operations of each piece, falling, within an item of a part; ties by root,
     # then by first child
     costs: NDArray[np.int64]
@@ -81,6 +83,22 @@ class BicliqueItems:
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.costs)))
         return np.maximum(np.diff(ends[self.item_ptr]), 1)
 
+    @cached_property
+    def lots(self) -> NDArray[np.float64]:
+        """In proportion to which probes draw items, shape (n_items,): half by cost, half as if all sets were bicliques.
+
+        A root with many children has nearly all sets of many vertices in a dense graph, whatever its cost is.
+        """
+        take = min(max(self.sizes.min_left - 1, 1), MAX_POWER)
+        most = max(int(self.item_later.max(initial=0)), 1)
+        first = self.item_later - (self.item_last - self.item_first)
+        sets = power(self.item_later / most, take) - power(first / most, take)
+        sets *= self.costs.sum() / max(float(sets.sum()), 1e-300)
+        if self.item_ptr is not None:
+            ends = np.concatenate((np.zeros(1), np.cumsum(sets)))
+            sets = np.maximum(np.diff(ends[self.item_ptr]), 0.0)
+        return self.work + sets
+
     def pieces_at(self, items: Sequence[int]) -> list[int]:
         """Return the first piece of each item, and where the pieces end for the end of the items."""
         if self.item_ptr is None:
@@ -97,6 +115,18 @@ class BicliqueItems:
     @property
     def closed_total(self) -> int:
         return sum(self.closed_cells.values())
+
+
+MAX_POWER = 64
+"""Of the laws by which items and children are drawn."""
+
+
+def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """Return base^times by products, which are rounded alike everywhere."""
+    product = base
+    for _ in range(times - 1):
+        product = product * base
+    return product
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:

@@ -1,17 +1,13 @@
-"""What a search for (p,q)-bicliques will cost: probes of its trees, and the anchor and algorithm that they choose.
+"""What a search for (p,q)-bicliques will cost: probes of its items, and the anchor and algorithm that they choose.
 
-A probe goes down one random branch of a search tree. Dividing each node by the probability of reaching it makes the
-mean over probes an unbiased estimate of any sum over the tree: the words intersected, and the count itself (Knuth,
-Math. Comp. 29, 1975). Children of roots are drawn in proportion to the cost of their work items, at equal
-steps from a random start, so that heavy items are met for certain.
-
-:mod:`papilio.kernels.biclique.probe_loops` and ``biclique_probe.cu`` walk the same branches: every draw is a hash of
-seed, probe and step, and every weight a product in double precision that both round alike.
+A probe of an item (:mod:`papilio.kernels.probe`) draws a child of its root, and then one random branch below it.
+:mod:`papilio.kernels.biclique.probe_loops` and ``biclique_probe.cu`` walk the same branches. The children are drawn on
+the host, for both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import comb
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,77 +15,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.items import BicliqueItems
+from papilio.kernels.biclique.items import MAX_POWER, BicliqueItems, SizeRange, power
 from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
+from papilio.kernels.probe import LEVELS, N_STRATA, SEED, STEP, Found, Rates, cut_strata, draw_items
 
 Index = TypeVar("Index", bound=BicliqueItems)
 
-SEED = 0x70A9
-"""Seed of the probes that choose: every worker of a job decides alike."""
+WALKS = ("enumerate", "pivot")
+"""Ways to go on below a child."""
 
-STEP = np.uint64(0x9E3779B97F4A7C15)
-"""Between two states of a probe, whose hash is its next random number (SplitMix64)."""
+FIELDS = 1 + 2 * LEVELS
+"""Numbers that a walk finds: bicliques, then nodes and words of each level."""
 
 
-class Probes(NamedTuple):
-    """Children of roots to begin at; arrays of shape (n_probes,)."""
+class Children(NamedTuple):
+    """Where probes begin; arrays of shape (n_probes,)."""
 
-    roots: NDArray[np.int32]
-    children: NDArray[np.int64]  # places in ``hop``
-    weights: NDArray[np.float64]  # children that each stands for
+    roots: NDArray[np.int32]  # -1 where the item has nothing to search
+    places: NDArray[np.int64]  # of the children, in ``hop``
+    weights: NDArray[np.float64]  # children of the item that each stands for
     seeds: NDArray[np.uint64]
 
 
-class Measured(NamedTuple):
-    """What probes found, each already weighted: float64, shape (n_probes,).
+Measure = Callable[[Index, NDArray[np.int64], NDArray[np.uint64], tuple[str, ...]], Mapping[str, Found]]
+"""Probes items of an index by some of the :data:`WALKS`."""
 
-    Words are 64-bit words of the columns that a root shares with its child. Nodes are the lists that enumeration makes
-    below those of the children, and the nodes of pivot trees.
-    """
-
-    enumerate_words: NDArray[np.float64]
-    enumerate_nodes: NDArray[np.float64]
-    enumerate_count: NDArray[np.float64]
-    pivot_words: NDArray[np.float64]
-    pivot_nodes: NDArray[np.float64]
-    pivot_count: NDArray[np.float64]
-
-
-class Rates(NamedTuple):
-    """Speed of a processor below the children, right within a factor of two, to choose between algorithms."""
-
-    words_s: float  # 64-bit words intersected a second
-    lists_s: float  # lists made by enumeration a second
-    nodes_s: float  # nodes of pivot trees a second
-    pivot_s: float  # seconds of the table of leaves, beside the search
-
-    def seconds_of(self, found: Measured) -> dict[str, float]:
-        """Return the predicted seconds of each algorithm below the children, from what probes found."""
-        words, lists, _, pivot_words, pivot_nodes, _ = (float(each.sum()) for each in found)
-        return {
-            "enumerate": words / self.words_s + lists / self.lists_s,
-            "pivot": self.pivot_s + pivot_words / self.words_s + pivot_nodes / self.nodes_s,
-        }
-
-
-CPU_RATES = Rates(1.5e9, 3e7, 1.3e7, 0.0)
+CPU_RATES = {"enumerate": Rates(4e8, 3e7, 1.5e9), "pivot": Rates(4e8, 1.3e7, 1.5e9)}
 """Of one thread with vectors of 512 bits, fitted to senate, marvel, youtube-groupmemberships, bonanza and yelp2018,
-(4,4) to (9,4). On every engine they choose the layer, which work items depend on."""
+(4,4) to (9,4). On every engine they choose the layer, which work items depend on. Nodes are the lists that enumeration
+makes below those of the children, and the nodes of pivot trees."""
 
-GPU_RATES = Rates(3e11, 2e9, 1.3e9, 0.006)
+GPU_RATES = {"enumerate": Rates(3e11, 2e9, 3e11), "pivot": Rates(3e11, 1.3e9, 3e11, 0.006)}
 """Of one H100, fitted to the same graphs."""
 
-COSTS_S, EDGES_S, WEDGES_S = 1.5e9, 2e7, 1e8
-"""A second, beside :data:`CPU_RATES`: costs of the items searched, and edges and wedges between pairs of a graph while
-its index is made."""
+EDGES_S, WEDGES_S = 2e7, 1e8
+"""A second, beside :data:`CPU_RATES`: edges and wedges between pairs of a graph while its index is made."""
 
 LEAST_S = 0.02
 """A search that takes one thread this long is not worth a look at the other layer."""
 
 PROBES, MORE_PROBES = 64, 512
-"""Branches that are drawn of each tree at first, and where the search takes ten times :data:`LEAST_S` by these."""
+"""Branches that are drawn of each tree at first, and where these predict that it takes ten times :data:`LEAST_S`, or a
+fifth of that with neither algorithm ten times ahead: few probes seldom meet the heavy branches of a pivot tree."""
 
 
 class Prediction(NamedTuple):
@@ -100,30 +69,71 @@ class Prediction(NamedTuple):
     reason: str
 
 
-def draw_probes(index: BicliqueItems, n_probes: int, seed: int) -> Probes:
-    """Draw children of roots in proportion to the costs of their work items; the same on CPU and GPU."""
-    costs = index.costs.astype(np.float64)
-    ends = np.cumsum(costs)
-    hashes = mix(np.arange(2 * n_probes + 1, dtype=np.uint64) * STEP + np.uint64(seed))
-    start = float(hashes[-1] >> np.uint64(11)) / 2.0**53
-    at = (np.arange(n_probes) + start) * (ends[-1] / n_probes)
-    pieces = np.minimum(np.searchsorted(ends, at, side="right"), costs.size - 1)
-    firsts = index.item_first[pieces]
-    sizes = index.item_last[pieces] - firsts
-    drawn = (hashes[:n_probes] >> np.uint64(32)) * sizes.astype(np.uint64) >> np.uint64(32)
-    weights = ends[-1] / n_probes / costs[pieces] * sizes
-    return Probes(
-        index.item_root[pieces], firsts + drawn.astype(np.int64), weights, hashes[n_probes : 2 * n_probes]
-    )
+def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Children:
+    """Draw a child of each item; on the host, the same for CPU and GPU.
+
+    Early children have more below them. One with x children of its root from it on has x^m - (x - 1)^m lots, for m
+    vertices to be taken below it; one time in eight all children are alike, so that none is out of reach.
+    """
+    if not index.item_root.size:
+        return Children(np.full(items.size, -1, np.int32), items, np.zeros(items.size), seeds)
+    state = mix(seeds)
+    pieces, weights = _draw_pieces(index, items, _randoms(state, 3))
+    roots, last = np.where(weights > 0.0, index.item_root[pieces], -1), index.item_later[pieces]
+    first = last - (index.item_last[pieces] - index.item_first[pieces])
+    m = min(max(index.sizes.min_left - 2, 1), MAX_POWER)
+    scale = np.maximum(last, 1).astype(np.float64)
+    lots = 1.0 - power(first / scale, m)
+    at, below, drawn = 1.0 - lots + _randoms(state, 1) * lots, first, last
+    for _ in range(int((last - first).max(initial=0)).bit_length()):
+        middle = (below + drawn) // 2
+        is_over = power(middle / scale, m) > at
+        below, drawn = np.where(is_over, below, middle), np.where(is_over, middle, drawn)
+    even = 8.0 * _randoms(state, 2)
+    drawn = np.where(even < 1.0, last - (even * (last - first)).astype(np.int64), drawn)
+    lots, n = np.where(roots >= 0, lots, 1.0), np.where(roots >= 0, last - first, 1)
+    chances = 0.875 * ((power(drawn / scale, m) - power((drawn - 1) / scale, m)) / lots) + 0.125 / n
+    places = index.item_first[pieces] + (last - drawn)
+    return Children(roots.astype(np.int32), places, weights / chances, seeds)
 
 
-def count_ways(size: int, most: int) -> NDArray[np.float64]:
-    """Return C(free, size - held) in double precision, shape (size + 1, most + 1): rows are held, columns free."""
-    free, ways = np.arange(most + 1, dtype=np.float64), np.empty((size + 1, most + 1))
-    ways[size] = 1.0
-    for taken in range(1, size + 1):
-        ways[size - taken] = ways[size - taken + 1] * np.maximum(free - (taken - 1), 0.0) / taken
-    return ways
+def _draw_pieces(
+    index: BicliqueItems, items: NDArray[np.int64], random: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Draw a piece of each item in proportion to its cost; return it and its weight, which is 0 where there is none."""
+    if index.item_ptr is None:
+        return items, np.ones(items.size)
+    ends = np.concatenate(([0.0], np.cumsum(index.costs, dtype=np.float64)))
+    first, last = index.item_ptr[items], index.item_ptr[items + 1]
+    work = ends[last] - ends[first]
+    drawn = np.searchsorted(ends, ends[first] + random * work, side="right") - 1
+    pieces = np.clip(drawn, np.minimum(first, index.costs.size - 1), np.maximum(last - 1, 0))
+    return pieces, np.where(last > first, work / index.costs[pieces], 0.0)
+
+
+def _randoms(state: NDArray[np.uint64], number: int) -> NDArray[np.float64]:
+    """Return random numbers below 1, other ones for each number."""
+    hashes = mix(state + np.uint64(number * int(STEP) % 2**64))
+    return np.asarray((hashes >> np.uint64(11)).astype(np.float64) / 2.0**53)
+
+
+def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
+    """Return the sets of ``low`` to ``high`` of n, in double precision, for n up to ``most``; shape (most + 1,)."""
+    n = np.arange(most + 1, dtype=np.float64)
+    ways = np.ones(most + 1)
+    for taken in range(low):
+        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+    total = ways
+    for taken in range(low, min(high, most)):
+        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+        total = total + ways
+    return total
+
+
+def unpack_found(found: NDArray[np.float64], sizes: SizeRange) -> Found:
+    """Return what a walk found, shape (n_probes, FIELDS); rows are of motifs of one size."""
+    motifs, nodes, words = found[:, 0], found[:, 1 : LEVELS + 1], found[:, LEVELS + 1 :]
+    return Found(motifs, (sizes.min_left + sizes.min_right) * motifs, nodes, words)
 
 
 class Chosen(NamedTuple):
@@ -138,10 +148,10 @@ class Chosen(NamedTuple):
 def choose_search(
     index: Index,
     algorithms: tuple[str, ...],
-    measure: Callable[[Index, Probes], Measured],
+    measure: Measure[Index],
     build_other: Callable[[], Index] | None,
     other_size: Callable[[], tuple[int, int]],
-    rates: Rates,
+    rates: Mapping[str, Rates],
 ) -> Chosen:
     """Choose the layer to anchor and the algorithm, for one size of either side.
 
@@ -156,13 +166,13 @@ def choose_search(
     algorithms : tuple of str
         Those to choose from, of ``enumerate`` and ``pivot``.
     measure : callable
-        Walks probes of an index.
+        Probes items of an index, by item, seed and algorithm.
     build_other : callable, optional
         Builds the index of the other layer; None where the layer is given. CapacityError where it does not fit.
     other_size : callable
         Returns the edges of the graph, and the wedges between pairs of the other layer.
-    rates : Rates
-        Of the engine.
+    rates : mapping of str to Rates
+        Of the engine, by algorithm.
     """
     mine = predict(index, algorithms, measure, rates)
     name = "V" if index.swapped else "U"
@@ -192,9 +202,9 @@ def choose_search(
 def settle_search(
     question: BicliqueQuestion,
     index: Index,
-    measure: Callable[[Index, Probes], Measured],
+    measure: Measure[Index],
     build: Callable[[str], Index],
-    rates: Rates,
+    rates: Mapping[str, Rates],
 ) -> tuple[Index, str, tuple[Choice, ...]]:
     """Return the index to search for a question, the algorithm, and both with their reasons.
 
@@ -221,26 +231,37 @@ def settle_search(
 def predict(
     index: Index,
     algorithms: tuple[str, ...],
-    measure: Callable[[Index, Probes], Measured],
-    rates: Rates,
+    measure: Measure[Index],
+    rates: Mapping[str, Rates],
 ) -> Prediction:
     """Return the fastest of some algorithms on an index, and the seconds that a thread of a CPU takes."""
     sizes, cost = index.sizes, float(index.costs.sum())
-    if sizes.is_empty or not index.item_root.size or index.item_root[0] < 0:
+    if sizes.is_empty or index.item_root.max(initial=-1) < 0:
         return Prediction(algorithms[0], 0.0, "nothing is left to search")
-    opened_s = cost / COSTS_S
     if sizes.max_left == 3 and "enumerate" in algorithms:
-        return Prediction("enumerate", opened_s, "below a pair the search is one level deep")
+        seconds = cost / CPU_RATES["enumerate"].costs_s
+        return Prediction("enumerate", seconds, "below a pair the search is one level deep")
     sets = comb(index.n_left, sizes.max_left - 3)
-    if "enumerate" in algorithms and cost * sets <= LEAST_S * CPU_RATES.words_s:
+    if "enumerate" in algorithms and cost * sets <= LEAST_S * CPU_RATES["enumerate"].words_s:
         return Prediction("enumerate", LEAST_S, "all sets of its vertices are few")
+    bounds = cut_strata(index.lots)
     for n_probes in (PROBES, MORE_PROBES):
-        found = measure(index, draw_probes(index, n_probes, SEED))
-        on_cpu = CPU_RATES.seconds_of(found)
-        seconds = opened_s + min(on_cpu[name] for name in algorithms)
-        if seconds <= 10 * LEAST_S:
+        drawn = draw_items(index.lots, bounds, np.full(bounds.size - 1, n_probes // N_STRATA), SEED)
+        found = measure(index, drawn.items, drawn.seeds, algorithms)
+        costs = index.work[drawn.items]
+        on_cpu, here = (
+            {
+                name: of[name].begin_s + float(drawn.weights @ of[name].seconds_of(costs, found[name]))
+                for name in algorithms
+            }
+            for of in (CPU_RATES, rates)
+        )
+        least, most = min(on_cpu.values()), max(on_cpu.values())
+        if least <= 2 * LEAST_S or (least <= 10 * LEAST_S and most > 10 * least):
             break
-    here = rates.seconds_of(found)
     best = min(algorithms, key=lambda name: here[name])
-    reason = f"{n_probes} probes predict {here['enumerate']:.2g} s to enumerate and {here['pivot']:.2g} s with pivots"
-    return Prediction(best, seconds, reason)
+    said = " and ".join(f"{here[name]:.2g} s {_MANNERS[name]}" for name in algorithms)
+    return Prediction(best, min(on_cpu.values()), f"{n_probes} probes predict {said}")
+
+
+_MANNERS = {"enumerate": "to enumerate", "pivot": "with pivots"}

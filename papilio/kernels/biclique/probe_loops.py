@@ -14,9 +14,10 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
-from papilio.kernels.biclique.probe import Measured, Probes, count_ways
+from papilio.kernels.biclique.probe import FIELDS, WALKS, count_ways, draw_children, unpack_found
 from papilio.kernels.device.constants import PROBE_PAIRS
 from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.probe import LEVELS, Found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
@@ -54,19 +55,31 @@ def open_child(
 
 @compiled
 def probe_subsets(
-    rows: Words, n: int, n_words: int, take: int, least: int, weight: float, state: Words, ways: Floats
-) -> tuple[float, float, float]:
-    """Return words, lists and bicliques below a list of n rows, which is used up; ``take`` is 1 or more."""
-    words = lists = 0.0
+    rows: Words,
+    n: int,
+    n_columns: int,
+    take: int,
+    least: int,
+    weight: float,
+    state: Words,
+    ways: Floats,
+    found: Floats,
+) -> None:
+    """Add what lies below a list of n rows, which is used up; ``take`` are taken, ``ways`` are by shared columns."""
+    n_words, level = words_of(n_columns), 0
+    if take == 0:
+        found[0] = weight * ways[n_columns]
+        return
     while take > 2:
         if n < take:
-            return words, lists, 0.0
+            return
         pairs = n * (n - 1) // 2 - (take - 1) * (take - 2) // 2
-        words += weight * (pairs * n_words)
-        lists += weight * (n - take + 1)
+        found[1 + LEVELS + min(level, LEVELS - 1)] += weight * (pairs * n_words)
+        level += 1
+        found[1 + min(level, LEVELS - 1)] += weight * (n - take + 1)
         first = draw_least(state, n, take)
         if first > n - take:
-            return words, lists, 0.0
+            return
         weight /= power_gap(n - first, n - first - 1, n, take)
         kept = 0
         last = n * n_words
@@ -82,12 +95,12 @@ def probe_subsets(
         n = kept
         take -= 1
     if n < take:
-        return words, lists, 0.0
+        return
     sets = n
     if take == 2:
         sets = n * (n - 1) // 2
-        words += weight * (sets * n_words)
-    found = 0.0
+        found[1 + LEVELS + min(level, LEVELS - 1)] += weight * (sets * n_words)
+    total = 0.0
     for _ in range(PROBE_PAIRS):
         one = draw(state, n)
         two = one
@@ -97,8 +110,23 @@ def probe_subsets(
         size = 0
         for w in range(n_words):
             size += popcount(rows[one * n_words + w] & rows[two * n_words + w])
-        found += ways[size]
-    return words, lists, weight * sets * (found / PROBE_PAIRS)
+        total += ways[size]
+    found[0] = weight * sets * (total / PROBE_PAIRS)
+
+
+@compiled
+def sum_choices(free: int, low: int, high: int) -> float:
+    """Return the sets of ``low`` to ``high`` of ``free`` vertices."""
+    if low > free:
+        return 0.0
+    ways = 1.0
+    for taken in range(low):
+        ways = ways * (free - taken) / (taken + 1)
+    total = ways
+    for taken in range(low, min(high, free)):
+        ways = ways * (free - taken) / (taken + 1)
+        total += ways
+    return total
 
 
 @compiled
@@ -165,48 +193,44 @@ def probe_pivots(
     columns: Words,
     n: int,
     n_columns: int,
-    left_size: int,
-    right_sizes: tuple[int, int],
+    sizes: tuple[int, int, int, int],
     weight: float,
     state: Words,
     left: Words,
     right: Words,
-    left_ways: Floats,
-    right_ways: Floats,
-) -> tuple[float, float, float]:
-    """Return words, nodes and bicliques of the least right size below a root, a child and a matrix of n rows.
-
-    ``left_ways[held, free]`` are the ways to choose what is missing of the left side, ``right_ways`` of the right one.
-    """
+    found: Floats,
+) -> None:
+    """Add what lies below a root, a child and a matrix of n rows; ``sizes`` are the least and most left and right."""
     transpose_bits(rows, n, n_columns, columns)
     n_left, n_right = words_of(n), words_of(n_columns)
     fill_span(left, n)
     fill_span(right, n_columns)
-    hl, pl, hr, pr = 2, 0, 0, 0
-    words = nodes = 0.0
-    right_size, max_right = right_sizes
+    hl, pl, hr, pr, level = 2, 0, 0, 0, 0
+    min_left, max_left, min_right, max_right = sizes
     while True:
         lefts, rights = count_bits(left, 0, n_left), count_bits(right, 0, n_right)
-        if hl > left_size or hr > max_right or hl + pl + lefts < left_size or hr + pr + rights < right_size:
-            return words, nodes, 0.0
-        if hl == left_size:
+        if hl > max_left or hr > max_right or hl + pl + lefts < min_left or hr + pr + rights < min_right:
+            return
+        if hl == max_left:
             pl, lefts = 0, 0
             left[:n_left] = 0
         if hr == max_right:
             pr, rights = 0, 0
             right[:n_right] = 0
-        words += weight * (lefts * n_right + rights * n_left)
-        nodes += weight
+        found[1 + LEVELS + level] += weight * (lefts * n_right + rights * n_left)
+        found[1 + level] += weight
         by_row = _scan(rows, n, n_right, left, right)
         by_column = _scan(columns, n_columns, n_left, right, left)
         pl += lefts - count_bits(left, 0, n_left)
         pr += rights - count_bits(right, 0, n_right)
         if by_row < 0:
-            return words, nodes, weight * left_ways[hl, pl] * right_ways[hr, pr] if hr <= right_size else 0.0
+            of_left = sum_choices(pl, max(min_left - hl, 0), max_left - hl)
+            found[0] = weight * of_left * sum_choices(pr, max(min_right - hr, 0), max_right - hr)
+            return
         is_row = by_row >> 32 <= by_column >> 32
         best = by_row if is_row else by_column
         others = count_bits(right, 0, n_right) if is_row else count_bits(left, 0, n_left)
-        take = max(right_size - hr, 1) if is_row else left_size - hl
+        take = max(min_right - hr if is_row else min_left - hl, 1)
         branch, chance = _choose_branch(state, best >> 32, others, take)
         weight /= chance
         pivot = best & 0xFFFFFFFF
@@ -216,63 +240,61 @@ def probe_pivots(
         else:
             _branch(columns, n_right, n_left, right, left, pivot, branch, rows)
             pr, hl = pr + (branch == 0), hl + (branch > 0)
+        level = min(level + 1, LEVELS - 1)
 
 
 @compiled
 def _probe_all(
     graph: tuple[Rows, Ints, Ids32],
-    probes: tuple[Ids32, Ints, Floats, Words],
+    children: tuple[Ids32, Ints, Floats, Words],
     begin: int,
     end: int,
-    sizes: tuple[int, int, int],
-    ways: tuple[Floats, Floats, Floats],
+    sizes: tuple[int, int, int, int],
+    ways: Floats,
     room: tuple[Ids32, Words, Words, Words, Words, Words],
-    found: Floats,
+    found: tuple[Floats, Floats],
 ) -> None:
     lefts, hop_indptr, hop = graph
-    roots, children, weights, seeds = probes
-    left_size, right_size, max_right = sizes
-    by_size, left_ways, right_ways = ways
+    roots, places, weights, seeds = children
     number, rows, columns, left, right, state = room
+    by_sets, by_pivots = found
     for probe in range(begin, end):
-        n, common = open_child(
-            lefts, hop_indptr, hop, roots[probe], children[probe], right_size, number, rows
-        )
-        if n < left_size - 2:
+        if roots[probe] < 0:
             continue
-        weight, n_words = weights[probe], words_of(common)
-        state[0] = seeds[probe]
-        found[3, probe], found[4, probe], found[5, probe] = probe_pivots(
-            rows,
-            columns,
-            n,
-            common,
-            left_size,
-            (right_size, max_right),
-            weight,
-            state,
-            left,
-            right,
-            left_ways,
-            right_ways,
-        )
-        state[0] = ~seeds[probe]
-        found[0, probe], found[1, probe], found[2, probe] = probe_subsets(
-            rows, n, n_words, left_size - 2, right_size, weight, state, by_size
-        )
+        n, common = open_child(lefts, hop_indptr, hop, roots[probe], places[probe], sizes[2], number, rows)
+        if n < sizes[0] - 2:
+            continue
+        if by_pivots.size:
+            state[0] = seeds[probe]
+            probe_pivots(
+                rows, columns, n, common, sizes, weights[probe], state, left, right, by_pivots[probe]
+            )  # fmt: skip
+        if by_sets.size:
+            state[0] = ~seeds[probe]
+            probe_subsets(
+                rows, n, common, sizes[0] - 2, sizes[2], weights[probe], state, ways, by_sets[probe]
+            )  # fmt: skip
 
 
-def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measured:
-    """Walk the probes of an index whose left sides have one size, 3 or more."""
+def measure_probes(
+    index: BicliqueIndex,
+    items: Ints,
+    seeds: Words,
+    walks: tuple[str, ...],
+    threads: int,
+) -> dict[str, Found]:
+    """Probe items of an index by some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
     sizes = index.sizes
-    later = index.hop_indptr[probes.roots + 1] - probes.children
-    common = index.hop_common[probes.children].astype(np.int64)
+    children = draw_children(index, items, seeds)
+    is_searched = children.roots >= 0
+    roots, places = (each[is_searched] for each in (children.roots, children.places))
+    later, common = np.zeros(items.size, np.int64), np.zeros(items.size, np.int64)
+    later[is_searched] = index.hop_indptr[roots + 1] - places
+    common[is_searched] = index.hop_common[places]
     words, wide = (common + 63) // 64, (later + 63) // 64
-    max_later, max_common = int(later.max(initial=0)), int(common.max(initial=0))
-    ways = count_ways(sizes.min_left, max_later), count_ways(sizes.min_right, max_common)
-    found = np.zeros((6, probes.roots.size))
+    ways = count_ways(int(common.max(initial=0)), sizes.min_right, sizes.max_right)
+    found = {name: np.zeros((items.size if name in walks else 0, FIELDS)) for name in WALKS}
     graph = Rows(index.indptr, index.columns), index.hop_indptr, index.hop
-    drawn = probes.roots, probes.children, probes.weights, probes.seeds
 
     def make_room() -> Any:
         rows, columns = int((later * words).max(initial=0)), int((common * wide).max(initial=0))
@@ -287,10 +309,10 @@ def measure_probes(index: BicliqueIndex, probes: Probes, threads: int) -> Measur
 
     def walk(room: Any, begin: int, end: int) -> None:
         _probe_all(
-            graph, drawn, begin, end,
-            (sizes.min_left, sizes.min_right, sizes.max_right), (ways[1][0], *ways), room, found,
+            graph, (*children,), begin, end,
+            (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right), ways, room,
+            (found["enumerate"], found["pivot"]),
         )  # fmt: skip
 
-    costs = later * (1 + words)
-    ChunkRunner(make_room, threads).run(cut_by_cost(costs, threads), walk)
-    return Measured(*found)
+    ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
+    return {name: unpack_found(found[name], sizes) for name in walks}

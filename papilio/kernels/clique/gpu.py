@@ -7,7 +7,7 @@ counts maximal cliques by size, with their checksum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +23,12 @@ from papilio.kernels.clique.gpu_graph import (
     list_items,
     orient_on_device,
 )
+from papilio.kernels.clique.gpu_probe import probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
+    MAXIMAL_RATES,
     choose_algorithm,
+    choose_probed,
+    clique_rates,
     expand_leaves,
     list_choices,
     list_closed,
@@ -34,8 +38,9 @@ from papilio.kernels.clique.question import (
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, never_cut, require_request
-from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch, add_aligned
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
+from papilio.kernels.probe import Found, Rates
+from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
@@ -62,6 +67,7 @@ class PreparedCliqueGpu(Prepared):
     motif: Clique
     per: Granularity
     algorithm: str  # orient or pivot
+    probed: str  # the same for probes, which do not depend on the engine
     search: TreeSearch
     max_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
@@ -131,21 +137,34 @@ class CliqueGpu(TreeEngine):
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
             decisions = (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), *shortage)
             prepared = PreparedCliqueGpu(
-                later, items, motif, per, algorithm, search, max_later, classes, decisions
-            )
+                later, items, motif, per, algorithm, choose_probed(motif, per, self.algorithm), search,
+                max_later, classes, decisions,
+            )  # fmt: skip
             self._check_leaves(prepared)
         return prepared
 
-    def _count(self, prepared: PreparedCliqueGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        start = end = bounds[0]
+    def probe(
+        self, prepared: PreparedCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        with self.device.guard():
+            return probe_cliques(
+                self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
+                prepared.sizes, _PER[prepared.per], prepared.max_later,
+            )  # fmt: skip
+
+    def probe_rates(self, prepared: PreparedCliqueGpu) -> Rates:
+        return clique_rates(self.name, prepared.probed, prepared.per)
+
+    def _count(self, prepared: PreparedCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
+        end = start
         later, vector = prepared.later, _make_vector(self.device, prepared)
         sums = np.zeros(_count_sums(prepared), np.uint64)
         least, most = prepared.sizes
-        if start < bounds[-1]:
+        if start < stop:
             counts = self.device.to_device(sums)
             choices = _list_choices(self.device, prepared)
-            n_slices = self._search_items(prepared, bounds, cut, (choices, vector), counts)
-            end, sums = bounds[n_slices], self.device.to_host(counts)
+            end = self._search_items(prepared, (start, stop), cut, (choices, vector), counts)
+            sums = self.device.to_host(counts)
         vectors = {}
         if prepared.per != "total":
             found = self.device.xp.empty_like(vector)
@@ -160,28 +179,29 @@ class CliqueGpu(TreeEngine):
         return Partial(end - start, sum(cells.values()), self._work_done(), vectors, table)
 
     def leave_records(
-        self, prepared: PreparedCliqueGpu, start: int, stop: int, arguments: tuple[Any, ...]
-    ) -> None:
-        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        self, prepared: PreparedCliqueGpu, span: tuple[int, int], cut: StopCheck, arguments: tuple[Any, ...]
+    ) -> int:
+        """Search items and return where that ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
         nothing, counts = (self.device.xp.zeros(n, dtype=np.uint64) for n in (1, _count_sums(prepared)))
-        self._search_items(prepared, [start, stop], never_cut, (nothing, nothing, *arguments), counts)
+        return self._search_items(prepared, span, cut, (nothing, nothing, *arguments), counts)
 
     def _search_items(
         self,
         prepared: PreparedCliqueGpu,
-        bounds: Sequence[int],
+        span: tuple[int, int],
         cut: StopCheck,
         arguments: tuple[Any, ...],
         counts: Any,
     ) -> int:
-        """Launch the slices, with what follows the counts in the kernel's arguments; return how many."""
+        """Search items, with what follows the counts in the kernel's arguments; return where the run ended."""
         later, items = prepared.later, prepared.items
         searched = (later.indptr, later.ids, items.roots, items.first, items.last)
         own = (
             *map(np.int32, prepared.sizes), self.device.to_device(list_closed()), counts,
             np.int32(prepared.max_later + 2), *arguments,
         )  # fmt: skip
-        return self._launch(prepared.search, prepared.classes, bounds, items.costs, cut, searched, own)
+        pieces = Pieces.of(*span)
+        return self._launch(prepared.search, prepared.classes, pieces, items.costs, cut, searched, own).stop
 
     def _choose_search(self, algorithm: str, per: Granularity) -> TreeSearch:
         orients = algorithm == "orient"
@@ -307,31 +327,46 @@ class MaximalCliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
 
-    def _count(self, prepared: PreparedMaximalCliqueGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        if bounds[0] == bounds[-1]:
+    def probe(
+        self, prepared: PreparedMaximalCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        with self.device.guard():
+            return probe_maximal(
+                self.device, prepared.later, prepared.earlier, prepared.items, items, seeds, prepared.least,
+                prepared.max_later,
+            )  # fmt: skip
+
+    def probe_rates(self, prepared: PreparedMaximalCliqueGpu) -> Rates:
+        return MAXIMAL_RATES[self.name]
+
+    def _count(self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
+        if start == stop:
             return Partial(0, 0, 0)
-        n_slices, sums, checksum = self._search_items(prepared, bounds, cut)
+        end, sums, checksum = self._search_items(prepared, (start, stop), cut)
         host, check = self.device.to_host(sums), int(self.device.to_host(checksum)[0])
         cells: dict[tuple[int, ...], int] = {
             (size,): int(host[size]) for size in np.flatnonzero(host).tolist()
         }
-        n_items = bounds[n_slices] - bounds[0]
-        return Partial(n_items, sum(cells.values()), self._work_done(), {}, cells, checksum=check)
+        return Partial(end - start, sum(cells.values()), self._work_done(), {}, cells, checksum=check)
 
     def leave_records(
-        self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, arguments: tuple[Any, ...]
-    ) -> None:
-        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
-        self._search_items(prepared, [start, stop], never_cut, arguments)
+        self,
+        prepared: PreparedMaximalCliqueGpu,
+        span: tuple[int, int],
+        cut: StopCheck,
+        arguments: tuple[Any, ...],
+    ) -> int:
+        """Search items and return where that ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        return self._search_items(prepared, span, cut, arguments)[0]
 
     def _search_items(
         self,
         prepared: PreparedMaximalCliqueGpu,
-        bounds: Sequence[int],
+        span: tuple[int, int],
         cut: StopCheck,
         arguments: tuple[Any, ...] = (),
     ) -> tuple[int, Any, Any]:
-        """Return how many slices were launched, the cliques by size, and their checksum; both on the device."""
+        """Return where the run ended, the cliques by size, and their checksum; both on the device."""
         xp, later, items = self.device.xp, prepared.later, prepared.items
         sums = xp.zeros(prepared.max_later + 2, dtype=np.uint64)
         checksum = xp.zeros(1, dtype=np.uint64)
@@ -339,8 +374,9 @@ class MaximalCliqueGpu(TreeEngine):
             later.indptr, later.ids, *prepared.earlier, prepared.hashes, items.roots, items.first, items.last
         )  # fmt: skip
         own = np.int32(prepared.least), sums, checksum, *arguments
-        n_slices = self._launch(self._search, prepared.classes, bounds, items.costs, cut, searched, own)
-        return n_slices, sums, checksum
+        pieces = Pieces.of(*span)
+        end = self._launch(self._search, prepared.classes, pieces, items.costs, cut, searched, own).stop
+        return end, sums, checksum
 
 
 def _estimate_maximal_need(

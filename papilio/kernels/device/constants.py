@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from papilio.kernels import probe
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
-from papilio.kernels.probe import LEVELS
 
 LEAF_BINS = 32
 """Sizes that a warp counts in shared memory (leaves.cuh)."""
@@ -63,8 +63,8 @@ PROBE_ENTRY_WORDS, PROBE_ROW_WORDS, PROBE_WIDE_WORDS = 8, 16, 16
 """Words that the search for maximal bicliques intersects in the time of an entry that it meets around a child, of a row
 that is met, and of a word of rows that have several."""
 
-PROBE_LEVELS = LEVELS
-"""Levels of a tree that probes tell apart (maximal_probe.cu)."""
+PROBE_LEVELS = probe.LEVELS
+"""Levels of a tree that probes tell apart."""
 
 SUM_WORDS = 2
 """Words of a sum of a vertex."""
@@ -113,9 +113,7 @@ COUNTER_LEAST, COUNTER_ROUND, COUNTER_UPDATES, COUNTER_WORDS = 4, 6, 7, 8
 """Places in the counters of a team, and their number, in 64-bit words (peeling.cuh)."""
 
 CONSTANTS: Mapping[str, int] = {
-    name: value
-    for name, value in globals().items()
-    if name.isupper() and name not in ("LEAF_WORDS", "LEVELS")
+    name: value for name, value in globals().items() if name.isupper() and name != "LEAF_WORDS"
 }
 """All of them, by the name of their macro; LEAF_WORDS follows from LEAF_BINS in the sources, too."""
 

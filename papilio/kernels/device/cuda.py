@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
-from threading import Timer
+from threading import Lock, Timer
 from typing import Any
 
 import cupy
@@ -29,6 +29,9 @@ _COMPILERS = 4
 
 _LOAD_S = 0.2
 """A module that is not there after so long was not in CuPy's cache."""
+
+_BESIDE_BYTES = 1 << 16
+"""Longest array that is copied beside kernels."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
 """Shared memory, static and dynamic, that a kernel may use without asking for more."""
@@ -93,6 +96,12 @@ class CudaDevice:
         self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
         self._number = int(cupy.cuda.Device().id)
         self._staging_stream = cupy.cuda.Stream(non_blocking=True)
+        # Made before any kernel runs: making pinned memory waits for those that do.
+        self._beside = cupy.cuda.Stream(non_blocking=True)
+        self._beside_bytes = np.frombuffer(
+            cupy.cuda.alloc_pinned_memory(_BESIDE_BYTES), np.uint8, _BESIDE_BYTES
+        )
+        self._beside_lock = Lock()
 
     @staticmethod
     def limit_memory(limit_bytes: int | None) -> None:
@@ -148,6 +157,25 @@ class CudaDevice:
 
     def wait(self, mark: Any) -> None:
         mark.synchronize()
+
+    def write_beside(self, array: Any, value: int) -> None:
+        with self._beside_lock:
+            host = self._beside_bytes[: array.nbytes].view(array.dtype)
+            host[:] = value
+            self._copy_beside(array.data.ptr, host.ctypes.data, array.nbytes, "memcpyHostToDevice")
+
+    def read_beside(self, array: Any) -> NDArray[Any]:
+        with self._beside_lock:
+            host = self._beside_bytes[: array.nbytes].view(array.dtype)
+            self._copy_beside(host.ctypes.data, array.data.ptr, array.nbytes, "memcpyDeviceToHost")
+            found: NDArray[Any] = host.reshape(array.shape).copy()
+            return found
+
+    def _copy_beside(self, target: int, source: int, n_bytes: int, kind: str) -> None:
+        runtime = cupy.cuda.runtime
+        with cupy.cuda.Device(self._number):
+            runtime.memcpyAsync(target, source, n_bytes, getattr(runtime, kind), self._beside.ptr)
+            self._beside.synchronize()
 
     @contextmanager
     def guard(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ CuPy, and the tests with NumPy on an emulator of the CUDA sources.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.engine import Loadable
+from papilio.kernels.engine import Loadable, StopCheck, shared_cut
 from papilio.parts import CliquePart, RootPart
 
 N_STREAMS = 4
@@ -88,6 +88,14 @@ class Device(Protocol):
         """Wait until the stream of an event has come by it, without the interpreter lock."""
         ...
 
+    def write_beside(self, array: Any, value: int) -> None:
+        """Set all of a short int32 array beside the kernels that run; from any thread, done on return."""
+        ...
+
+    def read_beside(self, array: Any) -> NDArray[Any]:
+        """Copy a short array to the host beside the kernels that run; from any thread."""
+        ...
+
     def guard(self) -> AbstractContextManager[None]:
         """Name what goes wrong inside the block.
 
@@ -132,28 +140,33 @@ def check_fits(name: str, size: int, limit: int, unit: str) -> None:
 
 def launch_slices(
     device: Device,
-    n_slices: int,
+    bounds: Sequence[int],
     launches: Callable[[int], Iterable[Launch]],
-    cut: Callable[[], bool],
-    n_streams: int = N_STREAMS,
+    cut: StopCheck,
 ) -> int:
-    """Launch slice after slice, one ahead of the one that runs, in streams by turns; return how many were launched.
+    """Launch slice after slice, one ahead of the one that runs, in streams by turns; return where the run ended.
 
-    ``launches`` gives those of a slice by its number; once ``cut`` is true no further slice begins.
+    Slices lie between ``bounds``; ``launches`` gives those of a slice by its number. Once ``cut`` is true no further
+    slice begins. If another worker waits, it is left half of the slices that have not begun.
     """
     marks: list[list[Any]] = []
-    number = 0
-    for at in range(n_slices):
+    number, n_slices, at = 0, len(bounds) - 1, 0
+    while at < n_slices:
         marks.append([])
         for launch in launches(at):
-            with device.stream(number % n_streams):
-                launch(number % n_streams)
+            with device.stream(number % N_STREAMS):
+                launch(number % N_STREAMS)
                 marks[at].append(device.mark())
             number += 1
-        if at + 1 == n_slices:
+        at += 1
+        if at == n_slices:
             break
-        for mark in marks[at - 1] if at else []:
+        for mark in marks[at - 2] if at > 1 else []:
             device.wait(mark)
         if cut():
-            return at + 1
-    return n_slices
+            break
+        shared = shared_cut(cut)
+        if shared is not None and shared.is_worth(at, n_slices - at):
+            n_slices = (at + n_slices + 1) // 2
+            shared.leave(bounds[n_slices])
+    return bounds[at]

@@ -6,9 +6,10 @@ The index and its work items are made on the device and equal the CPU engine's. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,6 @@ from papilio.kernels.engine import (
     Prepared,
     StopCheck,
     fold_partials,
-    never_cut,
     require_request,
 )
 from papilio.kernels.maximal.gpu_roots import (
@@ -61,7 +61,7 @@ from papilio.kernels.maximal.gpu_roots import (
 from papilio.kernels.maximal.probe import probe_on_device, search_rates
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu import TreeClass, TreeEngine, TreeSearch
+from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
@@ -140,6 +140,7 @@ class MaximalBicliqueGpu(TreeEngine):
     ) -> None:
         super().__init__(device, tuning)
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
+        self._slots = WeakKeyDictionary[PreparedMaximalGpu, int]()  # of tables that were found too small
         self.n_branches = 0
         """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
 
@@ -221,20 +222,20 @@ class MaximalBicliqueGpu(TreeEngine):
         if index.n_items or not has_stars:
             return index
         root, first, last, costs = make_star_item()
-        return replace(index, item_root=root, item_first=first, item_last=last, costs=costs)
+        return replace(index, item_root=root, item_first=first, item_last=last, item_later=first, costs=costs)
 
-    def _count(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        start, stop = bounds[0], bounds[-1]
+    def _count(self, prepared: PreparedMaximalGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         self.n_branches = 0
         found = Partial(0, 0, 0)
         if start < stop and prepared.classes:
-            for group in self.group_items(prepared, bounds):
-                pieces = prepared.ranges.starts[[group[0], group[-1]]]
-                partial = Partial(group[-1] - group[0], 0, 0)
+            for begin, end in self.group_items(prepared, start, stop):
+                pieces = prepared.ranges.starts[[begin, end]]
+                partial = Partial(end - begin, 0, 0)
                 if pieces[0] < pieces[1]:
-                    partial = self._search_group(prepared, group, cut)
+                    partial = self._search_group(prepared, begin, end, cut)
                 found = fold_partials(found, partial)
-                if partial.n_items < group[-1] - group[0] or (group[-1] < stop and cut()):
+                has_left = getattr(cut, "has_left", False)
+                if partial.n_items < end - begin or has_left or (end < stop and cut()):
                     break
         else:
             found = Partial(stop - start, 0, 0)
@@ -245,51 +246,51 @@ class MaximalBicliqueGpu(TreeEngine):
             )
         return found
 
-    def _search_group(self, prepared: PreparedMaximalGpu, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        """Run the slices of a group, again with a larger table when one was full."""
-        index, n_keys = prepared.index, self.tuning.leaf_slots
-        matrices = self.lay_out(prepared, bounds)
+    def _search_group(self, prepared: PreparedMaximalGpu, start: int, stop: int, cut: StopCheck) -> Partial:
+        """Search items, again with a larger table when one was full."""
+        n_keys = self._slots.get(prepared, self.tuning.leaf_slots)
+        matrices = self.lay_out(prepared, start, stop)
         while True:
             counts = self._make_counts(n_keys)
-            n_slices = self._search_items(prepared, matrices, bounds, cut, counts)
-            bounds = bounds[: n_slices + 1]
+            stop = self._search_items(prepared, matrices, (start, stop), cut, counts)
             if not int(self.device.to_host(counts.full)[0]):
-                return self._read(index, counts, bounds[-1] - bounds[0])
-            n_keys, cut = 4 * n_keys, never_cut
+                return self._read(prepared.index, counts, stop - start)
+            n_keys *= 4
+            self._slots[prepared] = n_keys
 
-    def group_items(self, prepared: PreparedMaximalGpu, bounds: Sequence[int]) -> Iterable[Sequence[int]]:
-        """Return the groups of items whose matrices fit the device, each as the bounds of its slices."""
+    def group_items(self, prepared: PreparedMaximalGpu, start: int, stop: int) -> Iterable[tuple[int, int]]:
+        """Return the groups of items whose matrices fit the device."""
         if prepared.matrices is not None:
-            return [bounds]
-        return group_pieces(self.device, prepared.index, prepared.roots, bounds)
+            return [(start, stop)]
+        return group_pieces(self.device, prepared.index, prepared.roots, start, stop)
 
-    def lay_out(self, prepared: PreparedMaximalGpu, group: Sequence[int]) -> Matrices:
+    def lay_out(self, prepared: PreparedMaximalGpu, start: int, stop: int) -> Matrices:
         """Return the matrices of a group with children."""
         if prepared.matrices is not None:
             return prepared.matrices
-        return fill_matrices(self.device, prepared.index, prepared.roots, group[0], group[-1])
+        return fill_matrices(self.device, prepared.index, prepared.roots, start, stop)
 
     def leave_records(
         self,
         prepared: PreparedMaximalGpu,
         matrices: Matrices,
-        start: int,
-        stop: int,
+        span: tuple[int, int],
+        cut: StopCheck,
         arguments: tuple[Any, ...],
-    ) -> None:
-        """Search items; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
-        self._search_items(prepared, matrices, [start, stop], never_cut, self._make_counts(1), arguments)
+    ) -> int:
+        """Search items and return where that ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        return self._search_items(prepared, matrices, span, cut, self._make_counts(1), arguments)
 
     def _search_items(
         self,
         prepared: PreparedMaximalGpu,
         matrices: Matrices,
-        bounds: Sequence[int],
+        span: tuple[int, int],
         cut: StopCheck,
         counts: _Counts,
         arguments: tuple[Any, ...] = (),
     ) -> int:
-        """Launch the slices, with what follows the counts in the kernel's arguments; return how many."""
+        """Search items, with what follows the counts in the kernel's arguments; return where the run ended."""
         index, roots, ranges, sizes = prepared.index, prepared.roots, prepared.ranges, prepared.index.sizes
         first = (
             *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
@@ -298,18 +299,19 @@ class MaximalBicliqueGpu(TreeEngine):
         asked = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
         limits = tuple(np.int32(min(limit, _MAX_INT)) for limit in asked)
         found = (counts.totals, counts.keys, counts.by_key, np.uint32(counts.keys.size), counts.full)
-        pieces, costs = ranges.starts[bounds].tolist(), index.costs[ranges.items]
+        start, stop = span
+        pieces, costs = Pieces(start, ranges.starts[start : stop + 1]), index.costs[ranges.items]
         last = (*limits, np.int32(self.patience), *found, *arguments)
-        n_slices = self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
+        searched = self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
         children = self._load_children()
         if children is not None:
-            begin, end = pieces[0], pieces[n_slices]
+            begin, end = searched.span
             blocks = min(-(-(end - begin) // _CHILD_WARPS), _CHILD_BLOCKS * self.device.sm_count)
             children.get_function("maximal_children")(
                 (max(1, blocks),), (32 * _CHILD_WARPS,), (*first, np.int64(begin), np.int64(end), *limits, *found),
                 shared_mem=4 * _CHILD_WARPS * MAXIMAL_TABLE_WORDS,
             )  # fmt: skip
-        return n_slices
+        return searched.stop
 
     def _make_counts(self, n_keys: int) -> _Counts:
         """Return an empty table of so many slots."""

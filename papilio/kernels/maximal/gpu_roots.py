@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,38 +112,32 @@ def root_arguments(index: BicliqueDeviceIndex, roots: MaximalRoots) -> tuple[Any
 
 
 def group_pieces(
-    device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, bounds: Sequence[int]
-) -> Iterator[list[int]]:
-    """Cut the pieces between the first and the last of ``bounds`` where the matrices of more do not fit.
+    device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, start: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """Cut the pieces [start, stop) where the matrices of more do not fit.
 
-    Each group is the bounds of its slices.
     LeaseTooLargeError, where the matrix of one root does not fit, comes before a further group.
     """
     room, sizes = int(_MATRIX_FRACTION * device.free_bytes()) // 4, roots.matrix_words
-    pieces = index.item_root[bounds[0] : bounds[-1]]
+    pieces = index.item_root[start:stop]
     if int(sizes[_searched(pieces)].sum()) <= room:
-        yield list(bounds)
+        yield start, stop
         return
-    group, held, used = [bounds[0]], set[int](), 0
-    ends = iter(bounds[1:])
-    end = next(ends)
-    for piece, root in enumerate(pieces.tolist(), bounds[0]):
-        is_new = root >= 0 and root not in held
-        if is_new and used + int(sizes[root]) > room:
+    begin, held, used = start, set[int](), 0
+    for piece, root in enumerate(pieces.tolist(), start):
+        if root < 0 or root in held:
+            continue
+        if used + int(sizes[root]) > room:
             if not held:
                 raise LeaseTooLargeError(
                     f"the rows around one vertex take {4 * int(sizes[root])} bytes of device memory; "
                     f"{4 * room} bytes are for them: use a device with more memory, or --engine cpu"
                 )
-            yield [*group, piece]
-            group, held, used = [piece], set(), 0
-        if is_new:
-            used += int(sizes[root])
-            held.add(root)
-        if piece + 1 == end:
-            group.append(end)
-            end = next(ends, -1)
-    yield group
+            yield begin, piece
+            begin, held, used = piece, set(), 0
+        used += int(sizes[root])
+        held.add(root)
+    yield begin, stop
 
 
 def _searched(roots: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ from papilio.graph import BipartiteGraph, RowColumn
 from papilio.kernels.biclique.list import restrict_to_common
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.engine import require_request
+from papilio.kernels.engine import StopCheck, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
@@ -87,26 +87,27 @@ class MaximalBicliqueGpuLister(TreeLister):
             )
 
     def _groups(
-        self, prepared: PreparedMaximalGpuListing, bounds: Sequence[int]
-    ) -> Iterator[tuple[Matrices | None, Sequence[int]]]:
+        self, prepared: PreparedMaximalGpuListing, start: int, stop: int
+    ) -> Iterator[tuple[Matrices | None, tuple[int, int]]]:
         searched = prepared.searched
         if not searched.classes:  # stars alone
-            yield None, bounds
+            yield None, (start, stop)
             return
         numbers = self.device.xp.arange(searched.index.n_left, dtype=np.uint64)
-        for group in self.engine.group_items(searched, bounds):
-            yield replace(self.engine.lay_out(searched, group), taken_hash=numbers), group
+        for group in self.engine.group_items(searched, start, stop):
+            yield replace(self.engine.lay_out(searched, *group), taken_hash=numbers), group
 
     def _search(
         self,
         prepared: PreparedMaximalGpuListing,
         group: Matrices | None,
-        start: int,
-        stop: int,
+        span: tuple[int, int],
+        cut: StopCheck,
         record_arguments: tuple[Any, ...],
-    ) -> None:
-        if group is not None:
-            self.engine.leave_records(prepared.searched, group, start, stop, record_arguments)
+    ) -> int:
+        if group is None:
+            return span[1]
+        return self.engine.leave_records(prepared.searched, group, span, cut, record_arguments)
 
     def _keys_of(self, prepared: PreparedMaximalGpuListing) -> tuple[int, Any]:
         return _HEAD, prepared.places[1]

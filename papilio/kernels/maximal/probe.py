@@ -24,7 +24,7 @@ from papilio.kernels.maximal.gpu_roots import MaximalRoots, root_arguments
 from papilio.kernels.probe import LEVELS, Found, Rates
 
 _CPU_RATES = Rates(inf, 1.1e7, 2.6e9)
-"""Of one thread, fitted to bonanza, marvel, youtube-groupmemberships, senate and yelp2018, with and without least sizes."""
+"""Of one thread, fitted to bonanza, marvel, youtube-groupmemberships, senate and yelp2018, all sizes and large ones."""
 
 _GPU_GAIN = 1000.0
 """Threads of a CPU that one H200 searches like."""
@@ -71,13 +71,15 @@ def probe_on_device(
     room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
     blocks = max(1, min(-(-items.size // _WARPS), room))
     rights = turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right)
-    of_items = (at, index.item_first[items], index.item_last[items], seeds)
+    of_items = [
+        device.to_device(each) for each in (at, index.item_first[items], index.item_last[items], seeds)
+    ]
     limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
     device.load("maximal_probe", {}).get_function("maximal_probe")(
         (blocks,),
         (32 * _WARPS,),
         (
-            *root_arguments(index, roots), arrays["hop_common"], *rights, *map(device.to_device, of_items),
+            *root_arguments(index, roots), arrays["hop_common"], *rights, *of_items,
             np.int32(items.size), np.int32(_NEAR_WORDS),
             device.xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
             *(np.int32(min(limit, _MAX_INT)) for limit in limits), found,

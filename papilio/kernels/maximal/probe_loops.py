@@ -19,7 +19,7 @@ from papilio.kernels.device.constants import (
     PROBE_SIDE,
     PROBE_WIDE_WORDS,
 )
-from papilio.kernels.jit import Ints, compiled, inlined
+from papilio.kernels.jit import Index, Ints, compiled, inlined
 from papilio.kernels.maximal.loops import (
     Limits,
     Stack,
@@ -74,7 +74,7 @@ def _take_root(roots: Roots, root: int) -> int:
 
 
 @inlined
-def _bound(rows: int, columns: int) -> int:
+def _bound(rows: Index, columns: Index) -> Index:
     """Return what a child is drawn by: more than in proportion to what it has, as trees grow."""
     return rows * columns * min(rows, columns, PROBE_SIDE)
 
@@ -88,7 +88,7 @@ def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
     at = graph.hop_indptr[root] + roots.n_earlier[root] + roots.first[item] - roots.later_at[root]
     later = graph.hop_indptr[root + 1] - at
     for kid in range(n):
-        common = np.int64(graph.hop_common[at + kid])
+        common = graph.hop_common[at + kid]
         bounds[kid] = _bound(later - kid, common) if common < degree else 0
     return int(n)
 

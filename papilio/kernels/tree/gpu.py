@@ -10,23 +10,23 @@ none: :func:`explain_layout` says so in the plan.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import pairwise
+from threading import Event
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import LeaseTooLargeError
+from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.device.protocol import (
     N_STREAMS,
     Device,
     Kernel,
-    Launch,
     Module,
-    launch_slices,
     stage_part,
 )
 from papilio.kernels.engine import (
@@ -35,9 +35,11 @@ from papilio.kernels.engine import (
     EngineName,
     Loadable,
     Partial,
+    SharedCut,
     StopCheck,
     never_cut,
     require_interval,
+    shared_cut,
 )
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 
@@ -65,14 +67,15 @@ class TreeEngine(Engine):
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:
+        """Count, in one launch whatever the ``bounds`` are: it can be cut at any item; see :meth:`Engine.run`."""
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
         with self.device.guard():
-            return self._count(prepared, [start, *bounds, stop], cut)
+            return self._count(prepared, start, stop, cut)
 
     @abstractmethod
-    def _count(self, prepared: Any, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        """Count the items between the bounds, whose first and last may be equal; see :meth:`run`."""
+    def _count(self, prepared: Any, start: int, stop: int, cut: StopCheck) -> Partial:
+        """Count the items [start, stop), of which there may be none, or the first of them; see :meth:`run`."""
 
     def _make_ready(
         self, search: TreeSearch, need_words: NDArray[np.int64]
@@ -92,17 +95,17 @@ class TreeEngine(Engine):
         self,
         search: TreeSearch,
         classes: Sequence[TreeClass],
-        bounds: Sequence[int],
+        pieces: Pieces,
         costs: NDArray[np.int64],
         cut: StopCheck,
         first: tuple[Any, ...],
         last: tuple[Any, ...],
-    ) -> int:
-        """Launch the slices between the bounds; return how many, see :meth:`TreeLauncher.run`."""
-        launcher = TreeLauncher(self.device, search, classes, bounds, costs)
-        n_slices = launcher.run(cut, first, last)
+    ) -> Pieces:
+        """Search pieces; return those that were searched, see :meth:`TreeLauncher.run`."""
+        launcher = TreeLauncher(self.device, search, classes, pieces, costs)
+        searched = launcher.run(cut, first, last)
         self.block_words = self.device.to_host(launcher.block_words)
-        return n_slices
+        return searched
 
     def _work_done(self) -> int:
         return (int(self.block_words.sum()) + 1) // 2
@@ -139,11 +142,144 @@ class TreeSearch:
         return self.load_on(device).get_function(self.kernel)
 
 
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """What a run launches of its work items, each of which is one piece or several.
+
+    ``starts`` are the pieces at which the items from ``first`` on begin, and where the last one ends: int64, rising,
+    shape (n_items + 1,).
+    """
+
+    first: int
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, start: int, stop: int) -> Pieces:
+        """Return those of the items [start, stop) where each is a piece."""
+        return cls(start, np.arange(start, stop + 1))
+
+    @property
+    def stop(self) -> int:
+        """Item at which the run ends."""
+        return self.first + self.starts.size - 1
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first piece, and where the last one ends."""
+        return int(self.starts[0]), int(self.starts[-1])
+
+    def until(self, piece: int) -> Pieces:
+        """Return those of the first items that have all pieces below ``piece``, and of one item at least."""
+        n_items = max(1, int(np.searchsorted(self.starts, piece)))
+        return Pieces(self.first, self.starts[: n_items + 1])
+
+
+_LOOK_S = 0.01
+"""How often a run looks whether it should end early."""
+
+_NO_LIMIT = 2**31 - 1
+
+_MIXED_LAUNCHES = 32
+"""Parts of a run whose pieces do not come in one launch in their order: one part is ended where the run is cut."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Launched:
+    """A launch: pieces of one class in the order in which warps take them."""
+
+    number: int  # of the class
+    pieces: NDArray[np.int32]
+    state: Any  # int32 on the device, as the queue has it
+    skipped: Any  # int32 on the device: of each piece whether it was left out
+
+    def end_of_taken(self, state: NDArray[np.int32]) -> int:
+        """Return a piece above all that had been taken when the state was read, 0 for none."""
+        n_taken = min(int(state[0]), self.pieces.size)
+        return int(self.pieces[:n_taken].max(initial=-1)) + 1
+
+
+class _Ending:
+    """Ends the launches of a run early: a thread looks whether to, while another one waits for them.
+
+    ``limit`` is what the kernel reads. ``promised`` is the piece from which on nothing is searched.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        launched: Sequence[_Launched],
+        pieces: Pieces,
+        costs: NDArray[np.int64],
+        limit: Any,
+        cut: StopCheck,
+    ) -> None:
+        self._device, self._launched, self._pieces, self._costs = device, launched, pieces, costs
+        self._limit, self._cut = limit, cut
+        self._is_over = Event()
+        self._first, self.promised = pieces.span
+        self.is_early = False
+
+    def watch(self, submit: Callable[[], Sequence[Any]]) -> None:
+        """Submit the launches and wait for them; ``submit`` returns what to wait for."""
+        if self._cut():
+            self._end()
+            submit()
+            return
+        with ThreadPoolExecutor(1, "papilio-ending") as pool:
+            looking = pool.submit(self._look)
+            try:
+                for mark in submit():
+                    self._device.wait(mark)
+            finally:
+                self._is_over.set()
+            looking.result()
+
+    def _look(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            if self._cut():
+                self._end()
+                return
+            shared = shared_cut(self._cut)
+            if shared is not None:
+                self._share(shared)
+
+    def _end(self) -> None:
+        """Have everything skipped that is taken from now on."""
+        self.is_early = True
+        self._device.write_beside(self._limit, self._first)
+
+    def _share(self, shared: SharedCut) -> None:
+        """Leave the last half of what nobody has taken, by cost, or what the warps have not taken meanwhile."""
+        taken = self._find_taken()
+        done, left = (
+            float(self._costs[begin:end].sum())
+            for begin, end in ((self._first, taken), (taken, self.promised))
+        )
+        if not shared.is_worth(done, left):
+            return
+        costs = np.cumsum(self._costs[taken : self.promised], dtype=np.float64)
+        half = taken + int(np.searchsorted(costs, left / 2)) + 1
+        wanted = self._pieces.until(half)
+        if wanted.span[1] >= self.promised:
+            shared.leave(None)
+            return
+        self.is_early = True
+        self._device.write_beside(self._limit, wanted.span[1])
+        ended = self._pieces.until(max(wanted.span[1], self._find_taken()))
+        self.promised = ended.span[1]
+        shared.leave(ended.stop)
+
+    def _find_taken(self) -> int:
+        """Return a piece above all that were taken."""
+        ends = (each.end_of_taken(self._device.read_beside(each.state)) for each in self._launched)
+        return max(self._first, *ends)
+
+
 class TreeLauncher:
     """All launches of one kernel in one run.
 
-    ``classes`` are those of all work items; memory is shared among the items of the run alone, whose slices begin and
-    end at ``bounds``. ``costs`` is the estimated cost of each work item, int64 on the host.
+    ``classes`` are those of all pieces; memory is shared among those of the run alone. ``costs`` is the estimated cost
+    of each piece, int64 on the host.
     """
 
     def __init__(
@@ -151,7 +287,7 @@ class TreeLauncher:
         device: Device,
         search: TreeSearch,
         classes: Sequence[TreeClass],
-        bounds: Sequence[int],
+        pieces: Pieces,
         costs: NDArray[np.int64],
     ) -> None:
         self.device, self.tuning, self.kernel, self.costs = (
@@ -161,79 +297,121 @@ class TreeLauncher:
             costs,
         )
         self._by_blocks = search.by_blocks
-        self._bounds = bounds
-        within = [one.between(bounds[0], bounds[-1]) for one in classes]
+        self._pieces = pieces
+        within = [one.between(*pieces.span) for one in classes]
         within = [one for one in within if one.items.size]
         layout = lay_out(device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
         self.classes, self.layout = join_classes(within, layout)
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
+        self._limit = device.xp.full(1, _NO_LIMIT, dtype=np.int32)
 
-    def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> int:
-        """Launch slice after slice, one ahead of the one that runs; return how many slices were launched.
+    def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
+        """Search the pieces, or, once ``cut`` is true, no more than were taken by then; return those searched.
 
         ``first`` and ``last`` are the arguments of the kernel before and behind those that every search has, which are
-        SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Once ``cut`` is true no further slice begins.
+        SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. The pieces of whole items are searched, of one at least:
+        those of them that were skipped as the run was cut are searched in further launches.
         """
-        n_slices, n_classes = len(self._bounds) - 1, len(self.classes)
-        found = [np.searchsorted(one.items, np.asarray(self._bounds)) for one in self.classes]
-        sizes = np.array([np.diff(ends) for ends in found]).reshape(n_classes, n_slices)
-        state = np.zeros((n_slices, n_classes, QUEUE_STATE_WORDS), dtype=np.int32)
-        state[:, :, QUEUE_PENDING] = sizes.T
-        states = self.device.xp.asarray(state)
-        items = self._order_items(found)
-        n_streams = min(self.layout.n_streams, int(np.count_nonzero(sizes)))
-        self._memory = {stream: self._make_memory() for stream in range(n_streams)}
+        if self._pieces.span[0] == self._pieces.span[1]:
+            return self._pieces
+        launched = self._make_launches(self._list_launches())
+        if cut is never_cut:
+            self._submit(launched, first, last)
+            return self._pieces
+        ending = _Ending(self.device, launched, self._pieces, self.costs, self._limit, cut)
+        ending.watch(lambda: self._submit(launched, first, last))
+        if not ending.is_early:
+            return self._pieces
+        skipped = [self.device.to_host(each.skipped) != 0 for each in launched]
+        n_searched = max(
+            int(each.pieces[~left].max(initial=-1)) + 1 for each, left in zip(launched, skipped, strict=True)
+        )
+        if n_searched > ending.promised:
+            raise ExecutionError(
+                f"piece {n_searched - 1} was searched, although those from {ending.promised} on were left to others; "
+                "the count would be wrong"
+            )
+        searched = self._pieces.until(n_searched)
+        missing = [
+            (each.number, each.pieces[left & (each.pieces < searched.span[1])])
+            for each, left in zip(launched, skipped, strict=True)
+        ]
+        self._limit[...] = _NO_LIMIT
+        self._submit(self._make_launches([each for each in missing if each[1].size]), first, last)
+        return searched
 
-        def launches(at: int) -> Iterator[Launch]:
-            for number in reversed(range(n_classes)):
-                begin, end = (int(place) for place in found[number][at : at + 2])
-                if begin < end:
-                    of_slice = items[number][begin:end]
-                    yield partial(self._launch, number, begin, of_slice, states[at, number], first, last)
+    def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
+        """Return class and pieces of each launch.
 
-        return launch_slices(self.device, n_slices, launches, cut, self.layout.n_streams)
+        Costs that fall, of one class, are searched in one launch. Else there are launches for each part of the run,
+        which take the heaviest pieces first.
+        """
+        begin, end = self._pieces.span
+        if len(self.classes) == 1 and bool((np.diff(self.costs[begin:end]) <= 0).all()):
+            return [(0, self.classes[0].items)]
+        ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
+        parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
+        made = []
+        for low, high in pairwise(np.unique(np.concatenate(([begin], parts, [end]))).tolist()):
+            for number in reversed(range(len(self.classes))):
+                pieces = self.classes[number].between(low, high).items
+                if pieces.size:
+                    made.append((number, pieces[np.argsort(-self.costs[pieces], kind="stable")]))
+        return made
+
+    def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
+        xp = self.device.xp
+        state = np.zeros((len(chosen), QUEUE_STATE_WORDS), dtype=np.int32)
+        state[:, QUEUE_PENDING] = [pieces.size for _, pieces in chosen]
+        states = xp.asarray(state)
+        return [
+            _Launched(number, pieces, states[at], xp.zeros(pieces.size, dtype=np.int32))
+            for at, (number, pieces) in enumerate(chosen)
+        ]
+
+    def _submit(
+        self, launched: Sequence[_Launched], first: tuple[Any, ...], last: tuple[Any, ...]
+    ) -> list[Any]:
+        """Launch, in streams by turns; return what to wait for."""
+        n_streams = min(self.layout.n_streams, len(launched))
+        items = [self.device.xp.asarray(each.pieces) for each in launched]
+        for stream in range(n_streams):
+            if stream not in self._memory:
+                self._memory[stream] = self._make_memory()
+        marks = []
+        for at, (each, of_launch) in enumerate(zip(launched, items, strict=True)):
+            with self.device.stream(at % n_streams):
+                self._launch(each, of_launch, first, last, at % n_streams)
+                marks.append(self.device.mark())
+        return marks
 
     def _launch(
-        self,
-        number: int,
-        begin: int,
-        items: Any,
-        state: Any,
-        first: tuple[Any, ...],
-        last: tuple[Any, ...],
-        stream: int,
+        self, launched: _Launched, items: Any, first: tuple[Any, ...], last: tuple[Any, ...], stream: int
     ) -> None:
-        one, tuning, layout, memory = self.classes[number], self.tuning, self.layout, self._memory[stream]
-        n_items = int(items.size)
+        one, tuning, layout, memory = (
+            self.classes[launched.number],
+            self.tuning,
+            self.layout,
+            self._memory[stream],
+        )
+        n_items = launched.pieces.size
         is_shared = self._by_blocks or layout.n_slots
-        cost = int(self.costs[one.items[begin : begin + n_items]].sum()) if is_shared else 0
+        cost = int(self.costs[launched.pieces].sum()) if is_shared else 0
         least = n_items if self._by_blocks else -(-n_items // layout.n_warps)
         wanted = max(least, cost // (tuning.share_cost * layout.n_warps))
         self.kernel(
-            (min(wanted, layout.blocks[number]),),
+            (min(wanted, layout.blocks[launched.number]),),
             (32 * layout.n_warps,),
             (
-                *first, items, np.int32(n_items), np.int32(tuning.near_words), memory.slab,
-                np.int64(one.far_words), state, memory.ends, memory.tickets, memory.slots,
+                *first, items, np.int32(n_items), self._limit, launched.skipped, np.int32(tuning.near_words),
+                memory.slab, np.int64(one.far_words), launched.state, memory.ends, memory.tickets, memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
                 self.block_words, *last,
             ),
             shared_mem=layout.shared_bytes,
         )  # fmt: skip
-
-    def _order_items(self, found: Sequence[NDArray[np.int64]]) -> list[Any]:
-        """Return the items of each class on the device, those of a slice heaviest first; ``found`` are the slices."""
-        falls = bool((np.diff(self.costs) <= 0).all())
-        made = []
-        for one, ends in zip(self.classes, found, strict=True):
-            items = one.items
-            if not falls:
-                number = np.searchsorted(ends, np.arange(items.size), side="right")
-                items = items[np.lexsort((-self.costs[items], number))]
-            made.append(self.device.xp.asarray(items))
-        return made
 
     def _make_memory(self) -> _Memory:
         xp, n_slots = self.device.xp, self.layout.n_slots

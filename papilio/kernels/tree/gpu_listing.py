@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -43,6 +43,9 @@ _WORDS_PER_RECORD = 8
 
 _ROOM_FRACTION = 0.125
 """Largest share of free device memory for the buffer; the search, and rows made of it, need some, too."""
+
+_FIRST_PARTS = 16
+"""The first search of a run is of one of so many parts of its items, by cost."""
 
 _SPARE = 1.25
 """Parts are to find this many times less than fits."""
@@ -188,15 +191,22 @@ class TreeLister(Engine):
     def device(self) -> Device:
         return self.engine.device
 
-    def _groups(self, prepared: Any, bounds: Sequence[int]) -> Iterator[tuple[Any, Sequence[int]]]:
-        """Yield what the search of some items needs on the device, with the bounds of their slices."""
-        yield None, bounds
+    def _groups(self, prepared: Any, start: int, stop: int) -> Iterator[tuple[Any, tuple[int, int]]]:
+        """Yield what the search of some items needs on the device, with where they begin and end."""
+        yield None, (start, stop)
 
     def _search(
-        self, prepared: Any, group: Any, start: int, stop: int, record_arguments: tuple[Any, ...]
-    ) -> None:
+        self,
+        prepared: Any,
+        group: Any,
+        span: tuple[int, int],
+        cut: StopCheck,
+        record_arguments: tuple[Any, ...],
+    ) -> int:
+        """Search items, or the first of them if cut; return where that ended."""
         engine: Any = self.engine
-        engine.leave_records(prepared.searched, start, stop, record_arguments)
+        end: int = engine.leave_records(prepared.searched, span, cut, record_arguments)
+        return end
 
     @abstractmethod
     def _keys_of(self, prepared: Any) -> tuple[int, Any]:
@@ -227,7 +237,8 @@ class TreeLister(Engine):
     ) -> Partial:
         """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
-        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run.
+        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. Nothing depends on the
+        ``bounds``: the run can be cut at any item.
 
         Raises
         ------
@@ -238,18 +249,22 @@ class TreeLister(Engine):
         """
         require_interval(start, stop, prepared.n_items)
         self.engine.block_words = np.zeros(0, dtype=np.uint64)
-        ends, end, outlet = [start, *bounds, stop], start, Outlet(sink, self.listing.limit)
-        run = _Run(self, prepared, outlet)
+        end, outlet = start, Outlet(sink, self.listing.limit)
+        run = _Run(self, prepared, outlet, lambda: cut())
+        ends = np.cumsum(self.work(prepared)[start:stop], dtype=np.float64)
+        width = float(ends[-1]) / _FIRST_PARTS if start < stop else 0.0
         try:
             with self.device.guard():
-                for group, inner in self._groups(prepared, ends) if start < stop else ():
-                    at, width = 0, 1
-                    while at + 1 < len(inner) and not run.is_full and not (end > start and cut()):
-                        last = min(at + width, len(inner) - 1)
-                        n_parts = run.list_items(group, _Part(inner[at], inner[last]))
-                        at, width = last, 2 * width if n_parts == 1 else max(1, width // n_parts)
-                        end = inner[last]
-                    if at + 1 < len(inner):
+                for group, (at, last) in self._groups(prepared, start, stop) if start < stop else ():
+                    while at < last and not run.is_full and not (end > start and cut()):
+                        done = ends[at - start - 1] if at > start else 0.0
+                        wanted = start + 1 + int(np.searchsorted(ends, done + width))
+                        part = _Part(at, min(last, max(wanted, at + 1)))
+                        n_parts, at = run.list_items(group, part)
+                        end, width = at, 2 * width if n_parts == 1 else width / n_parts
+                        if at < part.stop:
+                            break
+                    if at < last:
                         break
             if start == 0 < end:
                 run.pass_closed_on()
@@ -261,8 +276,8 @@ class TreeLister(Engine):
 class _Run:
     """One run of a lister: its buffer, and what was found so far."""
 
-    def __init__(self, lister: TreeLister, prepared: Any, outlet: Outlet) -> None:
-        self.lister, self.prepared, self.outlet = lister, prepared, outlet
+    def __init__(self, lister: TreeLister, prepared: Any, outlet: Outlet, cut: StopCheck) -> None:
+        self.lister, self.prepared, self.outlet, self._cut = lister, prepared, outlet, cut
         self.writers = _Writers(outlet)
         self.work = self.rows = self._closed = 0
         device = lister.device
@@ -270,11 +285,14 @@ class _Run:
         room = int(_ROOM_FRACTION * device.free_bytes()) // 4
         self._n_words = max(1, min(lister.max_words, room))
 
-    def list_items(self, group: Any, part: _Part) -> int:
-        """List all items of a part, again and again in smaller parts where they find too much; return how many."""
+    def list_items(self, group: Any, part: _Part) -> tuple[int, int]:
+        """List the items of a part, again and again in smaller parts where they find too much.
+
+        Return in how many parts, and where they end: before the part does if the run was cut meanwhile.
+        """
         xp, costs = self.lister.device.xp, self.lister.work(self.prepared)
         n_records = max(1, self._n_words // _WORDS_PER_RECORD)
-        n_parts, waiting = 0, [part]
+        n_parts, end, waiting = 0, part.stop, [part]
         while waiting:
             part = waiting.pop()
             buffer = RecordBuffer(
@@ -285,7 +303,11 @@ class _Run:
             left = self._rows_left()
             enough = 2**62 if left is None else left
             arguments = buffer.arguments(part.window, part.n_windows, enough)
-            self.lister._search(self.prepared, group, part.start, part.stop, arguments)
+            cut = self._cut if part.n_windows == 1 else never_cut
+            stop = self.lister._search(self.prepared, group, (part.start, part.stop), cut, arguments)
+            if stop < part.stop:
+                part, end = replace(part, stop=stop), stop
+                waiting.clear()
             self.work += self.lister.engine._work_done()
             found, found_words = self.lister.device.to_host(buffer.ends).tolist()
             fits = found <= n_records and found_words <= self._n_words
@@ -305,7 +327,7 @@ class _Run:
                     "the device memory for them: use a device with more memory, --limit, or --engine cpu"
                 )
             waiting += reversed(part.split(max(2, n), costs))
-        return n_parts
+        return n_parts, end
 
     @property
     def checksum(self) -> int:

@@ -16,6 +16,11 @@
 // The warp calls them together. What a unit takes of the arena is released behind it, and what a child takes before the
 // next one.
 //
+// A run can be ended while it is under way: the host lowers `*limit`, and items from that number on are not searched. Each
+// item is taken by one warp, which looks at the limit then and notes in `skipped`, by place, what it leaves out. Whoever
+// takes an item after the host has read the counter reads the limit that the host had written before. Sub-trees in the
+// queue are searched all the same.
+//
 // Memory of a warp: kCounterWords + `near_words` words of the block's dynamic shared memory, and `far_words` words of the
 // slab for what does not fit there. block_words: words intersected, by block.
 #pragma once
@@ -32,11 +37,11 @@ constexpr int kSharedChildren = 4;
 
 #define SEARCH_PARAMETERS                                                                                               \
     const int *__restrict__ item_root, const long long *__restrict__ item_first, const long long *__restrict__ item_last, \
-        const int *__restrict__ items, const int n_items, const int near_words, unsigned *slab, const long long far_words, \
+        const int *__restrict__ items, const int n_items, int *limit, int *skipped, const int near_words, unsigned *slab, const long long far_words, \
         int *state, unsigned *ends, unsigned *tickets, unsigned *slots, const unsigned n_slots, const int slot_words,      \
         const int check_steps, unsigned long long *block_words
 /// The same as a SearchItems, and as an Arena and a TreeQueue of the calling warp.
-#define SEARCH_ITEMS {item_root, item_first, item_last, items, n_items}
+#define SEARCH_ITEMS {item_root, item_first, item_last, items, n_items, limit, skipped}
 #define SEARCH_ARENA(counter_words) \
     {warp_memory(counter_words + near_words) + counter_words, slab + warp_number() * far_words, near_words, 0, far_words, 0}
 #define SEARCH_QUEUE {state, ends, tickets, slots, n_slots, slot_words, check_steps, 0, 0, 0, false}
@@ -55,10 +60,21 @@ struct SearchItems {
     const long long* last;
     const int* items;
     int n;
+    int* limit;
+    int* skipped;
 
     __device__ __forceinline__ Children at(int place) const {
         const int item = items[place];
         return Children{root[item], first[item], last[item]};
+    }
+
+    /// Whether the run ends before the item at a place, just taken, and is noted not to be searched then. Any lane alone.
+    __device__ __forceinline__ bool skips(int place) const {
+        // The address depends on the place, so that the limit is not read before the item is taken.
+        const volatile int* const from = limit + (place < 0);
+        const bool is_beyond = items[place] >= *from;
+        if (is_beyond) skipped[place] = 1;
+        return is_beyond;
     }
 };
 
@@ -94,6 +110,15 @@ __device__ __forceinline__ Children read_children(const unsigned* slot) {
     return Children{(int)slot[1], first, first + (int)slot[4]};
 }
 
+/// The place of the next item that is searched, or one behind all; those that are skipped are done. The warp.
+__device__ __forceinline__ int next_searched(const SearchItems& items, int* counter, int& n_done) {
+    int at = 0, n_skipped = 0;
+    if (lane_id() == 0)
+        for (at = atomicAdd(counter, 1); at < items.n && items.skips(at); at = atomicAdd(counter, 1)) ++n_skipped;
+    n_done += __shfl_sync(kFullMask, n_skipped, 0);
+    return __shfl_sync(kFullMask, at, 0);
+}
+
 /// Search units until nothing is left of any warp's items.
 template <class Motif>
 __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const SearchItems& items, Motif& motif,
@@ -123,7 +148,7 @@ __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const
             n_done += (int)works;
             __syncwarp();
             arena.release(empty);
-            const int at = next_for_warp(&queue.state[kQueueNextItem], 1);
+            const int at = next_searched(items, &queue.state[kQueueNextItem], n_done);
             bool has_children = true;
             works = at < items.n;
             if (works) {

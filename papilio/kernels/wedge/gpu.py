@@ -268,7 +268,7 @@ class ButterflyGpu(Engine):
                     rows = prepared.scheduled_rows[first:last]
                     yield partial(self._launch, prepared, schedule, rows, counter, total, result)
 
-        return bounds[launch_slices(self.device, len(bounds) - 1, launches, cut)]
+        return launch_slices(self.device, bounds, launches, cut)
 
     def _find_bounds(self, prepared: PreparedButterflyGpu, bounds: Sequence[int]) -> NDArray[np.int64]:
         """Return where the items of ``bounds`` stand in ``scheduled``: shape (schedules, bounds), host."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from math import comb
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.errors import CapacityError
+from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
@@ -18,19 +19,13 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import (
-    CPU_RATES,
-    GPU_RATES,
-    Measured,
-    Probes,
-    Rates,
-    choose_search,
-    count_ways,
-    draw_probes,
-)
+from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways, predict
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
-from papilio.motifs import Biclique
+from papilio.kernels.exact import mix
+from papilio.kernels.probe import LEVELS, Found, Rates
+from papilio.motifs import BalancedBiclique, Biclique
+from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
@@ -41,6 +36,10 @@ GRAPHS = {
     "complete": complete_graph(40, 70),
 }
 QUESTIONS = [(4, 3), (5, 2), (6, 6)]
+
+
+def seeds_of(n: int, seed: int) -> np.ndarray:
+    return mix(np.arange(n, dtype=np.uint64) + np.uint64(seed << 32))
 
 
 def index_of(graph: BipartiteGraph, p: int, q: int, anchor: str = "u") -> BicliqueIndex:
@@ -57,44 +56,64 @@ def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: ob
         made = _add_right_rows(on, build_device_index(on, GRAPHS[name], Biclique(p, q), anchor))
         if not index.hop.size or index.sizes.min_left < 3:
             continue
-        probes = draw_probes(index, 24, seed=p)
-        for mine, theirs in zip(probes, draw_probes(made, 24, seed=p), strict=True):
-            assert np.array_equal(mine, theirs)
-        for mine, theirs in zip(
-            measure_probes(index, probes, 2), measure_on_device(on, made, probes), strict=True
-        ):
-            assert mine.tolist() == theirs.tolist()
+        items = np.arange(24) * 7 % index.n_items
+        seeds = seeds_of(24, p)
+        mine = measure_probes(index, items, seeds, WALKS, 2)
+        theirs = measure_on_device(on, made, items, seeds, WALKS)
+        assert mine.keys() == theirs.keys() == set(WALKS)
+        for walk in WALKS:
+            for one, other in zip(mine[walk], theirs[walk], strict=True):
+                assert one.tolist() == other.tolist()
+            assert mine[walk].nodes.shape == (24, LEVELS)
 
 
-@pytest.mark.parametrize("anchor", ["u", "v"])
+TOTALS = [
+    (Biclique(4, 3), "total"),
+    (Biclique(5, 2), "total"),
+    (Biclique(3, None, max_q=4), "total"),
+    (Biclique(None, None, max_p=3, max_q=3), "total"),
+    (Biclique(2, 4), "vertex"),
+    (Biclique(2, 3), "total"),
+    (Biclique(1, 3), "total"),
+    (BalancedBiclique(3, 3), "total"),
+]
+
+
+@pytest.mark.parametrize(("motif", "per"), TOTALS, ids=str)
 @pytest.mark.parametrize("name", GRAPHS)
-def test_counts_and_words_are_unbiased(name: str, anchor: str) -> None:
-    """Means over many seeds are within four standard errors of what the search counts, and of its words."""
-    for p, q in QUESTIONS[:2]:
-        index = index_of(GRAPHS[name], p, q, anchor)
-        if not index.hop.size or index.sizes.min_left < 3:
-            continue
-        seeds = range(60)
-        sums = np.array(
-            [
-                [each.sum() for each in measure_probes(index, draw_probes(index, 1024, seed), 1)]
-                for seed in seeds
-            ]
-        )
-        mean, error = sums.mean(axis=0), sums.std(axis=0) / np.sqrt(len(seeds))
-        engine = BicliqueCpu(1, "enumerate", anchor)
-        prepared = engine.prepare(GRAPHS[name], Biclique(p, q), "total")
-        counted = engine.run(prepared, 0, prepared.n_items)
-        for column in (2, 5):
-            assert abs(mean[column] - counted.total) <= 4 * error[column] + 1e-9 * counted.total
-        assert mean[0] <= counted.work + 4 * error[0]
+def test_counts_and_words_are_unbiased(name: str, motif: Biclique, per: str) -> None:
+    """Means over many seeds of every item are within four standard errors of what the search finds in it."""
+    graph = GRAPHS[name]
+    if motif.needs_signs:
+        signs = np.where(np.random.default_rng(4).random(graph.n_edges) < 0.3, -1, 1).astype(np.int8)
+        graph = BipartiteGraph(graph.n_u, graph.n_v, graph.u, graph.v, signs)
+    for anchor, algorithm in product("uv", WALKS if per == "total" else ("enumerate",)):
+        engine = BicliqueCpu(1, algorithm, anchor)
+        try:
+            prepared = engine.prepare(graph, motif, per)
+        except UnsupportedError:
+            continue  # enumerating several sizes
+        middle = prepared.n_items // 3
+        known = engine.known_count(prepared)
+        for first, last in ((0, middle), (middle, prepared.n_items)):
+            items = np.arange(first, last)
+            if not items.size:
+                continue
+            repeats = -(-20_000 // items.size)
+            found = engine.probe(prepared, np.tile(items, repeats), seeds_of(repeats * items.size, 1))
+            counted = engine.run(prepared, first, last)
+            sums = found.motifs.reshape(repeats, -1).sum(axis=1)
+            error = sums.std() / np.sqrt(repeats)
+            exact = counted.total - (known if first == 0 else 0)
+            assert abs(sums.mean() - exact) <= 4 * error + 1e-9 * exact
+            words = found.words.sum(axis=1).reshape(repeats, -1).sum(axis=1)
+            assert words.mean() <= counted.work + 4 * words.std() / np.sqrt(repeats) or algorithm == "pivot"
 
 
 def test_ways_are_binomials() -> None:
-    ways = count_ways(4, 9)
-    assert [[round(way) for way in row] for row in ways] == [
-        [comb(n, 4 - held) for n in range(10)] for held in range(5)
-    ]
+    for low, high in ((0, 0), (4, 4), (2, 5), (3, 100)):
+        wanted = [sum(comb(n, size) for size in range(low, min(high, n) + 1)) for n in range(10)]
+        assert [round(way) for way in count_ways(9, low, high)] == wanted
 
 
 @pytest.mark.parametrize("device", [None, emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
@@ -129,18 +148,22 @@ def _common_of_triples(inside: np.ndarray) -> list[int]:
 def _index(swapped: bool, cost: int) -> Any:
     one = np.ones(4, np.int64)
     return SimpleNamespace(
-        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost,
+        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, lots=np.ones(4), work=one * cost,
         item_root=np.arange(4, dtype=np.int32),
-        item_first=0 * one, item_last=one,
     )  # fmt: skip
 
 
-def _measure(words: dict[bool, tuple[float, float]]) -> Callable[[Any, Probes], Measured]:
-    def measure(index: Any, probes: Probes) -> Measured:
-        by_sets, by_pivots = (
-            np.full(probes.roots.size, each / probes.roots.size) for each in words[index.swapped]
-        )
-        return Measured(by_sets, 0 * by_sets, by_sets, by_pivots, 0 * by_pivots, by_pivots)
+def _measure(words: dict[bool, tuple[float, float]]) -> Any:
+    """Return a measure by which all items together take so many words, by sets and by pivots."""
+
+    def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
+        nothing = np.zeros((items.size, LEVELS))
+        found = {}
+        for walk, each in zip(WALKS, words[index.swapped], strict=True):
+            spread = nothing.copy()
+            spread[:, 3] = each / 4
+            found[walk] = Found(nothing[:, 0], nothing[:, 0], nothing, spread)
+        return {walk: found[walk] for walk in walks}
 
     return measure
 
@@ -158,7 +181,11 @@ def _measure(words: dict[bool, tuple[float, float]]) -> Callable[[Any, Probes], 
     ],
 )  # fmt: skip
 def test_the_cheapest_search_is_chosen(
-    words: dict[bool, tuple[float, float]], wedges: int, swapped: bool, algorithm: str, rates: Rates
+    words: dict[bool, tuple[float, float]],
+    wedges: int,
+    swapped: bool,
+    algorithm: str,
+    rates: dict[str, Rates],
 ) -> None:
     """Every engine takes the same layer: work items depend on it."""
     built = []
@@ -174,6 +201,18 @@ def test_the_cheapest_search_is_chosen(
     assert bool(built) == (wedges == 1_000)
     if rates is CPU_RATES:
         assert chosen.algorithm == algorithm
+
+
+@pytest.mark.parametrize("n", range(60, 76))
+def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
+    """Most sets of many vertices of a nested graph are below few children, of roots that cost no more than others."""
+    index = index_of(nested_graph(n), n // 2, n // 3)
+    assert index.n_left > n // 2 + 5
+
+    def measure(_: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
+        return measure_probes(index, items, seeds, walks, 1)
+
+    assert predict(index, ("enumerate", "pivot"), measure, GPU_RATES).algorithm == "pivot"
 
 
 def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:

@@ -9,11 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.errors import LeaseTooLargeError
+from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.families import FAMILIES, family_of, resolve
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
-from papilio.kernels.tree.gpu import TreeEngine, explain_layout, join_classes, lay_out, make_classes
+from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.tree import gpu as tree
+from papilio.kernels.tree.gpu import (
+    TreeEngine,
+    TreeLauncher,
+    explain_layout,
+    join_classes,
+    lay_out,
+    make_classes,
+)
+from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.kernels.clique.test_clique import random_graph
@@ -71,6 +81,125 @@ def test_a_run_waits_for_no_compiler(motif: Motif, per: Granularity, monkeypatch
     ready = set(waited)
     assert engine.run(prepared, 0, prepared.n_items).total > 0
     assert waited == ready
+
+
+class CutAfter:
+    """A stop check that becomes true once a launch of an emulator has taken so many pieces."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, n_taken: int) -> None:
+        self.n_taken, self.states = n_taken, list[Any]()
+        make = TreeLauncher._make_launches
+
+        def listen(launcher: TreeLauncher, chosen: Any) -> Any:
+            launched = make(launcher, chosen)
+            self.states += [each.state for each in launched]
+            return launched
+
+        monkeypatch.setattr(TreeLauncher, "_make_launches", listen)
+        monkeypatch.setattr(tree, "_LOOK_S", 1e-5)
+
+    def __call__(self) -> bool:
+        return sum(int(state[0]) for state in self.states) >= self.n_taken > 0
+
+
+class ShareAfter(CutAfter):
+    """A stop check of a run of which half is wanted then."""
+
+    left: int | None = None
+    has_left = False
+    asked = False
+
+    def __call__(self) -> bool:
+        return False
+
+    def is_wanted(self) -> bool:
+        return not self.asked and super().__call__()
+
+    def is_worth(self, done: float, left: float) -> bool:
+        assert done + left > 0
+        return left > 0
+
+    def leave(self, stop: int | None) -> None:
+        self.asked, self.left, self.has_left = True, stop, stop is not None
+
+
+def ask(motif: Motif, per: Granularity, tuning: TreeTuning = EAGER) -> tuple[Any, Any]:
+    """Return the engine of a question on an emulator, and a graph of a hundred items that is prepared."""
+    engine: Any = resolve(family_of(motif).engines["gpu"])(emulator(3), tuning=tuning)
+    kind = family_of(motif).graph_kind
+    graph = random_graph(5, 90, 0.3) if kind == "unipartite" else planted_graph(3, 60, 70, 4, 9, 400, 0.1)
+    return engine, engine.prepare(graph, motif, per)
+
+
+def assert_same(one: Partial, other: Partial) -> None:
+    assert (one.n_items, one.total, one.cells, one.checksum) == (
+        other.n_items,
+        other.total,
+        other.cells,
+        other.checksum,
+    )
+    assert all(np.array_equal(one.vectors[name], other.vectors[name]) for name in other.vectors)
+
+
+MIXED = replace(EAGER, far_words=tuple(1 << k for k in range(6, 14)), slab_fraction=2e-6)
+"""Several launches, for there is no room for all blocks."""
+
+
+@pytest.mark.parametrize("tuning", [EAGER, replace(EAGER, slots=0), MIXED], ids=["eager", "alone", "mixed"])
+@pytest.mark.parametrize(
+    ("motif", "per"), QUESTIONS, ids=[f"{motif.title} per {per}" for motif, per in QUESTIONS]
+)
+def test_a_launch_that_is_ended_has_searched_the_first_items(
+    motif: Motif, per: Granularity, tuning: TreeTuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, prepared = ask(motif, per, tuning)
+    whole = engine.run(prepared, 0, prepared.n_items)
+    ended = []
+    for n_taken in (1, 9, 40):
+        with monkeypatch.context() as patch:
+            first = engine.run(prepared, 2, prepared.n_items, cut=CutAfter(patch, n_taken))
+        ended.append(2 + first.n_items)
+        assert 2 < ended[-1] <= prepared.n_items
+        assert_same(first, engine.run(prepared, 2, ended[-1]))
+        rest = engine.run(prepared, ended[-1], prepared.n_items)
+        assert_same(fold_partials(fold_partials(engine.run(prepared, 0, 2), first), rest), whole)
+    assert min(ended) < prepared.n_items
+
+
+@pytest.mark.parametrize("tuning", [EAGER, MIXED], ids=["eager", "mixed"])
+@pytest.mark.parametrize(
+    ("motif", "per"), QUESTIONS, ids=[f"{motif.title} per {per}" for motif, per in QUESTIONS]
+)
+def test_half_of_a_launch_can_be_left_to_another_worker(
+    motif: Motif, per: Granularity, tuning: TreeTuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, prepared = ask(motif, per, tuning)
+    whole = engine.run(prepared, 0, prepared.n_items)
+    left = []
+    for n_taken in (1, 9):
+        with monkeypatch.context() as patch:
+            cut = ShareAfter(patch, n_taken)
+            first = engine.run(prepared, 0, prepared.n_items, cut=cut)
+        end = prepared.n_items if cut.left is None else cut.left
+        assert first.n_items == end
+        left.append(prepared.n_items - end)
+        assert_same(fold_partials(first, engine.run(prepared, end, prepared.n_items)), whole)
+    assert max(left) > 0
+
+
+def test_a_run_that_may_not_begin_searches_an_item_all_the_same() -> None:
+    engine, prepared = ask(Biclique(5, 4), "total")
+    first = engine.run(prepared, 3, prepared.n_items, cut=lambda: True)
+    assert_same(first, engine.run(prepared, 3, 4))
+
+
+def test_pieces_searched_behind_what_was_left_end_the_run_in_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, prepared = ask(Biclique(5, 4), "total")
+    monkeypatch.setattr(type(engine.device), "write_beside", lambda *arguments: None)
+    with pytest.raises(ExecutionError, match="were left to others; the count would be wrong"):
+        engine.run(prepared, 0, prepared.n_items, cut=ShareAfter(monkeypatch, 1))
 
 
 HEAVY = make_classes(np.array([40, 10_000, 3_000, 9_998]), EAGER)

@@ -13,14 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.kernels.engine import CostTable
+from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.lease_scheduler import LeaseScheduler, PartAffinity
 from papilio.tasks.plan import CountPlan, PartitionPlan
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import plan_of
-
-SECOND = 4 * 5e8
-"""Work units of a second of a fake worker."""
 
 BLOCK_BYTES = 100
 
@@ -28,7 +26,7 @@ BLOCK_BYTES = 100
 def grid_plan(n_starts: int, n_ends: int, part_s: float, n_workers: int) -> CountPlan:
     """Return the plan of a grid of start and end blocks; each part takes about ``part_s`` of one worker."""
     items = 40
-    table = CostTable.from_costs(np.full(items, int(part_s * SECOND / items), dtype=np.int64))
+    table = CostTable.from_costs(np.full(items, int(part_s * NS / items), dtype=np.int64))
     cells = [(f"s{start}", f"e{end}") for start in range(n_starts) for end in range(n_ends)]
     parts = tuple(PartitionPlan(i, table, cell, 2 * BLOCK_BYTES) for i, cell in enumerate(cells))
     return replace(plan_of(np.array([1]), n_workers), partitions=parts)
@@ -66,7 +64,7 @@ class Replay:
                 continue
             answered += 1
             self.items += [(task.partition, item) for item in range(task.start, task.stop)]
-            seconds = {"run": task.work / SECOND}
+            seconds = {"run": task.work / NS}
             self.counter.answer(
                 task,
                 LeaseResult(task.partition, task.start, task.stop, 0, task.work, worker, "cpu", seconds, 1),
@@ -89,12 +87,12 @@ class Replay:
             kept.move_to_end(name)
         while len(kept) > 4:
             kept.popitem(last=False)
-        spent = task.work / SECOND * self.chance.uniform(0.7, 1.3)
+        spent = task.work / NS * self.chance.uniform(0.7, 1.3)
         heapq.heappush(queue, (now + spent, task.sequence, worker, task))
 
 
 @pytest.mark.parametrize(
-    ("n_workers", "part_s", "gain"), [(1, 1.0, 1.1), (4, 1.0, 1.1), (4, 40.0, 2.0), (16, 5.0, 2.0)]
+    ("n_workers", "part_s", "gain"), [(1, 1.0, 1.1), (4, 1.0, 1.1), (4, 40.0, 2.0), (16, 5.0, 1.4)]
 )
 def test_workers_read_less_when_they_stay_with_their_blocks(
     n_workers: int, part_s: float, gain: float
@@ -149,7 +147,7 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     counter = LeaseScheduler(plan, "run", None)
 
     def answer(task: LeaseTask, worker: str, prepare_s: float) -> None:
-        seconds = {"run": task.work / SECOND, "prepare": prepare_s, "read": 0.0, "load": 1.0, "stage": 1.0}
+        seconds = {"run": task.work / NS, "prepare": prepare_s, "read": 0.0, "load": 1.0, "stage": 1.0}
         counter.answer(task, LeaseResult(0, task.start, task.stop, 0, task.work, worker, "cpu", seconds, 1))
 
     first = counter.take(2, "w0")
@@ -158,19 +156,13 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     second = counter.take(2, "w0")
     third = counter.take(2, "w1")
     assert second is not None
-    assert third is not None, "22 s are left, and a part is begun in 5 s"
-    answer(second, "w0", 0.0)
-    while counter._pending.work_left >= 10 * SECOND:
-        task = counter.take(2, "w0")
-        assert task is not None
-        answer(task, "w0", 0.0)
-    assert counter._pending
-    assert counter.take(2, "w2") is None
-    rest = []
-    while (task := counter.take(2, "w0")) is not None:
-        rest.append(task)
-    assert rest
-    assert counter.predict_s(rest[-1], "w0") is None
+    assert third is not None, "10 s are left, and a part is begun in 5 s"
+    assert counter.share(second, second.stop - 4)
+    assert counter.take(2, "w2") is None, "4 s are left"
+    rest = counter.take(2, "w0")
+    assert rest is not None
+    assert rest.stop - rest.start == 4
+    assert counter.predict_s(rest, "w0") is None
 
 
 def test_what_is_left_when_nothing_runs_is_given_to_anybody() -> None:

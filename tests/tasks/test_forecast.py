@@ -1,0 +1,159 @@
+"""Forecasts: intervals that hold the truth, tables in time, and as few probes as a run is worth."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from papilio.kernels.engine import CostTable, Prepared
+from papilio.kernels.exact import mix
+from papilio.kernels.probe import LEVELS, STEP, Found, Rates
+from papilio.storage.records import read_record, write_record
+from papilio.tasks.forecast import NS, ROUNDS, Forecast, Pace, Range, predict, predict_bytes
+from tests.tasks.fakes import FakeEngine
+
+RATES = Rates(costs_s=1e9, nodes_s=1e6, words_s=1e12)
+
+
+@dataclass
+class ProbedEngine(FakeEngine):
+    """An engine whose item i has ``trees[i]`` nodes and a tenth of the motifs; probes find a multiple of them."""
+
+    trees: Any = ()
+    spread: float = 1.0  # of the logarithm of what a probe finds by the truth
+    probed: list[int] = field(default_factory=list)
+
+    def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        self.probed.append(items.size)
+        uniform = [(mix(seeds + step) >> np.uint64(11)) / 2.0**53 for step in (STEP, STEP >> np.uint64(1))]
+        normal = np.sqrt(-2 * np.log1p(-uniform[0])) * np.cos(2 * np.pi * uniform[1])
+        found = np.asarray(self.trees)[items] * np.exp(self.spread * normal - self.spread**2 / 2)
+        nodes = np.zeros((items.size, LEVELS))
+        nodes[:, 3] = found
+        return Found(found / 10, found, nodes, np.zeros_like(nodes))
+
+    def probe_rates(self, prepared: Any) -> Rates:
+        return RATES
+
+    def known_count(self, prepared: Any) -> int:
+        return 7
+
+
+class Items(Prepared):
+    def __init__(self, costs: NDArray[np.int64]) -> None:
+        self.costs = costs
+
+
+def forecast_of(engine: FakeEngine, costs: NDArray[np.int64], threads: int = 1) -> tuple[Forecast, Pace]:
+    return predict(engine, Items(costs), threads, Pace.even(costs.sum(), 1e8), same_work=False)
+
+
+COSTS = np.sort(np.random.default_rng(1).pareto(1.5, 5000) * 100 + 1).astype(np.int64)[::-1].copy()
+TREES = COSTS.astype(float) * np.linspace(50, 1, COSTS.size)
+"""Heavy items have more below them than their costs say."""
+
+
+@pytest.mark.parametrize("spread", [0.5, 1.5])
+def test_intervals_hold_the_truth_in_nine_cases_of_ten(
+    spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, held = [], 0
+    for seed in range(300):
+        monkeypatch.setattr("papilio.tasks.forecast.SEED", 1000 * seed)
+        forecast, _ = forecast_of(ProbedEngine(trees=TREES / 100, spread=spread), COSTS)
+        assert forecast.rows is not None
+        rows.append(forecast.rows.value - 7)
+        held += forecast.rows.low <= TREES.sum() / 1000 + 7 <= forecast.rows.high
+    error = np.std(rows) / np.sqrt(len(rows))
+    assert abs(np.mean(rows) - TREES.sum() / 1000) < 4 * error
+    assert 0.8 < held / 300 < 0.97
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_threads_share_the_time(threads: int) -> None:
+    engine = ProbedEngine(trees=TREES)
+    forecast, pace = forecast_of(engine, COSTS, threads)
+    seconds = (COSTS.sum() / RATES.costs_s + TREES.sum() / RATES.nodes_s) / threads
+    assert forecast.seconds is not None
+    assert forecast.seconds.low < seconds < forecast.seconds.high < 5 * forecast.seconds.low
+    assert forecast.probes == engine.probed[-1]
+    assert pace.time_table(COSTS).total == pytest.approx(forecast.seconds.value * NS, rel=1e-6)
+
+
+def test_items_pass_in_their_own_time() -> None:
+    """Half of the time is over where half of the trees are, not half of the costs."""
+    _, pace = forecast_of(ProbedEngine(trees=TREES), COSTS)
+    table, true = pace.time_table(COSTS), np.cumsum(TREES) / TREES.sum()
+    for item in (5, 50, 500, 2500, 4500):
+        assert table.work_between(0, item) / table.total == pytest.approx(true[item - 1], rel=0.15)
+    assert CostTable.from_costs(COSTS).items == table.items
+
+
+def test_short_runs_are_probed_once_and_long_ones_more() -> None:
+    for scale, rounds in ((1e-7, 1), (1e-2, 2)):
+        engine = ProbedEngine(trees=TREES * scale, spread=0.3)
+        forecast, _ = forecast_of(engine, COSTS)
+        assert len(engine.probed) == rounds
+        assert forecast.probes < 20 * ROUNDS[rounds - 1]
+    rough = ProbedEngine(trees=TREES, spread=2.5)
+    forecast, _ = forecast_of(rough, COSTS)
+    assert len(rough.probed) == len(ROUNDS)
+    assert forecast.seconds is not None
+    assert forecast.seconds.high > 4 * forecast.seconds.low
+
+
+def test_probes_take_a_small_share_of_the_run() -> None:
+    """Opening the items that are drawn is most of what probes take: none are, where that is most of the run."""
+    costs = np.full(100, 10**9, np.int64)
+    engine = ProbedEngine(trees=np.ones(100))
+    forecast_of(engine, costs)
+    assert engine.probed == [16 * ROUNDS[0]]
+
+
+def test_without_probes_the_rate_stands_and_the_time_is_not_predicted() -> None:
+    forecast, pace = forecast_of(FakeEngine(), COSTS)
+    assert (forecast.probes, forecast.seconds, forecast.rows) == (0, None, None)
+    assert "no probes" in forecast.reason
+    assert pace.time_table(COSTS).total == pytest.approx(COSTS.sum() / 1e8 * NS, rel=1e-6)
+    exact, _ = predict(ProbedEngine(), Items(COSTS), 1, Pace.even(COSTS.sum(), 1e8), same_work=True)
+    assert exact.seconds is not None
+    assert exact.seconds.value == pytest.approx(COSTS.sum() / 1e8)
+
+
+@pytest.mark.parametrize("costs", [np.zeros(0, np.int64), np.zeros(5, np.int64)])
+def test_nothing_to_search_takes_no_time(costs: NDArray[np.int64]) -> None:
+    engine = ProbedEngine(trees=np.ones(5))
+    forecast, pace = forecast_of(engine, costs)
+    assert engine.probed == []
+    assert forecast.rows == Range(7.0, 7.0, 7.0)
+    assert pace.time_table(costs).total == 0
+
+
+def test_centuries_fit_the_table() -> None:
+    _, pace = forecast_of(ProbedEngine(trees=TREES * 1e30), COSTS)
+    table = pace.time_table(COSTS)
+    assert 2**60 < table.total <= 2**61
+    assert np.diff(table.work).min() >= 0
+
+
+def test_an_end_that_no_probe_met_is_no_division_by_zero() -> None:
+    forecast, _ = forecast_of(ProbedEngine(trees=np.zeros(COSTS.size)), COSTS)
+    assert forecast.rows == Range(7.0, 7.0, 7.0)
+
+
+def test_ranges_and_forecasts_survive_json() -> None:
+    forecast, _ = forecast_of(ProbedEngine(trees=TREES), COSTS)
+    assert read_record(Forecast, json.loads(json.dumps(write_record(forecast))), "a plan", "") == forecast
+    rows = Range(100.0, 50.0, 200.0)
+    assert rows.at_most(80) == Range(80, 50, 80)
+    assert rows.at_most(None) == rows
+    assert rows.show("s") == "100 s (50 s to 200 s)"
+    assert Range(7, 7, 7).show() == "7"
+    fixed, ragged = predict_bytes(rows, [2, 2]), predict_bytes(rows, [None, None])
+    assert fixed.value < ragged.value
+    assert fixed.low < 1.2 * 100 < 3.6 * 100 < fixed.high * 1.5
