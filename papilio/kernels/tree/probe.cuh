@@ -58,6 +58,44 @@ __device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
     return above - below;
 }
 
+/// A child that was drawn, and its probability.
+struct DrawnChild {
+    int child;  // -1: no child has a bound
+    double chance;
+};
+
+/// Draw one of n children in proportion to `bound(child)`, long long; one time in eight all with a bound are alike. The
+/// warp; see draw_by_bound of probe_loops.py.
+template <class Bound>
+__device__ __forceinline__ DrawnChild draw_by_bound(Draws& draws, int n, const Bound& bound) {
+    unsigned long long total = 0;
+    unsigned n_bounded = 0;
+#pragma unroll 1
+    for (int i = lane_id(); i < n; i += kWarpSize) {
+        const unsigned long long own = (unsigned long long)bound(i);
+        total += own;
+        n_bounded += own != 0 ? 1u : 0u;
+    }
+    total = warp_sum(total);
+    n_bounded = warp_total(n_bounded);
+    if (n_bounded == 0) return DrawnChild{-1, 1.0};
+    const bool is_even = draws(8) == 0;
+    unsigned long long rest = (unsigned long long)(is_even ? (long long)draws((int)n_bounded) : draws.wide((long long)total));
+#pragma unroll 1
+    for (int first = 0;; first += kWarpSize) {
+        const int i = first + lane_id();
+        const unsigned long long own = i < n ? (unsigned long long)bound(i) : 0;
+        const unsigned long long until = warp_segment_sum(is_even ? (unsigned long long)(own != 0) : own, 0);
+        const unsigned reached = __ballot_sync(kFullMask, until > rest);
+        if (reached != 0) {
+            const int at = __ffs((int)reached) - 1;
+            const double share = (double)__shfl_sync(kFullMask, own, at) / (double)total;
+            return DrawnChild{first + at, multiply(0.875, share) + 0.125 / (double)n_bounded};
+        }
+        rest -= __shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+}
+
 /// Probabilities of a path by two bounds of its nodes, one of which the probe goes by; see draw_child of probe_loops.py.
 struct Chances {
     double first;

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.exact import mix
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.probe import STEP
 from papilio.kernels.tree.bits import Words
 
@@ -28,7 +28,7 @@ def draw(state: Words, n: int) -> Any:
 
 
 @compiled
-def draw_wide(state: Words, n: int) -> Any:
+def draw_wide(state: Words, n: Index) -> Any:
     """Return a number below n, at least 1 and far below 2^63, and go on to the next state."""
     state[0] += STEP
     return np.int64(_mix(state[0]) % np.uint64(n))
@@ -51,6 +51,32 @@ def power_gap(a: int, b: int, n: int, take: int) -> float:
         above *= a / n
         below *= b / n
     return above - below
+
+
+@compiled
+def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
+    """Draw one of n children in proportion to their bounds; return it and its probability, -1 where all bounds are 0.
+
+    One time in eight all children with a bound are alike: none that is bounded too low is out of reach.
+    """
+    total, n_bounded = np.int64(0), 0
+    for child in range(n):
+        total += bounds[child]
+        n_bounded += bounds[child] > 0
+    if n_bounded == 0:
+        return -1, 1.0
+    chosen = -1
+    if draw(state, 8) == 0:
+        rest = draw(state, n_bounded)
+        while rest >= 0:
+            chosen += 1
+            rest -= bounds[chosen] > 0
+    else:
+        rest = draw_wide(state, total)
+        while rest >= 0:
+            chosen += 1
+            rest -= bounds[chosen]
+    return chosen, 0.875 * (bounds[chosen] / total) + 0.125 / n_bounded
 
 
 @compiled
