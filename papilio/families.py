@@ -241,15 +241,6 @@ class Question:
         """Return the speed of an engine before anything was measured."""
         return self.family.rate(engine, listing=self.listing is not None)
 
-    @property
-    def is_search(self) -> bool:
-        """Whether motifs are searched for and counted: then predicted work leaves out how deep the search goes."""
-        return not self.family.same_work and self.listing is None
-
-    def searches_alone(self, engine: EngineName, n_workers: int) -> bool:
-        """Whether one GPU searches, and no other worker waits for a rest."""
-        return self.is_search and engine == "gpu" and n_workers == 1
-
     def load_engine(self, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
         """Return the engine that counts or lists; parameters and errors are those of :func:`load_engine`."""
         options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.options)}

@@ -1,7 +1,7 @@
 """Hand tasks to Dask workers as these come free, share the tail, and notice when a worker or the scheduler goes.
 
 Each task is bound to one worker, so that none can wait for a worker that never comes. When a worker has nothing
-to do and no task is left, the worker with most left is asked to cut what it holds, and the rest is shared anew.
+to do and no task is left, the worker with most left is asked to leave half of it, and goes on with the other half.
 A watch looks at the cluster once a second while nothing finishes, gives the tasks of a lost worker to the others,
 and ends the run when no worker is left. Where the process is asked to end, all that runs is cut, and answered for.
 """
@@ -27,7 +27,7 @@ from papilio.interrupts import WRAP_UP_S, requested, waking
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.tasks.machine import WorkerInfo, describe_worker
-from papilio.tasks.run import request_cuts
+from papilio.tasks.run import leave_half, request_cuts
 
 if TYPE_CHECKING:
     from papilio.cluster.pool import DaskPool
@@ -86,21 +86,23 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
 WATCH_S = 1.0
 """Time without a result after which the cluster is looked at."""
 
-TAIL_WATCH_S = 0.05
-"""Time without a result after which something to cut is looked for while workers are idle."""
+TAIL_WATCH_S = 0.02
+"""Time without a result after which something to share is looked for while workers are idle."""
 
 LEAST_CUT_S = 0.1
-"""A worker is only asked to cut when it has this much left: two turns of the scheduler and two slices."""
+"""A worker that holds several tasks is only asked to cut them when it has this much left, by prediction: two turns of
+the scheduler and two slices. One that holds a single task knows itself what it has left."""
 
 COLLECT_S = 5.0
 """How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
-LEAST_RUN_S = 0.1
-"""A worker is only asked to cut when the first task that it holds has been with it for this long."""
+LEAST_RUN_S = 0.05
+"""A worker is only asked to cut or share when the first task that it holds has been with it for this long, and, where
+it had too little to share, this long after."""
 
 MOST_CUTS = 16
-"""Workers that are asked at the same time, at most: the rest of each is handed out in many leases, and a client that
-is busy with these leaves more workers idle than it helps. It matters on hundreds of workers."""
+"""Workers that are asked at the same time, at most: a client that is busy with what they leave keeps more workers idle
+than it helps. It matters on hundreds of workers."""
 
 CUT_ANSWER_S = 3.0
 """How long a worker has to take a request to cut."""
@@ -131,15 +133,26 @@ class _Place(Generic[AnyTask]):
 
     held: dict[str, _Held[AnyTask]] = field(default_factory=dict)
     began_at: float = 0.0
+    is_asked: bool = False  # to leave half of its only task
+    asked_at: float = 0.0  # when it last left nothing
 
     @property
     def is_cutting(self) -> bool:
-        return any(each.is_cut for each in self.held.values())
+        return self.is_asked or any(each.is_cut for each in self.held.values())
 
     @property
     def holds_suspect(self) -> bool:
         """Whether it holds a task that ended badly before: with another one behind it, a loss could be of either."""
         return any(each.task.attempt for each in self.held.values())
+
+
+@dataclass(frozen=True)
+class _Left:
+    """What a worker answers that was asked to leave half of a task: the item from which on, or None."""
+
+    address: str
+    key: str
+    stop: int | None
 
 
 class Dispatcher(Generic[AnyTask, Result]):
@@ -166,10 +179,10 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._most_places = len(self._places)
         self._losses: list[PapilioError] = []
         self._worker_of: dict[str, str] = {}
-        self._finished: SimpleQueue[Future | None] = SimpleQueue()
+        self._finished: SimpleQueue[Future | _Left | None] = SimpleQueue()
         self._ends = False
         self._progress_at = self._watched_at = monotonic()
-        self._messenger = ThreadPoolExecutor(1, thread_name_prefix="papilio-cut")
+        self._messenger = ThreadPoolExecutor(MOST_CUTS, thread_name_prefix="papilio-cut")
 
     def __iter__(self) -> Iterator[Result]:
         with waking(lambda: self._finished.put(None)):
@@ -187,6 +200,10 @@ class Dispatcher(Generic[AnyTask, Result]):
                 except Empty:
                     if not self._ends and monotonic() - max(self._progress_at, self._watched_at) >= WATCH_S:
                         self._watch()
+                    waiting = self._hand_out()
+                    continue
+                if isinstance(future, _Left):
+                    self._take_left(future)
                     waiting = self._hand_out()
                     continue
                 address = None if future is None else self._worker_of.get(future.key)
@@ -227,7 +244,7 @@ class Dispatcher(Generic[AnyTask, Result]):
                 else:
                     self._submit(task, address, place)
         if declined or not self._source.has_more:
-            self._cut_tail()
+            self._share_tail()
         waiting = not self._worker_of and self._source.has_more
         if waiting and self._places:
             raise ExecutionError(
@@ -316,24 +333,53 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._source.lose(task, address, was_running=ends)
         self._drop(address, n_suspects=0)
 
-    def _cut_tail(self) -> None:
-        """Ask as many busy workers to cut as there are idle ones, up to a bound, the one with most left first."""
+    def _share_tail(self) -> None:
+        """Ask as many busy workers to share as there are idle ones, up to a bound, the one with most left first."""
         idle = sum(not place.held for place in self._places.values())
         cutting = sum(place.is_cutting for place in self._places.values())
         most = min(idle, MOST_CUTS) - cutting
         if most <= 0:
             return
+        # A lease that is cut before it begins answers nothing: each must have run for a while, so that
+        # cutting again and again cannot keep a job from ending.
+        now = monotonic()
         left = {
             address: self._left_s(address, place)
             for address, place in self._places.items()
-            if place.held and not place.is_cutting
+            if place.held
+            and not place.is_cutting
+            and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
         }
         for address in sorted(left, key=left.__getitem__, reverse=True)[:most]:
-            # A lease that is cut before it begins answers nothing: each must have run for a while, so that
-            # cutting again and again cannot keep a job from ending.
-            ran_s = monotonic() - self._places[address].began_at
-            if left[address] >= LEAST_CUT_S and ran_s >= LEAST_RUN_S:
+            if len(self._places[address].held) == 1 and left[address] > 0:
+                self._ask_for_half(address)
+            elif left[address] >= LEAST_CUT_S:
                 self._cut(address)
+
+    def _ask_for_half(self, address: str) -> None:
+        place = self._places[address]
+        place.is_asked = True
+        (key,) = place.held
+
+        def ask() -> None:
+            stop = None
+            try:
+                answers = self._pool.ask_all(leave_half, key, addresses=[address], patience_s=CUT_ANSWER_S)
+                stop = answers.get(address)
+            finally:
+                self._finished.put(_Left(address, key, stop if isinstance(stop, int) else None))
+
+        self._messenger.submit(ask)
+
+    def _take_left(self, left: _Left) -> None:
+        """Take back what a worker leaves to others; it goes on with the rest."""
+        place = self._places.get(left.address)
+        if place is None:
+            return
+        place.is_asked, place.asked_at = False, monotonic()
+        held = place.held.get(left.key)
+        if held is not None and left.stop is not None and self._source.share(held.task, left.stop):
+            place.asked_at = 0.0
 
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
         """Return the seconds that a worker still needs for its tasks; 0 when these cannot be cut."""

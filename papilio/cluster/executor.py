@@ -91,6 +91,9 @@ class TaskSource(Protocol[AnyTask, Result_contra]):
     def answer(self, task: AnyTask, result: Result_contra) -> None:
         """Take note of a result; what it leaves undone can be taken again."""
 
+    def share(self, task: AnyTask, stop: int) -> bool:
+        """Take back the items of a task from ``stop`` on; False when it has been answered, or has less."""
+
     def lose(self, task: AnyTask, worker: str, *, was_running: bool) -> None:
         """Put back the task of a worker that is gone; it is a suspect when it was running there."""
 
@@ -98,7 +101,7 @@ class TaskSource(Protocol[AnyTask, Result_contra]):
         """Put back, or give up, a task that raised; raises ``error`` when the run cannot go on."""
 
     def predict_s(self, task: AnyTask, worker: str) -> float | None:
-        """Return how long the task takes on the worker, or None when it cannot be cut."""
+        """Return how long the task takes on the worker, or None when it cannot be cut or shared."""
 
 
 class TaskList:
@@ -115,6 +118,10 @@ class TaskList:
         return self._pending.popleft() if self._pending else None
 
     def answer(self, task: PrepareTask, result: Any) -> None: ...
+
+    def share(self, task: PrepareTask, stop: int) -> bool:
+        """Preparing has no items."""
+        return False
 
     def lose(self, task: PrepareTask, worker: str, *, was_running: bool) -> None:
         """Put a task first in line again, under a new key, unless it has taken too many workers down (ClusterError)."""

@@ -22,13 +22,24 @@ from numpy.typing import NDArray
 from papilio.errors import ExecutionError, InputError
 from papilio.graph import RowColumn
 from papilio.kernels.announce import say_passed
-from papilio.kernels.engine import Engine, EngineName, Partial, StopCheck, never_cut, require_interval
+from papilio.kernels.engine import (
+    Engine,
+    EngineName,
+    Partial,
+    StopCheck,
+    never_cut,
+    require_interval,
+    shared_cut,
+)
 from papilio.motifs import Listing
 
 State = TypeVar("State")
 
 CHUNKS_PER_THREAD = 32
 """Enough that the last chunk to end is a few percent of a thread's share, at some 5 us per chunk."""
+
+MOST_CHUNKS = 1 << 12
+"""Of a long run, so that it can be cut soon however long it takes."""
 
 SERIAL_COST = 1 << 20
 """Below this many wedges (about a millisecond) threads cost more than they bring."""
@@ -56,7 +67,8 @@ def cut_by_cost(
     """Cut ``[0, len(costs))`` into consecutive intervals of about equal cost, for ``threads`` threads.
 
     Costs are not negative, and their sum is below 2^63. Each of ``n_slices`` slices of a run is worth a chunk for every
-    thread at least. Below ``serial_cost`` in all (by default that of wedges) there is one interval.
+    thread at least; where the costs are far from the truth, there are up to MOST_CHUNKS of ``serial_cost`` each. Below
+    ``serial_cost`` in all (by default that of wedges) there is one interval.
     """
     if costs.size == 0:
         return []
@@ -64,7 +76,9 @@ def cut_by_cost(
     total = int(ends[-1])
     min_shared = SERIAL_COST if serial_cost is None else serial_cost
     per_thread = n_slices if threads == 1 else max(CHUNKS_PER_THREAD, n_slices)
-    n_chunks = 1 if total < min_shared else threads * per_thread
+    n_chunks = 1
+    if total >= min_shared:
+        n_chunks = max(threads * per_thread, min(total // max(min_shared, 1), MOST_CHUNKS))
     targets = np.arange(1, n_chunks, dtype=np.int64) * (total // n_chunks)
     inner = np.searchsorted(ends, targets, side="left") + 1
     cuts = np.unique(np.concatenate(([0], np.minimum(inner, costs.size), [costs.size])))
@@ -88,29 +102,46 @@ class ChunkRunner(Generic[State]):
         self.failed = False
         self._make_state, self._threads = make_state, threads
         self._idle: deque[State] = deque()
+        self._sharing = threading.Lock()
 
     def run(
         self,
         chunks: Sequence[tuple[int, int]],
         kernel: Callable[[State, int, int], Any],
         cut: StopCheck = never_cut,
+        item_of: Callable[[int], int] = int,
         *,
         tells: bool = False,
     ) -> int:
         """Run ``kernel(state, start, stop)`` once for every chunk and return how many of them were run.
 
-        Those are the first ones: all, unless ``cut`` became true. An exception in any thread drops the chunks
-        not yet begun and is raised here. ``tells`` says whether the chunks, which cost alike, are the run of an engine:
-        then others are told how many of them are done.
+        Those are the first ones: all, unless ``cut`` became true, or another worker wanted half of those not yet begun.
+        ``item_of`` gives the item at which the run ends where a chunk begins. An exception in any thread drops the
+        chunks not yet begun and is raised here. ``tells`` says whether the chunks, which cost alike, are the run of an
+        engine: then others are told how many of them are done.
         """
         queue = deque(chunks)
         finished: list[None] = []
+
+        def share() -> None:
+            with self._sharing:
+                shared, left = shared_cut(cut), len(queue)
+                if shared is None or not shared.is_worth(len(chunks) - left, left):
+                    return
+                begin = None
+                for _ in range(left // 2):
+                    try:
+                        begin, _ = queue.pop()
+                    except IndexError:
+                        break
+                shared.leave(None if begin is None else item_of(begin))
 
         def drain() -> int:
             state = self._take_state()
             done = 0
             try:
                 while not cut():
+                    share()
                     try:
                         start, stop = queue.popleft()
                     except IndexError:
@@ -251,7 +282,9 @@ class SearchEngine(CpuEngine):
 
         runner = ChunkRunner(lambda: self._make_state(prepared), self.threads)
         span, n_slices = (start, stop), len(bounds) + 1
-        end = self._run_chunks(prepared, runner, span, n_slices, search, lambda: outlet.full or cut())
+        # A listing is not shared: where its rows are as many as asked for, it answers for all items.
+        check = cut if self.listing is None else lambda: outlet.full or cut()
+        end = self._run_chunks(prepared, runner, span, n_slices, search, check)
         found = self._fold(prepared, (start, end), runner.states)
         if self.listing is None:
             return found

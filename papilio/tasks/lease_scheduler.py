@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, TilingError
 from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.leases import (
-    SHORTEST_LEASE_S,
-    TRIAL_PARTS,
     ItemRange,
-    LeaseLengths,
     PendingWork,
     choose_lengths,
 )
@@ -155,7 +152,8 @@ class LeaseScheduler:
         ]
         self._pending = PendingWork([partition.table for partition in plan.partitions], missing)
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
-        self._handed_out: dict[str, LeaseTask] = {}
+        self._handed_out: dict[str, LeaseTask] = {}  # without what their workers have left to others
+        self._holders: dict[str, str] = {}
         self._measured: dict[str, tuple[int, float]] = {}
         self._begun = 0.0, 0
         self._sequence = 0
@@ -167,19 +165,19 @@ class LeaseScheduler:
         return bool(self._pending)
 
     def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
-        """Return the next lease for ``worker``, sized for ``n_workers`` by what is left; None when all is held,
-        or nothing is left that is worth the time to read its part.
+        """Return the next lease for ``worker``; None when all is held, or nothing is left that is worth its part.
 
-        It is one of the partition that the worker has, as long as there is any left of that.
+        It is an equal share of what is left for each of ``n_workers`` that holds none, and of the partition that the
+        worker has, as long as there is any left of that.
         """
         if not self._pending:
             return None
         speed = self._speed()
-        fair_s = self._total_work / speed / n_workers
-        kept_by, first = n_workers if self._kept else 0, not self._measured
-        alone = self._plan.job.searches_alone(self._plan.engine, n_workers)
         choose = partial(
-            choose_lengths, fair_s, self._plan.vector_s, kept_by=kept_by, first=first, alone=alone
+            choose_lengths,
+            self._total_work / speed / n_workers,
+            self._plan.vector_s,
+            kept_by=n_workers if self._kept else 0,
         )
         lengths = choose()
         if self._pending.work_left < lengths.min_s * speed * n_workers:
@@ -188,16 +186,18 @@ class LeaseScheduler:
         partition = self._affinity.choose_partition(worker, self._pending.left, least_help)
         if partition is None:
             return None
-        piece = self._pending.take(n_workers, *self._bound_work(lengths, speed, n_workers), partition)
+        n_free = max(1, n_workers - len({*self._holders.values()} - {worker}))
+        piece = self._pending.take(n_free, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
         assert piece is not None, "something is left"
         self._sequence += 1
         task = LeaseTask(
             self._plan.job, self._plan.engine, self._plan_key, self._run_id, piece.partition, piece.start,
             piece.stop, self._pending.work_of(piece), self._plan.costs_digest,
             self._shard_dir, piece.attempt, self._sequence,
-            self._affinity.expect(worker, self._pending.left), lengths.limit_s,
+            self._affinity.expect(worker, self._pending.left), lengths.max_s,
         )  # fmt: skip
         self._handed_out[task.key] = task
+        self._holders[task.key] = worker
         return task
 
     def answer(self, task: LeaseTask, result: LeaseResult) -> None:
@@ -205,7 +205,7 @@ class LeaseScheduler:
 
         TilingError when the result is not of the first items of the lease.
         """
-        self._forget(task)
+        task = self._forget(task)
         starts = (result.partition, result.start) == (task.partition, task.start)
         if not starts or not task.start <= result.stop <= task.stop:
             raise TilingError(
@@ -215,7 +215,7 @@ class LeaseScheduler:
         if result.stop > result.start:
             self._failed_in_row = 0
         if result.stop < task.stop:
-            self._pending.put_back(ItemRange(task.partition, result.stop, task.stop, task.attempt))
+            self._pending.join(ItemRange(task.partition, result.stop, task.stop, task.attempt))
         work, seconds = self._measured.get(result.worker, (0, 0.0))
         predicted = self._plan.partitions[result.partition].table.work_between(result.start, result.stop)
         spent = result.seconds
@@ -224,13 +224,27 @@ class LeaseScheduler:
             begun_s, begun = self._begun
             self._begun = begun_s + spent["load"] + spent["stage"] + spent["prepare"], begun + 1
 
+    def share(self, task: LeaseTask, stop: int) -> bool:
+        """Take back the items from ``stop`` on, which the worker of a lease leaves to others.
+
+        False when it has answered meanwhile, or has left more. What it answers then ends there at the latest.
+        """
+        held = self._handed_out.get(task.key)
+        if held is None or not held.start < stop < held.stop:
+            return False
+        rest = ItemRange(held.partition, stop, held.stop, held.attempt)
+        work = self._pending.work_of(rest)
+        self._handed_out[task.key] = replace(held, stop=stop, work=held.work - work)
+        self._pending.join(rest)
+        return True
+
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         """Put a lease back whose worker is gone; if it was running there, it may be the cause.
 
         FailedItemsError when one item took its workers down and the rest is not worth finishing, or nothing but items
         that fail was met for long.
         """
-        self._forget(task)
+        task = self._forget(task)
         self._affinity.forget(worker)
         if was_running:
             self._retry(
@@ -245,7 +259,7 @@ class LeaseScheduler:
         CapacityError when one item alone does not fit its worker's memory. FailedItemsError when one item fails and the
         rest is not worth finishing, or nothing but items that fail was met for long.
         """
-        self._forget(task)
+        task = self._forget(task)
         if isinstance(error, LeaseTooLargeError):
             if task.stop - task.start == 1:
                 raise CapacityError(str(error)) from error
@@ -256,11 +270,14 @@ class LeaseScheduler:
     def predict_s(self, task: LeaseTask, worker: str) -> float | None:
         """Return the predicted time of a lease, by the speed of its worker if that has answered before.
 
-        None for one that is not worth cutting: another worker would still read its part when it is done.
+        None for one that is not worth sharing: another worker would still read its part when it is done, or the vector
+        that this gives takes as long.
         """
         work, seconds = self._measured.get(worker, (0, 0.0))
-        predicted = task.work / (work / seconds if work and seconds else self._speed())
-        return None if predicted < HELP_SHARE * self._begin_s() else predicted
+        held = self._handed_out.get(task.key, task)
+        predicted = held.work / (work / seconds if work and seconds else self._speed())
+        least_s = max(HELP_SHARE * self._begin_s(), 2 * self._plan.vector_s)
+        return None if predicted < least_s else predicted
 
     def require_all(self) -> None:
         """Refuse to go on when items failed. FailedItemsError naming the first few."""
@@ -274,13 +291,6 @@ class LeaseScheduler:
                 f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}{rest}"
             )
 
-    def _bound_work(self, lengths: LeaseLengths, speed: float, n_workers: int) -> tuple[int, int]:
-        needs_no_trial = self._measured or not self._plan.job.is_search or lengths.alone
-        if needs_no_trial or self._plan.vector_s > SHORTEST_LEASE_S:
-            return int(lengths.min_s * speed), int(lengths.max_s * speed)
-        trial = self._total_work // (TRIAL_PARTS * n_workers)
-        return min(trial, int(lengths.min_s * speed)), min(trial, int(lengths.max_s * speed))
-
     def _retry(self, task: LeaseTask, reason: str) -> None:
         attempt = task.attempt + 1
         if attempt < MAX_ATTEMPTS:
@@ -293,9 +303,13 @@ class LeaseScheduler:
             if not self._kept or self._failed_in_row >= MAX_FAILED_IN_ROW:
                 self.require_all()
 
-    def _forget(self, task: LeaseTask) -> None:
-        if self._handed_out.pop(task.key, None) is None:
+    def _forget(self, task: LeaseTask) -> LeaseTask:
+        """Take a lease back, and return what its worker still has of it."""
+        held = self._handed_out.pop(task.key, None)
+        if held is None:
             raise TilingError(f"{task} was answered and is not handed out; the count would be wrong")
+        del self._holders[task.key]
+        return held
 
     def _begin_s(self) -> float:
         """Return the mean time from wanting a part to counting it; 0 for whole graphs, and before one was begun."""

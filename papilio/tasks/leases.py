@@ -1,9 +1,7 @@
 """Leases of a job: how long they should be, the work items still to be handed out, and those that are finished.
 
-Work items that no worker holds, handed out as leases of shrinking size.
-
-Leases are guided: each takes a fixed share of the work that is still left, so that they are long at the start
-(little overhead) and short at the end (all workers finish together).
+Each worker that has no lease gets an equal share of the predicted work that no worker holds. Whoever ends early gets
+half of what another one has left (:meth:`papilio.tasks.lease_scheduler.LeaseScheduler.share`).
 
 Which intervals are finished: each item of each partition exactly once, or no answer.
 """
@@ -18,18 +16,11 @@ from dataclasses import dataclass
 from papilio.errors import TilingError
 from papilio.kernels.engine import CostTable, Interval
 
-MIN_LEASE_S = 0.5
-"""Least predicted time of a lease of a long job: scheduling one takes about 3 ms, 0.6 percent of this."""
-
 SHORTEST_LEASE_S = 0.05
-"""Least predicted time of a lease of a short job."""
-
-FAIR_PARTS = 256
-"""A lease may be as short as a worker's share of the job divided by this: the tail of a run is about as long as a
-few of its shortest leases. With 64, a job of 10 min loses 3 points on 64 workers in the simulation."""
+"""Least predicted time of a lease: a worker that would get less takes longer to be asked than to do it."""
 
 MAX_LEASE_S = 20.0
-"""A lease aims no higher, so that progress moves and a lost worker costs little."""
+"""A lease ends by the clock after this time, so that progress moves and a lost worker costs little."""
 
 KEPT_LEASE_S = 2.0
 """The same where finished leases are kept: what the ledger does not hold yet is lost with the process."""
@@ -40,17 +31,6 @@ KEPT_SHARE_S = 0.01
 KEPT_SLOWDOWN = 0.01
 """Largest share of the time that the vectors of these shorter leases may cost in addition."""
 
-LATE = 1.5
-"""A kept lease that takes this many times what it aims at, for its worker is slower than predicted, is cut."""
-
-FIRST_LIMIT_S = 1.0
-"""Kept leases without vectors are cut after this time until the first one has answered: a session that is killed soon
-after it began has counted something by then, and knows how fast its workers are."""
-
-TRIAL_PARTS = 64
-"""Until a lease of a search has answered, none is more than a worker's share of the job divided by this: predicted work
-leaves out how deep the search goes, so that what is predicted to be a single short lease can take hours."""
-
 VECTOR_OVERHEAD = 0.1
 """Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
 
@@ -60,59 +40,32 @@ TAIL_VECTOR_OVERHEAD = 1.0
 
 @dataclass(frozen=True)
 class LeaseLengths:
-    """Bounds on the predicted time of a lease."""
+    """Bounds on the time of a lease."""
 
-    min_s: float
-    max_s: float
+    min_s: float  # predicted, at least
+    max_s: float  # predicted, at most; the clock ends the lease after this time, whatever was predicted
     reason: str  # why not shorter
-    # seconds after which the lease is cut, however much was predicted; None for never
-    limit_s: float | None = None
-    alone: bool = False  # whether the worker takes as much as it can, for nobody waits for a rest
 
 
-def choose_lengths(
-    fair_s: float,
-    vector_s: float,
-    *,
-    tail: bool = False,
-    kept_by: int = 0,
-    first: bool = False,
-    alone: bool = False,
-) -> LeaseLengths:
+def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0) -> LeaseLengths:
     """Bound the time of the leases of a job, which is predicted to take ``fair_s`` on all its workers.
 
     ``vector_s`` is what the vector of one lease costs by itself; 0 when it has none. ``tail`` says whether what is left
     is less than the shortest lease for every worker. ``kept_by`` are the workers whose finished leases outlast the run,
-    so that short ones keep what was counted; 0 where none do. ``first`` says whether no lease has answered yet since
-    the count began or was resumed. ``alone`` says whether a single GPU searches, which waits for its last sub-trees at
-    the end of each lease: then leases are long, unless they are kept.
+    so that short ones keep what was counted; 0 where none do.
     """
-    min_s = min(MIN_LEASE_S, max(SHORTEST_LEASE_S, fair_s / FAIR_PARTS))
-    reason = f"scheduling a lease costs about 3 ms, so none is below {min_s:.3g} s"
+    min_s = SHORTEST_LEASE_S
+    reason = f"handing out less than {min_s:.3g} s of work takes longer than it saves"
     if vector_s > 0:
         overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
         min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
         reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
-    if not kept_by and alone:
-        max_s = max(MAX_LEASE_S, min_s)
-        return LeaseLengths(
-            max_s, max_s, "one GPU searches, which few sub-trees keep busy at the end", alone=True
-        )
-    if not kept_by:
-        return LeaseLengths(min_s, max(MAX_LEASE_S, min_s), reason)
-    # So long that its vector costs KEPT_SLOWDOWN more of the time than it does in a lease of MAX_LEASE_S.
-    for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
-    kept_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
-    max_s = max(kept_s, min_s)
-    limit_s = LATE * max_s
-    return LeaseLengths(
-        min_s, max_s, reason, min(FIRST_LIMIT_S, limit_s) if first and not vector_s else limit_s
-    )
-
-
-GUIDED_SHARE = 2
-"""A lease takes 1 / (GUIDED_SHARE * workers) of the work left: with 2, a first lease that runs twice as
-long as predicted still ends before the rest does."""
+    max_s = MAX_LEASE_S
+    if kept_by:
+        # So long that its vector costs KEPT_SLOWDOWN more of the time than it does in a lease of MAX_LEASE_S.
+        for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
+        max_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
+    return LeaseLengths(min_s, max(max_s, min_s), reason)
 
 
 @dataclass(frozen=True)
@@ -157,20 +110,21 @@ class PendingWork:
         return self._tables[piece.partition].work_between(piece.start, piece.stop)
 
     def take(
-        self, n_workers: int, min_work: int, max_work: int | None = None, partition: int | None = None
+        self, n_free: int, min_work: int, max_work: int | None = None, partition: int | None = None
     ) -> ItemRange | None:
         """Hand out the first items in line, or those of a partition that has any left; None when nothing is left.
 
-        ``n_workers``, at least 1, share what is left. No lease has less than ``min_work``, except where a piece has; a
-        rest below it joins its lease. None aims higher than ``max_work`` (a single item may still cost more).
+        ``n_free`` workers, at least 1, have no lease: each is to get an equal share of what is left. No lease has less
+        than ``min_work``, except where a piece has; a rest below it joins its lease. None aims higher than ``max_work``
+        (a single item may still cost more).
         """
-        if n_workers < 1:
-            raise ValueError(f"n_workers is {n_workers}; at least 1")
+        if n_free < 1:
+            raise ValueError(f"n_free is {n_free}; at least 1")
         if not self._lines:
             return None
         line = self._lines[next(iter(self._lines)) if partition is None else partition]
         piece = line.popleft()
-        aim = max(self._work_left // (GUIDED_SHARE * n_workers), min_work, 1)
+        aim = max(self._work_left // n_free, min_work, 1)
         if max_work is not None:
             aim = min(aim, max(max_work, min_work, 1))
         stop = min(self._tables[piece.partition].advance(piece.start, aim), piece.stop)
@@ -190,27 +144,36 @@ class PendingWork:
             self._lines.move_to_end(piece.partition, last=False)
             self._count(piece, 1)
 
+    def join(self, piece: ItemRange) -> None:
+        """Put a piece first in line, as one with the piece in line that it ends at, if there is one."""
+        line = self._lines.get(piece.partition, deque())
+        if line and (line[0].start, line[0].attempt) == (piece.stop, piece.attempt):
+            after = line.popleft()
+            self._count(after, -1)
+            piece = ItemRange(piece.partition, piece.start, after.stop, piece.attempt)
+        self.put_back(piece)
+
     def _count(self, piece: ItemRange, sign: int) -> None:
         work = sign * self.work_of(piece)
         self._left[piece.partition] = self._left.get(piece.partition, 0) + work
         self._work_left += work
 
 
-def split_guided(
+def split_shares(
     tables: Sequence[CostTable],
     pieces: Iterable[ItemRange],
     n_workers: int,
     min_work: int,
     max_work: int | None = None,
 ) -> tuple[ItemRange, ...]:
-    """Return the leases of undisturbed work, of each partition the large ones first.
+    """Return the leases of undisturbed work: first one for each worker.
 
     Parameters are those of :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; none is
     empty.
     """
     pending = PendingWork(tables, pieces)
-    leases = []
-    while (piece := pending.take(n_workers, min_work, max_work)) is not None:
+    leases: list[ItemRange] = []
+    while (piece := pending.take(max(1, n_workers - len(leases)), min_work, max_work)) is not None:
         leases.append(piece)
     return tuple(leases)
 

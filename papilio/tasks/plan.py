@@ -21,7 +21,7 @@ from papilio.partitioning.store import PartitionManifest
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes
 from papilio.tasks.job import JobSpec, PrepareReport, digest
-from papilio.tasks.leases import FinishedIntervals, ItemRange, choose_lengths, split_guided
+from papilio.tasks.leases import FinishedIntervals, ItemRange, choose_lengths, split_shares
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import MemoryForecast, part_memory
 
@@ -330,10 +330,7 @@ def make_plan(
         decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
-    lengths = choose_lengths(
-        total / NS / n_workers, vector_s,
-        kept_by=n_workers if kept else 0, alone=job.searches_alone(engine, n_workers),
-    )  # fmt: skip
+    lengths = choose_lengths(total / NS / n_workers, vector_s, kept_by=n_workers if kept else 0)
     min_work = int(lengths.min_s * NS)
     done = FinishedIntervals([partition.n_items for partition in partitions])
     for interval in finished:
@@ -377,7 +374,7 @@ def _forecast_leases(
     """Return the leases that cover the gaps between finished intervals, if nothing disturbs the run."""
     tables = [partition.table for partition in partitions]
     pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
-    leases = split_guided(tables, pieces, n_workers, min_work, max_work)
+    leases = split_shares(tables, pieces, n_workers, min_work, max_work)
     return tuple(
         Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
     )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import resource
 import sys
 import threading
+from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,7 +25,7 @@ from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import Engine, Partial
+from papilio.kernels.engine import Engine, Partial, SharedCut
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.job import (
@@ -69,33 +70,87 @@ def is_cut(key: str) -> bool:
     return key in _requests or requested()
 
 
-class CutWatch:
+LEAST_LEFT_S = 0.05
+"""Half of a run is only left to another worker where so much is left of it, by its own pace: it takes some ms."""
+
+UNHEARD_S = 0.5
+"""A run whose engine has not looked for so long whether half of it is wanted is ended: it may not share at all."""
+
+_running: dict[str, CutWatch] = {}
+"""The leases that run in this process."""
+
+
+class CutWatch(SharedCut):
     """Tells one run of a lease, each time that it is called, whether to end; from any thread.
 
     ``limit_s`` is for the run, None for no limit. The time counts from the first call, so that whatever comes before
     the first slice, that slice is run: a lease that is cut by the clock always answers something.
+
+    Other threads ask it to leave half of what is left to another worker (:meth:`want_half`); ``left_at`` is the item
+    from which on the run has left all.
     """
 
     def __init__(self, key: str, limit_s: float | None, clock: Callable[[], float] = monotonic) -> None:
         self._key, self._limit_s, self._clock = key, limit_s, clock
-        self._ends_at: float | None = None
+        self._began_at: float | None = None
+        self._wanted_at: float | None = None
+        self.left_at: int | None = None
 
     def __call__(self) -> bool:
         if is_cut(self._key):
             return True
-        if self._limit_s is None:
-            return False
         now = self._clock()
-        if self._ends_at is None:
-            self._ends_at = now + self._limit_s
-        return now >= self._ends_at
+        if self._began_at is None:
+            self._began_at = now
+        wanted_at = self._wanted_at
+        is_deaf = wanted_at is not None and now - wanted_at >= UNHEARD_S
+        return is_deaf or (self._limit_s is not None and now - self._began_at >= self._limit_s)
+
+    def want_half(self) -> None:
+        """Ask the run to leave half of what is left, or more, to another worker."""
+        self._wanted_at = self._clock()
+
+    def is_wanted(self) -> bool:
+        return self._wanted_at is not None
+
+    def is_worth(self, done: float, left: float) -> bool:
+        ran_s = 0.0 if self._began_at is None else self._clock() - self._began_at
+        is_worth = done > 0 and ran_s * left / done >= LEAST_LEFT_S
+        if not is_worth:
+            self.leave(None)
+        return is_worth
+
+    def leave(self, stop: int | None) -> None:
+        if stop is not None:
+            self.left_at = stop
+        self._wanted_at = None
+
+    @property
+    def has_left(self) -> bool:
+        return self.left_at is not None
+
+
+_POLL_S = 0.002
+"""How often whoever wants half of a run looks whether it has answered."""
+
+
+async def leave_half(key: str) -> int | None:
+    """Have the lease of a task key leave half of what is left of it; return the item from which on it does.
+
+    None when it does not run here, has too little left, or does not answer within twice :data:`UNHEARD_S`.
+    """
+    watch = _running.get(key)
+    if watch is None:
+        return None
+    before, ends_at = watch.left_at, monotonic() + 2 * UNHEARD_S
+    watch.want_half()
+    while watch.is_wanted() and _running.get(key) is watch and monotonic() < ends_at:
+        await sleep(_POLL_S)
+    return None if watch.left_at == before else watch.left_at
 
 
 SLICE_S = 0.03
 """Predicted time between two moments at which a lease can be cut."""
-
-SEARCH_SLICE_S = 0.2
-"""The same for searches on a GPU: the last sub-trees of a slice keep few of its blocks busy, for 20 ms on senate."""
 
 LEAST_TIMED_S = 0.005
 """Shorter runs say nothing about the speed of a worker."""
@@ -105,16 +160,16 @@ _CUT_WATCH_S = 0.05
 
 _engine_lock = threading.Lock()
 
-_running: tuple[PreparedGraph, LeaseTask] | None = None
-"""The lease that runs in this process."""
+_underway: tuple[PreparedGraph, LeaseTask] | None = None
+"""The lease whose items this process counts."""
 
 
 def work_underway(run_id: str) -> int:
     """Return the predicted nanoseconds of what the lease of a run in this process has done so far; from any thread."""
-    running = _running
-    if running is None or running[1].run_id != run_id:
+    underway = _underway
+    if underway is None or underway[1].run_id != run_id:
         return 0
-    held, task = running
+    held, task = underway
     items, share = get_passed()
     first = task.start + items
     return int(held.work_between(task.start, first) + held.work_within(first, task.stop, share))
@@ -233,7 +288,7 @@ def _run_here(
     task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
 ) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
     """Run a lease, once this process has its turn; add the seconds, and say what was read of parts meanwhile."""
-    global _running
+    global _underway
     job = task.job
     engine = engine_of(job, task.engine, worker.threads)
     held = (
@@ -248,19 +303,18 @@ def _run_here(
         )
     started = perf_counter()
     say_passed()
-    _running = held, task
+    _underway = held, task
     try:
         partial, listed = _run_items(task, engine, held)
     finally:
-        _running = None
+        _underway = None
     seconds["run"] = perf_counter() - started
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
         held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
-        held.is_speed_known = True
+        if held.loader is not None:
+            held.loader.speed = held.speed
     if held.loader is None:
         return partial, listed, Movement()
-    if held.is_speed_known:
-        held.loader.speed = held.speed
     return partial, listed, held.loader.take_movement()
 
 
@@ -278,16 +332,17 @@ def _await_turn(key: str) -> bool:
 def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    slice_s = SEARCH_SLICE_S if task.job.is_search and engine.name == "gpu" else SLICE_S
-    slice_work = max(int(slice_s * held.speed), int(held.pace.ns_of(engine.slice_work(held.prepared))))
-    bounds = held.bounds(task.start, task.stop, slice_work)
+    slice_work = max(int(SLICE_S * held.speed), int(held.pace.ns_of(engine.slice_work(held.prepared))))
+    watch = CutWatch(task.key, task.limit_s)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
-        arguments = held.prepared, task.start, task.stop, bounds, CutWatch(task.key, task.limit_s)
+        stop = task.stop if watch.left_at is None else watch.left_at
+        arguments = held.prepared, task.start, stop, held.bounds(task.start, stop, slice_work), watch
         if task.job.listing is None or task.shard_dir is None:
             return engine.run(*arguments), ()
         return _write_listing(task, engine, held, arguments)
 
+    _running[task.key] = watch
     try:
         return run_alone(run, lambda: forget_others(task.job, engine.name, task.partition))
     except (MemoryError, LeaseTooLargeError) as error:
@@ -295,6 +350,8 @@ def _run_items(
             f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
             "use workers with more memory"
         ) from None
+    finally:
+        del _running[task.key]
 
 
 def _write_listing(

@@ -108,9 +108,6 @@ MAX_ENGINES = 16
 MAX_STEPS = 1 << 18
 """Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
 
-FIRST_SLICES = 16
-"""The first slice of a lease has one of so many parts of its work as long as the speed is not known."""
-
 
 @dataclass(eq=False)
 class PreparedGraph:
@@ -120,8 +117,6 @@ class PreparedGraph:
     pace: Pace  # by the rate of the engine, or by probes
     items: NDArray[np.int64]  # breakpoints of the items
     costs: NDArray[np.int64]  # cost of all items before each
-    # Whether the predicted time is by a lease or by probes, or the costs are the work done: a search can take any time.
-    is_speed_known: bool
     speed: float = float(NS)  # predicted nanoseconds that are done in a second, by the last lease
     forecast: Forecast | None = None  # None until it was asked for
     names: LayerNames | None = None  # what a listing calls the vertices
@@ -133,9 +128,8 @@ class PreparedGraph:
 
     def foresee(self, forecast: Forecast, pace: Pace) -> None:
         """Take over a prediction of the items."""
-        self.forecast = forecast
-        if forecast.seconds is not None:
-            self.pace, self.work, self.is_speed_known = pace, pace.ns_of(self.costs), True
+        self.forecast, self.pace = forecast, pace
+        self.work = pace.ns_of(self.costs)
 
     @property
     def nbytes(self) -> int:
@@ -154,17 +148,11 @@ class PreparedGraph:
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising.
-
-        As long as the speed is not known, no slice has more than all before it, but the first one: a lease that takes
-        a thousand times as long as predicted can be cut before half of it is done.
-        """
+        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising."""
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]
         slices = work // max(slice_work, 1)
-        if not self.is_speed_known:
-            slices += np.frexp(work / max(self.work_between(start, stop) / FIRST_SLICES, 1.0))[1].clip(0)
         chosen = np.flatnonzero(np.diff(slices, prepend=0))
         return [int(item) for item in self.items[first + chosen]]
 
@@ -288,7 +276,7 @@ def make_prepared(
     """Return a prepared graph or part, whose items pass at the rate of the engine."""
     items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
     pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
-    return PreparedGraph(prepared, pace, items, costs, job.family.same_work, **others)
+    return PreparedGraph(prepared, pace, items, costs, **others)
 
 
 def foresee_run(
@@ -400,8 +388,7 @@ def prepare_part(
             )
         made = make_prepared(job, engine, prepared, worker, loader=loader)
         foresee_run(job, engine, made, worker, seconds)
-        if loader.speed:
-            made.speed, made.is_speed_known = loader.speed, True
+        made.speed = loader.speed or made.speed
         return made
 
     kept = worker_state.graphs[engine.name]

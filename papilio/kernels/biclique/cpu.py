@@ -189,7 +189,7 @@ class BicliqueCpu(SearchEngine):
         costs = index.costs[first:last]
         cuts = cut_by_cost(costs, self.threads, n_slices, self.serial_cost)
         chunks = [(first + a, first + b) for a, b in cuts]
-        n_chunks = runner.run(chunks, search, cut, tells=True)
+        n_chunks = runner.run(chunks, search, cut, index.item_over, tells=True)
         if n_chunks == len(chunks):
             return span[1]
         if n_chunks == 0:

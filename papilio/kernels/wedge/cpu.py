@@ -182,7 +182,7 @@ class ButterflyCpu(CpuEngine):
 
         runner = ChunkRunner(make_state, n_threads)
         chunks = cut_by_cost(costs, n_threads, n_slices)
-        n_items = items_in(chunks, runner.run(chunks, count, cut, tells=True))
+        n_items = items_in(chunks, runner.run(chunks, count, cut, lambda at: start + at, tells=True))
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: StopCheck) -> Partial:
