@@ -35,6 +35,7 @@ _PHASES = {
     "pairs": "comparing pairs",
     "levels": "joining levels",
     "search": "searching",
+    "probe": "probing",
 }
 
 LOOK_S = 0.5

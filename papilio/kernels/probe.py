@@ -84,7 +84,12 @@ def cut_strata(lots: NDArray[Any], n_strata: int = N_STRATA) -> NDArray[np.int64
 
 
 def draw_items(
-    lots: NDArray[Any], bounds: NDArray[np.int64], n_probes: NDArray[np.int64], seed: int
+    lots: NDArray[Any],
+    bounds: NDArray[np.int64],
+    n_probes: NDArray[np.int64],
+    seed: int,
+    *,
+    independent: bool = False,
 ) -> Draws:
     """Draw items of every stratum in proportion to their lots; pure, the same wherever it is called.
 
@@ -97,6 +102,8 @@ def draw_items(
     n_probes : array of int64, shape (n_strata,)
         Probes of each stratum.
     seed : int
+    independent : bool
+        Draw every item for itself, as intervals need it, instead of at equal steps.
     """
     ends = np.concatenate(([0.0], np.cumsum(lots, dtype=np.float64)))
     total = int(n_probes.sum())
@@ -106,7 +113,11 @@ def draw_items(
     place = np.arange(total) - np.repeat(np.cumsum(n_probes) - n_probes, n_probes)
     work = ends[bounds[1:]] - ends[bounds[:-1]]
     step = work / np.maximum(n_probes, 1)
-    at = ends[bounds[:-1]][strata] + (place + starts[strata]) * step[strata]
+    within = place + starts[strata]
+    if independent:
+        drawn = mix(np.arange(total, 2 * total, dtype=np.uint64) * STEP + ~np.uint64(seed))
+        within = (drawn >> np.uint64(11)).astype(np.float64) / 2.0**53 * n_probes[strata]
+    at = ends[bounds[:-1]][strata] + within * step[strata]
     items = np.clip(np.searchsorted(ends, at, side="right") - 1, bounds[strata], bounds[strata + 1] - 1)
     has_lots = lots[items] > 0
     weights = np.where(has_lots, step[strata] / np.where(has_lots, lots[items], 1), 0.0)

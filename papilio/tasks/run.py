@@ -28,6 +28,7 @@ from papilio.kernels.device.discovery import held_device_bytes, used_device_byte
 from papilio.kernels.engine import Engine, Partial, SharedCut
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
+from papilio.tasks.estimate import ProbeResult, ProbeTask, walk_slice
 from papilio.tasks.job import (
     LeaseResult,
     LeaseTask,
@@ -161,7 +162,7 @@ _CUT_WATCH_S = 0.05
 _engine_lock = threading.Lock()
 
 _underway: tuple[PreparedGraph, LeaseTask] | None = None
-"""The lease whose items this process counts."""
+"""The lease that runs in this process."""
 
 
 def work_underway(run_id: str) -> int:
@@ -229,6 +230,15 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         peak_bytes=peak_memory_bytes(),
         decisions=decisions,
     )
+
+
+def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
+    """Walk a slice of probes in this process, where the graph is prepared."""
+    with _engine_lock:
+        engine = engine_of(task.job, task.engine, worker.threads)
+        prepared = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0}).prepared
+        moments = walk_slice(engine, prepared, task.shares, task.seed, task.number)
+        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name)
 
 
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:

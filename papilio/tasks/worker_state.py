@@ -128,8 +128,9 @@ class PreparedGraph:
 
     def foresee(self, forecast: Forecast, pace: Pace) -> None:
         """Take over a prediction of the items."""
-        self.forecast, self.pace = forecast, pace
-        self.work = pace.ns_of(self.costs)
+        self.forecast = forecast
+        if forecast.seconds is not None:
+            self.pace, self.work = pace, pace.ns_of(self.costs)
 
     @property
     def nbytes(self) -> int:
@@ -388,7 +389,8 @@ def prepare_part(
             )
         made = make_prepared(job, engine, prepared, worker, loader=loader)
         foresee_run(job, engine, made, worker, seconds)
-        made.speed = loader.speed or made.speed
+        if loader.speed:
+            made.speed = loader.speed
         return made
 
     kept = worker_state.graphs[engine.name]

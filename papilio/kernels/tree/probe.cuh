@@ -32,6 +32,12 @@ struct Draws {
         return (long long)(mix(state) % (unsigned long long)n);
     }
 
+    /// A number of [0, 1).
+    __device__ __forceinline__ double unit() {
+        state += 0x9e3779b97f4a7c15ull;
+        return (double)(mix(state) >> 11) * (1.0 / 9007199254740992.0);
+    }
+
     /// The least of `take` numbers below n.
     __device__ __forceinline__ int least(int n, int take) {
         int first = n;
@@ -51,3 +57,41 @@ __device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
     }
     return above - below;
 }
+
+/// Probabilities of a path by two bounds of its nodes, one of which the probe goes by; see draw_child of probe_loops.py.
+struct Chances {
+    double first;
+    double second;
+    bool by_second;
+
+    __device__ __forceinline__ explicit Chances(Draws& draws) : first(1.0), second(1.0), by_second(draws(2) != 0) {}
+
+    /// Of what is found at a node.
+    __device__ __forceinline__ double weight() const { return 2.0 / (first + second); }
+
+    /// One of n children, whose bounds are at `places`, -1 for children that are not drawn; -1 where there is none.
+    __device__ __forceinline__ int draw(Draws& draws, const int* places, int n, const double* ones, const double* twos) {
+        double one = 0.0, two = 0.0;
+#pragma unroll 1
+        for (int i = 0; i < n; ++i) {
+            if (places[i] < 0) continue;
+            one += ones[places[i]];
+            two += twos[places[i]];
+        }
+        if (one == 0.0) return -1;
+        const double goal = multiply(draws.unit(), by_second ? two : one);
+        const double* const taken = by_second ? twos : ones;
+        double until = 0.0;
+        int chosen = -1;
+#pragma unroll 1
+        for (int i = 0; i < n; ++i) {
+            if (places[i] < 0) continue;
+            chosen = i;
+            until += taken[places[i]];
+            if (goal < until) break;
+        }
+        first = multiply(first, ones[places[chosen]] / one);
+        second = multiply(second, twos[places[chosen]] / two);
+        return chosen;
+    }
+};

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.exact import mix
-from papilio.kernels.jit import compiled
+from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import STEP
 from papilio.kernels.tree.bits import Words
 
@@ -51,3 +51,42 @@ def power_gap(a: int, b: int, n: int, take: int) -> float:
         above *= a / n
         below *= b / n
     return above - below
+
+
+@compiled
+def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats], chances: Floats) -> int:
+    """Return one of n children, drawn by one of two bounds; -1 where there is none to draw.
+
+    ``places`` are those of the children in ``bounds``, -1 for children that are not drawn. ``chances`` (3) are the
+    probabilities of the path by the first bounds and by the second, and which of them this probe goes by, 0 or 1: as
+    each is taken by half of the probes, the weight of what is found is 2 / (chances[0] + chances[1]) (Veach and
+    Guibas, SIGGRAPH 1995), never more than twice that of the better bounds.
+    """
+    first, second = bounds
+    one = two = 0.0
+    for i in range(n):
+        if places[i] >= 0:
+            one += first[places[i]]
+            two += second[places[i]]
+    if one == 0.0:
+        return -1
+    state[0] += STEP
+    unit = np.float64(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    taken = first if chances[2] == 0.0 else second
+    goal, until, chosen = unit * (one if chances[2] == 0.0 else two), 0.0, -1
+    for i in range(n):
+        if places[i] >= 0:
+            chosen = i
+            until += taken[places[i]]
+            if goal < until:
+                break
+    chances[0] *= first[places[chosen]] / one
+    chances[1] *= second[places[chosen]] / two
+    return chosen
+
+
+@compiled
+def begin_probe(state: Words, seed: np.uint64, chances: Floats) -> None:
+    """Stand at a root, with the bounds drawn that the probe goes by; see :func:`draw_child`."""
+    state[0] = seed
+    chances[0], chances[1], chances[2] = 1.0, 1.0, np.float64(draw(state, 2))
