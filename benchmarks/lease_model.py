@@ -1,7 +1,7 @@
 """A discrete-event model of a run of leases: the scheduler of the product, a serial client, workers of uneven speed.
 
-What is handed out comes from :class:`papilio.tasks.lease_scheduler.LeaseScheduler` itself; who gets it, and who is asked
-to leave half of what is left, follows :class:`papilio.cluster.dispatcher.Dispatcher`, and what a worker answers
+What is handed out comes from :class:`papilio.tasks.lease_scheduler.LeaseScheduler` itself; who gets it, and who is
+asked to leave half of what is left, follows :class:`papilio.cluster.dispatcher.Dispatcher`, and what a worker answers
 :class:`papilio.tasks.run.CutWatch`. The client serves one answer at a time and needs ``latency_s`` for each lease that
 it hands out; a request to share reaches its worker after ``ask_s``, and the answer the client after as long.
 

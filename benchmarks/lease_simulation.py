@@ -243,7 +243,8 @@ def _markdown(data: dict[str, Any]) -> str:
         "",
         f"- costs: {data['graph']}; the heaviest item is {data['heaviest_share']:.2%} of the work",
         f"- client and scheduler: {machine['latency_s'] * 1e3:g} ms per lease, one at a time, and for each worker "
-        f"{machine['look_s'] * 1e6:g} us at every answer; a request to share takes {machine['ask_s'] * 1e3:g} ms each way",
+        f"{machine['look_s'] * 1e6:g} us at every answer; a request to share takes {machine['ask_s'] * 1e3:g} ms "
+        "each way",
         f"- noise: {machine['lease_noise']:.0%} per lease, {machine['worker_noise']:.0%} per worker; "
         f"light items up to {max(RATE_PROFILE) / min(RATE_PROFILE):.1f} times as slow per wedge as others",
         f"- constants: SHORTEST_LEASE_S {SHORTEST_LEASE_S}, MAX_LEASE_S {MAX_LEASE_S}, KEPT_LEASE_S {KEPT_LEASE_S}, "
