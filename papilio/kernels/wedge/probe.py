@@ -36,9 +36,9 @@ _RATES: dict[EngineName, dict[str, Rates]] = {
         "pairs": Rates(inf, 2.5e9, 1.5e11),
     },
 }
-"""Speed of a count; nodes are middles, which bound sparse graphs, and words are wedges, which bound dense ones. ``pairs`` are counts that look at every pair of ends. One thread: fitted to marvel, movielens-100k and -1m,
-yelp2018, R-MAT, and uniform graphs of mean degree 20 and 750. A GPU: one H200's wedges per second, the rest in
-proportion."""
+"""Speed of a count; nodes are middles, which bound sparse graphs, and words are wedges, which bound dense ones.
+``pairs`` are counts that look at every pair of ends. One thread: fitted to marvel, movielens-100k and -1m, yelp2018,
+R-MAT, and uniform graphs of mean degree 20 and 750. A GPU: one H200's wedges per second, the rest in proportion."""
 
 _MOST_SIZES = 1029
 """All subsets of so many neighbours are about as many as floating point can tell; larger sizes add nothing to that."""
