@@ -49,7 +49,7 @@ COUNTS: tuple[Question, ...] = (
     ("crown-40", Biclique(6, 6)),
     ("nested-200", Biclique(4, 4)),
     *((name, MaximalBiclique()) for name in ("youtube-groupmemberships", "senate", "yelp2018", "rmat")),
-    *(("facebook_combined", Clique(k)) for k in (4, 5, 6, 7)),
+    *(("facebook_combined", Clique(k)) for k in (4, 5, 6, 7, 8, 10)),
     *(("ca-HepPh", Clique(k)) for k in (4, 5)),
     *(("ca-AstroPh", Clique(k)) for k in (5, 6, 7)),
     *(("soc-Epinions1", Clique(k)) for k in (4, 5, 6, 8)),

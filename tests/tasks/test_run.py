@@ -30,7 +30,7 @@ from papilio.storage.store import write_store
 from papilio.tasks import run
 from papilio.tasks import worker_state as ready
 from papilio.tasks.fold import Fold
-from papilio.tasks.forecast import NS
+from papilio.tasks.forecast import NS, Pace
 from papilio.tasks.job import (
     JobSpec,
     LeaseResult,

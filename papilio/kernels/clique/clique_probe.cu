@@ -207,7 +207,7 @@ __device__ __forceinline__ int keep_excluded(const Node& node, int n, int n_befo
 }
 
 /// A branch below a root.
-__device__ void walk(Node& node, const Found& found, Draws& draws, int n_excluded, int least, const double* bounds,
+__device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draws, int n_excluded, int least, const double* bounds,
                      const double* bound_roots) {
     const int w = wide_words(node.n), n_words = node.matrix.n_words, lane = lane_id();
     Chances chances(draws);
@@ -307,7 +307,7 @@ __device__ __forceinline__ long long count_words_after(const Node& node, int w) 
 }
 
 /// A branch below a root.
-__device__ void walk(Node& node, const Found& found, Draws& draws, bool oriented, int per, const Leaves& leaves, const double* bounds,
+__device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draws, bool oriented, int per, const Leaves& leaves, const double* bounds,
                      const double* bound_roots) {
     const int w = wide_words(node.n), n_words = node.matrix.n_words, lane = lane_id();
     const int least = leaves.least, most = leaves.most;
@@ -402,7 +402,7 @@ __device__ __forceinline__ long long count_entries(const Adjacency& later, const
     return (long long)warp_sum(entries);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 clique_probe(const long long* __restrict__ later_indptr, const int* __restrict__ later_ids,
              const long long* __restrict__ earlier_indptr, const int* __restrict__ earlier_ids,
              const int* __restrict__ roots, const unsigned long long* __restrict__ seeds, const int n_probes,

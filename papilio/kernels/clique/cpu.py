@@ -33,11 +33,10 @@ from papilio.kernels.clique.order import (
 )
 from papilio.kernels.clique.probe_loops import probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
-    MAXIMAL_RATES,
     choose_algorithm,
     choose_probed,
-    clique_rates,
     expand_leaves,
+    find_rates,
     list_choices,
     predict_maximal_work,
     predict_work,
@@ -171,7 +170,7 @@ class CliqueCpu(RootsCpu):
         )
 
     def probe_rates(self, prepared: PreparedCliqueCpu) -> Rates:
-        return clique_rates(self.name, prepared.probed, prepared.per)
+        return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
 
     def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.CliqueStack, RowBuffer]:
         per = _PER[prepared.per]
@@ -276,7 +275,7 @@ class MaximalCliqueCpu(RootsCpu):
         )
 
     def probe_rates(self, prepared: PreparedMaximalCliqueCpu) -> Rates:
-        return MAXIMAL_RATES[self.name]
+        return find_rates(self.name, "maximal")
 
     def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, RowBuffer]:
         return make_maximal_search(prepared.later, prepared.earlier), self._make_rows(prepared)

@@ -25,11 +25,10 @@ from papilio.kernels.clique.gpu_graph import (
 )
 from papilio.kernels.clique.gpu_probe import probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
-    MAXIMAL_RATES,
     choose_algorithm,
     choose_probed,
-    clique_rates,
     expand_leaves,
+    find_rates,
     list_choices,
     list_closed,
     require_part_order,
@@ -153,7 +152,7 @@ class CliqueGpu(TreeEngine):
             )  # fmt: skip
 
     def probe_rates(self, prepared: PreparedCliqueGpu) -> Rates:
-        return clique_rates(self.name, prepared.probed, prepared.per)
+        return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
 
     def _count(self, prepared: PreparedCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         end = start
@@ -337,7 +336,7 @@ class MaximalCliqueGpu(TreeEngine):
             )  # fmt: skip
 
     def probe_rates(self, prepared: PreparedMaximalCliqueGpu) -> Rates:
-        return MAXIMAL_RATES[self.name]
+        return find_rates(self.name, "maximal")
 
     def _count(self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         if start == stop:

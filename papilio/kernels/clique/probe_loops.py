@@ -32,7 +32,7 @@ from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import LEVELS, Found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
-from papilio.kernels.tree.probe_loops import Floats, begin_probe, draw_child
+from papilio.kernels.tree.probe_loops import Floats, begin_probe, draw_child, weigh
 
 
 class _Path(NamedTuple):
@@ -181,7 +181,7 @@ def _walk_cliques(
     fill_span(search.sets, d)
     held, free, level = 1, 0, 0
     while True:
-        weight = 2.0 / (path.chances[0] + path.chances[1])
+        weight = weigh(path.chances)
         size = _size_of(search.sets, w)
         _add_level(found.nodes, probe, level, weight)
         if held + free + size < least:
@@ -321,7 +321,7 @@ def _walk_maximal(
     fill_span(search.sets, d)
     while True:
         level, held = held, held + 1
-        weight = 2.0 / (path.chances[0] + path.chances[1])
+        weight = weigh(path.chances)
         size = _size_of(search.sets, w)
         _add_level(found.nodes, probe, level, weight)
         if held + size < least:
