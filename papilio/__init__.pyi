@@ -8,6 +8,8 @@ from papilio.api.count import open_graph as open_graph
 from papilio.api.count import plan as plan
 from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
+from papilio.api.estimate import Estimate as Estimate
+from papilio.api.estimate import estimate as estimate
 from papilio.api.jobs import list_jobs as list_jobs
 from papilio.api.jobs import open_job as open_job
 from papilio.api.jobs import resume_job as resume_job

@@ -14,12 +14,23 @@ from papilio.cli.options import (
     ENGINES,
     JOB_FLAG,
     JSON_FLAG,
+    PER_FLAG,
     RUN_OPTIONS,
+    SEED,
     STORE,
     integer,
+    share,
     with_output,
 )
-from papilio.cli.report import answer, report_plan, report_result, say, say_seconds, show_progress
+from papilio.cli.report import (
+    answer,
+    report_estimate,
+    report_plan,
+    report_result,
+    say,
+    say_seconds,
+    show_progress,
+)
 from papilio.errors import InputError
 from papilio.motifs import Motif
 
@@ -60,6 +71,39 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Show how MOTIF would be counted in the graph STORE: tasks, predicted work, memory, decisions."""
     answer(papilio.plan(store, motif, options=engine_options, **options), as_json, report_plan)
+
+
+@click.command(cls=MotifGroup)
+@STORE
+@PER_FLAG
+@click.option(
+    "--error", type=share, default="1%", show_default=True, help="Half of the interval, of the estimate."
+)
+@click.option(
+    "--confidence", type=share, default="95%", show_default=True,
+    help="Probability that the interval holds the exact count.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=float, metavar="S",
+    help="Time for the probes, beside reading and preparing; as long as it takes by default.",
+)  # fmt: skip
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
+    """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
+
+    The estimate and the ends of the interval go to standard output, everything else to standard error. Where counting
+    takes no longer, the motifs are counted: then it is one number.
+
+    \b
+    papilio estimate biclique STORE -p 6 -q 6
+    papilio estimate biclique STORE -p 6 -q 6 --error 0.1% --confidence 99%
+    papilio estimate maximal-biclique STORE --seconds 10
+    """
+    with show_progress() as bar:
+        result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
+    answer(result, as_json, report_estimate)
 
 
 @click.command("enumerate", cls=MotifGroup, listed=True)

@@ -58,6 +58,15 @@ def integer(text: str | int) -> int:
     raise click.BadParameter(f"{text!r} is no integer")
 
 
+def share(text: str) -> float:
+    """Return the share that ``1%`` or ``0.01`` means; the type of a flag."""
+    number = text.strip().removesuffix("%")
+    try:
+        return float(number) / (1 if number == text.strip() else 100)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no share; write 1% or 0.01") from None
+
+
 def column(text: str) -> int | str:
     """Return a column of a table, by its number, from 1 on, or its name; the type of a flag."""
     return int(text) if text.isdecimal() else text

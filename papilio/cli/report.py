@@ -16,6 +16,7 @@ from papilio.motifs import Cell, CensusClass, rows_by_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from papilio.api.estimate import Estimate
     from papilio.partitioning.store import PartitionManifest
     from papilio.storage.reading import Conversion, Reading
     from papilio.storage.store import GraphStore
@@ -168,6 +169,30 @@ def align(rows: list[list[str]]) -> list[str]:
     """Return rows of cells as lines, with each column set flush right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def report_estimate(result: Estimate) -> None:
+    """Write an estimate with its interval, or the count where the search was run in full."""
+    where = f"engine {result.engine} ({result.cluster})"
+    if result.exact is not None:
+        click.echo(result.exact)
+        say(
+            f"{result.motif.title}: {result.exact:,}, counted, which takes no longer than an estimate; {where}"
+        )
+    else:
+        low, high = result.interval
+        click.echo(f"{result.count:.6g}\t{low:.6g}\t{high:.6g}")
+        say(
+            f"{result.motif.title}: about {result.count:.4g}, {low:.4g} to {high:.4g} with {result.confidence:.4g} "
+            f"confidence (±{result.relative_error:.2%})"
+        )
+        say(
+            f"{plural(result.probes, 'probe')}, worth {result.effective_probes:,.0f} of equal weight, the heaviest "
+            f"{result.largest_share:.2%} of the estimate; seed {result.seed}, {where}"
+        )
+    if result.warning:
+        say(f"warning: {result.warning}")
+    say_seconds(result.seconds)
 
 
 def report_plan(made: CountPlan) -> None:

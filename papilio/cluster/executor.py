@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from papilio.errors import (
     CapacityError,
@@ -31,9 +31,11 @@ from papilio.families import EngineChoice
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
+from papilio.tasks.estimate import ProbeTask
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS
 from papilio.tasks.machine import WorkerInfo, describe_worker
+from papilio.tasks.run import work_underway
 from papilio.tasks.worker_state import forget_graphs
 from papilio.version import __version__
 
@@ -73,7 +75,8 @@ def missing_for_cuda() -> str | None:
     return missing
 
 
-AnyTask = TypeVar("AnyTask", PrepareTask, LeaseTask)
+AnyTask = TypeVar("AnyTask", PrepareTask, ProbeTask, LeaseTask)
+ListedTask = TypeVar("ListedTask", PrepareTask, ProbeTask)
 Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
@@ -103,26 +106,26 @@ class TaskSource(Protocol[AnyTask, Result_contra]):
         """Return how long the task takes on the worker, or None when it cannot be cut or shared."""
 
 
-class TaskList:
-    """A fixed list of preparations, each for whichever worker comes next."""
+class TaskList(Generic[ListedTask]):
+    """A fixed list of tasks, each for whichever worker comes next."""
 
-    def __init__(self, tasks: Iterable[PrepareTask]) -> None:
-        self._pending = deque(tasks)
+    def __init__(self, tasks: Iterable[ListedTask]) -> None:
+        self._pending: deque[ListedTask] = deque(tasks)
 
     @property
     def has_more(self) -> bool:
         return bool(self._pending)
 
-    def take(self, n_workers: int, worker: str) -> PrepareTask | None:
+    def take(self, n_workers: int, worker: str) -> ListedTask | None:
         return self._pending.popleft() if self._pending else None
 
-    def answer(self, task: PrepareTask, result: Any) -> None: ...
+    def answer(self, task: ListedTask, result: Any) -> None: ...
 
-    def share(self, task: PrepareTask, stop: int) -> bool:
-        """Preparing has no items."""
+    def share(self, task: ListedTask, stop: int) -> bool:
+        """Such tasks have no items."""
         return False
 
-    def lose(self, task: PrepareTask, worker: str, *, was_running: bool) -> None:
+    def lose(self, task: ListedTask, worker: str, *, was_running: bool) -> None:
         """Put a task first in line again, under a new key, unless it has taken too many workers down (ClusterError)."""
         if task.attempt + 1 >= MAX_ATTEMPTS:
             raise ClusterError(
@@ -131,12 +134,12 @@ class TaskList:
             )
         self._pending.appendleft(replace(task, attempt=task.attempt + 1))
 
-    def fail(self, task: PrepareTask, error: Exception) -> None:
-        """Raise: a graph that cannot be prepared on one worker cannot be counted."""
+    def fail(self, task: ListedTask, error: Exception) -> None:
+        """Raise: what cannot be done on one worker cannot be done at all."""
         raise error
 
-    def predict_s(self, task: PrepareTask, worker: str) -> None:
-        """Preparing cannot be cut."""
+    def predict_s(self, task: ListedTask, worker: str) -> None:
+        """Such tasks cannot be cut."""
 
 
 Result = TypeVar("Result")
@@ -167,6 +170,10 @@ class Executor(Protocol):
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
         """Refuse with a ClusterError unless every worker given finds the graph of the job, as this process does."""
         return
+
+    def work_underway(self, run_id: str) -> int:
+        """Return the predicted nanoseconds of what leases of a run have done so far; from any thread, in a second."""
+        return work_underway(run_id)
 
     def run(
         self,

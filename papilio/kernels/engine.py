@@ -259,6 +259,23 @@ class Engine(Protocol):
         """
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
 
+    def lots(self, prepared: Any) -> NDArray[Any]:
+        """Return in proportion to what probes draw items, shape (n_items,); by default their costs."""
+        return self.work(prepared)
+
+    def probe_counts(
+        self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> NDArray[np.float64]:
+        """Return an unbiased estimate of the motifs of each of some items, shape (n_probes,), as :meth:`probe`.
+
+        Where there is a better way to estimate them than by branches of the tree, it is taken.
+        """
+        return self.probe(prepared, items, seeds).motifs
+
+    def count_lots(self, prepared: Any) -> NDArray[Any]:
+        """Return in proportion to what :meth:`probe_counts` wants items drawn; by default :meth:`lots`."""
+        return self.lots(prepared)
+
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")

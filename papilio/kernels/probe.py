@@ -11,7 +11,7 @@ hash of seed and step, and every product is rounded by itself in double precisio
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,35 +70,42 @@ class Draws(NamedTuple):
     seeds: NDArray[np.uint64]
 
 
-def cut_strata(costs: NDArray[np.int64], n_strata: int = N_STRATA) -> NDArray[np.int64]:
-    """Return where strata begin and end, shape (at most n_strata + 1,): runs of items of about the same total cost.
+def cut_strata(lots: NDArray[Any], n_strata: int = N_STRATA) -> NDArray[np.int64]:
+    """Return where strata begin and end, shape (at most n_strata + 1,): runs of items with about as many lots each.
 
-    ``costs`` are those of all items in their order, heaviest first, so that a stratum has items alike. None is empty.
+    ``lots`` are those of :func:`draw_items`. Items are heaviest first: a stratum has items alike. None is empty.
     """
-    if not costs.size:
+    if not lots.size:
         return np.zeros(1, np.int64)
-    ends = np.cumsum(costs, dtype=np.float64)
+    ends = np.cumsum(lots, dtype=np.float64)
     steps = ends[-1] * np.arange(1, n_strata) / n_strata
     inner = np.searchsorted(ends, steps, side="left") + 1
-    return np.unique(np.concatenate(([0], inner, [costs.size]))).astype(np.int64)
+    return np.unique(np.concatenate(([0], inner, [lots.size]))).astype(np.int64)
 
 
 def draw_items(
-    costs: NDArray[np.int64], bounds: NDArray[np.int64], n_probes: NDArray[np.int64], seed: int
+    lots: NDArray[Any],
+    bounds: NDArray[np.int64],
+    n_probes: NDArray[np.int64],
+    seed: int,
+    *,
+    independent: bool = False,
 ) -> Draws:
-    """Draw items of every stratum in proportion to their costs; pure, the same wherever it is called.
+    """Draw items of every stratum in proportion to their lots; pure, the same wherever it is called.
 
     Parameters
     ----------
-    costs : array of int64, shape (n_items,)
-        Of all items; each is at least 1 where it has anything to search.
+    lots : array, shape (n_items,)
+        Of all items, :meth:`papilio.kernels.engine.Engine.lots`; above 0 where an item has anything to search.
     bounds : array of int64, shape (n_strata + 1,)
         See :func:`cut_strata`.
     n_probes : array of int64, shape (n_strata,)
         Probes of each stratum.
     seed : int
+    independent : bool
+        Draw every item for itself, as intervals need it, instead of at equal steps.
     """
-    ends = np.concatenate(([0.0], np.cumsum(costs, dtype=np.float64)))
+    ends = np.concatenate(([0.0], np.cumsum(lots, dtype=np.float64)))
     total = int(n_probes.sum())
     hashes = mix(np.arange(total + n_probes.size, dtype=np.uint64) * STEP + np.uint64(seed))
     starts = (hashes[total:] >> np.uint64(11)).astype(np.float64) / 2.0**53
@@ -106,7 +113,12 @@ def draw_items(
     place = np.arange(total) - np.repeat(np.cumsum(n_probes) - n_probes, n_probes)
     work = ends[bounds[1:]] - ends[bounds[:-1]]
     step = work / np.maximum(n_probes, 1)
-    at = ends[bounds[:-1]][strata] + (place + starts[strata]) * step[strata]
+    within = place + starts[strata]
+    if independent:
+        drawn = mix(np.arange(total, 2 * total, dtype=np.uint64) * STEP + ~np.uint64(seed))
+        within = (drawn >> np.uint64(11)).astype(np.float64) / 2.0**53 * n_probes[strata]
+    at = ends[bounds[:-1]][strata] + within * step[strata]
     items = np.clip(np.searchsorted(ends, at, side="right") - 1, bounds[strata], bounds[strata + 1] - 1)
-    weights = step[strata] / np.maximum(costs[items], 1)
+    has_lots = lots[items] > 0
+    weights = np.where(has_lots, step[strata] / np.where(has_lots, lots[items], 1), 0.0)
     return Draws(items, weights, strata, hashes[:total])

@@ -57,7 +57,7 @@ def test_every_worker_gets_a_lease_of_a_vector_job_that_lasts() -> None:
 
 def test_decisions_are_numbered_with_reasons() -> None:
     plan = plan_of(HEAVY)
-    assert [decision.number for decision in plan.decisions] == [1, 2, 3, 4, 5]
+    assert [decision.number for decision in plan.decisions] == [1, 2, 3, 4]
     assert all(decision.what and decision.reason for decision in plan.decisions)
 
 

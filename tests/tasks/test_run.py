@@ -21,6 +21,7 @@ from papilio import families
 from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.engine import Partial
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Butterfly
@@ -29,7 +30,7 @@ from papilio.storage.store import write_store
 from papilio.tasks import run
 from papilio.tasks import worker_state as ready
 from papilio.tasks.fold import Fold
-from papilio.tasks.forecast import NS, Forecast, Pace
+from papilio.tasks.forecast import NS, Pace
 from papilio.tasks.job import (
     JobSpec,
     LeaseResult,
@@ -81,17 +82,18 @@ def test_a_worker_with_other_items_counts_nothing(engine: FakeEngine, job: JobSp
 
 
 def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) -> None:
-    first = run_prepare(PrepareTask(job, "cpu", "run", 0), WORKER)
-    second = run_prepare(PrepareTask(job, "cpu", "run", 1), WORKER)
+    plain = run_prepare(PrepareTask(job, "cpu", "run", 0), WORKER)
+    assert (plain.forecast, plain.seconds["read"] > 0) == (None, True)
+    first = run_prepare(PrepareTask(job, "cpu", "run", 0, predict=True), WORKER)
+    second = run_prepare(PrepareTask(job, "cpu", "run", 1, predict=True), WORKER)
     assert (first.n_items, first.total_work) == (GRAPH.n_u, GRAPH.n_edges)
     assert first.table is not None
     assert first.table.total == pytest.approx(GRAPH.n_edges / SPEED * NS, abs=1)
     assert first.forecast is not None
     assert second.forecast == first.forecast
     assert second.table is None
-    assert first.costs_digest == second.costs_digest
+    assert plain.costs_digest == first.costs_digest == second.costs_digest
     assert engine.prepared == 1
-    assert first.seconds["read"] > 0
     assert second.seconds == {"read": 0.0, "prepare": 0.0}
 
 
@@ -149,9 +151,41 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
 
 def test_slices_end_at_equal_steps_of_the_work() -> None:
     pace = Pace.even(7000, 1e9)
-    held = ready.PreparedGraph(None, Forecast(0, "", None), pace, np.arange(1001), 7 * np.arange(1001))
+    held = ready.PreparedGraph(None, pace, np.arange(1001), 7 * np.arange(1001))
     assert max(np.diff([100, *held.bounds(100, 350, 70), 350])) <= 10
     assert held.bounds(0, 1000, 10**9) == []
+
+
+def test_a_lease_tells_how_far_it_is(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In predicted time: of the items that are done, and of a share of the cost of others; to its own run alone."""
+    seen: list[int] = []
+
+    def look(*args: Any) -> Partial:
+        for items, share in ((0, 0.0), (2, 0.0), (2, 1.0)):
+            say_passed(items, share)
+            seen.append(run.work_underway("run"))
+        assert run.work_underway("another") == 0
+        return right(*args)
+
+    right = engine.run
+    task = lease(job, 3, 9)
+    monkeypatch.setattr(engine, "run", look)
+    run_lease(task, WORKER)
+    held = ready.prepare_graph(job, engine, WORKER, {})
+    assert seen == pytest.approx([0, held.work_between(3, 5), held.work_between(3, 9)], abs=2)
+    assert run.work_underway("run") == 0
+
+
+def test_chunks_tell_how_many_of_them_are_done() -> None:
+    seen: list[float] = []
+    say_passed()
+    runner = ChunkRunner(lambda: None, 1)
+    runner.run([(0, 1), (1, 2)], lambda *_: seen.append(get_passed().share))
+    assert get_passed() == (0, 0), "only runs of engines tell"
+    runner.run([(0, 1), (1, 2), (2, 3), (3, 4)], lambda *_: seen.append(get_passed().share), tells=True)
+    assert (seen[2:], get_passed().share) == ([0, 0.25, 0.5, 0.75], 1)
 
 
 def test_vectors_stay_in_the_process_or_go_to_a_shard(

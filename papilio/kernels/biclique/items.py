@@ -83,6 +83,27 @@ class BicliqueItems:
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.costs)))
         return np.maximum(np.diff(ends[self.item_ptr]), 1)
 
+    @cached_property
+    def lots(self) -> NDArray[np.float64]:
+        """In proportion to which probes draw items, shape (n_items,): half by cost, half as if all sets were bicliques.
+
+        A root with many children has nearly all sets of many vertices in a dense graph, whatever its cost is.
+        """
+        take = min(max(self.sizes.min_left - 1, 1), MAX_POWER)
+        most = max(int(self.item_later.max(initial=0)), 1)
+        first = self.item_later - (self.item_last - self.item_first)
+        sets = power(self.item_later / most, take) - power(first / most, take)
+        sets *= self.costs.sum() / max(float(sets.sum()), 1e-300)
+        return self.work + self.sum_pieces(sets)
+
+    def sum_pieces(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sums of values of the pieces, none negative, over each item."""
+        if self.item_ptr is None:
+            return values
+        ends = np.concatenate((np.zeros(1), np.cumsum(values)))
+        sums: NDArray[np.float64] = np.maximum(np.diff(ends[self.item_ptr]), 0.0)
+        return sums
+
     def pieces_at(self, items: Sequence[int]) -> list[int]:
         """Return the first piece of each item, and where the pieces end for the end of the items."""
         if self.item_ptr is None:
@@ -99,6 +120,18 @@ class BicliqueItems:
     @property
     def closed_total(self) -> int:
         return sum(self.closed_cells.values())
+
+
+MAX_POWER = 64
+"""Of the laws by which items and children are drawn."""
+
+
+def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """Return base^times by products, which are rounded alike everywhere."""
+    product = base
+    for _ in range(times - 1):
+        product = product * base
+    return product
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:

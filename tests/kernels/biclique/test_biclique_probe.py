@@ -19,12 +19,13 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways
+from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways, predict
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import LEVELS, Found, Rates
 from papilio.motifs import BalancedBiclique, Biclique
+from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
@@ -64,6 +65,48 @@ def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: ob
             for one, other in zip(mine[walk], theirs[walk], strict=True):
                 assert one.tolist() == other.tolist()
             assert mine[walk].nodes.shape == (24, LEVELS)
+
+
+COUNTS = [
+    Biclique(3, 3),
+    Biclique(4, 3),
+    Biclique(6, 6),
+    Biclique(2, 4),
+    Biclique(3, None, max_q=5),
+    Biclique(None, None, max_p=5, max_q=6),
+]
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("anchor", ["u", "v"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_devices_estimate_as_the_cpu(name: str, anchor: str, device: object) -> None:
+    on: Device = device(3) if device is emulator else device()
+    for motif in COUNTS[:3] if name == "skewed" else COUNTS[3:]:
+        algorithm = "pivot" if motif.is_table else "enumerate"
+        cpu, gpu = BicliqueCpu(2, algorithm, anchor), BicliqueGpu(on, algorithm, anchor)
+        one, other = (engine.prepare(GRAPHS[name], motif, "total") for engine in (cpu, gpu))
+        assert cpu.count_lots(one).tolist() == gpu.count_lots(other).tolist()
+        items, seeds = np.arange(16) * 7 % max(one.n_items, 1), seeds_of(16, 5)
+        assert cpu.probe_counts(one, items, seeds).tolist() == gpu.probe_counts(other, items, seeds).tolist()
+
+
+@pytest.mark.parametrize("motif", [*COUNTS, BalancedBiclique(3, 3)], ids=str)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_estimates_are_unbiased(name: str, motif: Biclique) -> None:
+    graph = GRAPHS[name]
+    if motif.needs_signs:
+        signs = np.where(np.random.default_rng(4).random(graph.n_edges) < 0.3, -1, 1).astype(np.int8)
+        graph = BipartiteGraph(graph.n_u, graph.n_v, graph.u, graph.v, signs)
+    for anchor in "uv":
+        engine = BicliqueCpu(2, anchor=anchor)
+        prepared = engine.prepare(graph, motif, "total")
+        assert (engine.count_lots(prepared) >= 0).all()
+        items, repeats = np.arange(prepared.n_items), 200
+        seeds = seeds_of(repeats * items.size, 2)
+        sums = engine.probe_counts(prepared, np.tile(items, repeats), seeds).reshape(repeats, -1).sum(axis=1)
+        exact = engine.run(prepared, 0, items.size).total - engine.known_count(prepared)
+        assert abs(sums.mean() - exact) <= 4 * sums.std() / np.sqrt(repeats) + 1e-4 * exact
 
 
 TOTALS = [
@@ -147,7 +190,7 @@ def _common_of_triples(inside: np.ndarray) -> list[int]:
 def _index(swapped: bool, cost: int) -> Any:
     one = np.ones(4, np.int64)
     return SimpleNamespace(
-        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, work=one * cost,
+        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, lots=np.ones(4), work=one * cost,
         item_root=np.arange(4, dtype=np.int32),
     )  # fmt: skip
 
@@ -200,6 +243,18 @@ def test_the_cheapest_search_is_chosen(
     assert bool(built) == (wedges == 1_000)
     if rates is CPU_RATES:
         assert chosen.algorithm == algorithm
+
+
+@pytest.mark.parametrize("n", range(60, 76))
+def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
+    """Most sets of many vertices of a nested graph are below few children, of roots that cost no more than others."""
+    index = index_of(nested_graph(n), n // 2, n // 3)
+    assert index.n_left > n // 2 + 5
+
+    def measure(_: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
+        return measure_probes(index, items, seeds, walks, 1)
+
+    assert predict(index, ("enumerate", "pivot"), measure, GPU_RATES).algorithm == "pivot"
 
 
 def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:

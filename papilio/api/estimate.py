@@ -1,0 +1,213 @@
+"""The public function that estimates a count by probes of its search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from html import escape
+from time import perf_counter
+from typing import Any
+
+from papilio.api.call import enter_executor
+from papilio.api.count import CountCall
+from papilio.arguments import Seed, Workers, checked
+from papilio.cluster.driver import count_job
+from papilio.cluster.estimating import Goal, Sampled, estimate_job
+from papilio.cluster.events import Listener, PhaseStarted
+from papilio.cluster.selection import is_auto
+from papilio.errors import InputError, UnsupportedError
+from papilio.families import EngineChoice
+from papilio.kernels.engine import EngineName
+from papilio.motifs import Granularity, Motif, motif_to_json
+from papilio.tasks.estimate import Sample
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """An estimated count with an interval, or the exact one where counting took no longer."""
+
+    motif: Motif
+    count: float  # the estimate
+    interval: tuple[
+        float, float
+    ]  # holds the count with the probability ``confidence``, if the estimate is reliable
+    std_error: float
+    confidence: float
+    error: float  # asked for: half of the interval, as a share of the estimate
+    probes: int  # walked for the estimate
+    effective_probes: float  # probes of equal weight that would be worth as much
+    largest_share: float  # of the estimate, that the heaviest probe carries
+    warning: str  # what to doubt; empty for a reliable estimate with the error asked for
+    is_reliable: bool  # whether the interval can be trusted: no few probes carry the estimate
+    exact: int | None  # the exact count, where the search was run in full
+    seed: int
+    engine: EngineName
+    cluster: str  # the executor that ran it
+    # wall time by phase: ``start``, ``plan``, ``read``, ``prepare``, ``probe`` or ``run``, and ``total``
+    seconds: dict[str, float]
+    graph: dict[str, Any] = field(repr=False)  # as in :class:`papilio.CountResult`
+
+    @property
+    def relative_error(self) -> float:
+        """Half of the interval, as a share of the estimate; 0 for an exact count, infinite for an estimate of 0."""
+        low, high = self.interval
+        if low == high:
+            return 0.0
+        return (high - low) / 2 / self.count if self.count else float("inf")
+
+    def __repr__(self) -> str:
+        where = f"{self.engine}, {self.seconds['total']:.2f} s"
+        if self.exact is not None:
+            return f"<{self.motif.title}: {self.exact:,}, exactly ({where})>"
+        low, high = self.interval
+        doubt = "" if self.is_reliable else ", unreliable"
+        return (
+            f"<{self.motif.title}: about {self.count:.4g}, {low:.4g} to {high:.4g} with {self.confidence:.4g} "
+            f"confidence ({self.probes:,} probes, {where}){doubt}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        return {
+            "motif": motif_to_json(self.motif),
+            "count": self.count,
+            "interval": list(self.interval),
+            "std_error": self.std_error,
+            "confidence": self.confidence,
+            "error": self.error,
+            "probes": self.probes,
+            "effective_probes": self.effective_probes,
+            "largest_share": self.largest_share,
+            "reliable": self.is_reliable,
+            "warning": self.warning,
+            "exact": self.exact,
+            "seed": self.seed,
+            "engine": self.engine,
+            "cluster": self.cluster,
+            "seconds": {phase: round(value, 6) for phase, value in self.seconds.items()},
+            "graph": self.graph,
+        }
+
+
+@checked
+def estimate(
+    graph: Any,
+    motif: Motif | str,
+    *,
+    error: float = 0.01,
+    confidence: float = 0.95,
+    seconds: float | None = None,
+    seed: Seed = 0,
+    per: Granularity = "total",
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    workers: Workers | None = None,
+    progress: Listener | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Estimate:
+    """Estimate the number of motifs from random branches of their search, with an interval.
+
+    Probes are walked until half of the interval is at most ``error`` of the estimate, or ``seconds`` are over. Where
+    counting takes no longer than that, the motifs are counted. An estimate depends on ``seed``, not on engines
+    or workers, unless ``seconds`` end it.
+
+    Parameters
+    ----------
+    graph, motif, cluster, engine, workers, progress, options
+        As for :func:`papilio.count`. Of a motif of several sizes all sizes are counted together.
+    error : float
+        Half of the interval, as a share of the estimate: 0.01 is 1 %.
+    confidence : float
+        Probability that the interval holds the exact count.
+    seconds : float, optional
+        For the probes, beside reading and preparing; by default as long as it takes.
+    seed : int
+        Of the probes.
+    per : {"total"}
+        Counts of vertices and edges are not estimated.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    PapilioError
+        As :func:`papilio.count`; UnsupportedError where there are no probes for the question, CapacityError for a count
+        beyond 1e308.
+
+    Examples
+    --------
+    >>> papilio.estimate("graph/", papilio.Biclique(6, 6), error=0.05).interval
+    (3.59e+16, 3.86e+16)
+    """
+    if not 0 < error < 1:
+        raise InputError(f"error is {error:g}; give a share between 0 and 1, such as 0.01 for 1 %")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence:g}; give a probability between 0 and 1, such as 0.95")
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise InputError(f"seconds is {seconds:g}; give a time above 0, or leave it out")
+    if per != "total":
+        raise UnsupportedError(f"per is {per!r}; estimates are of totals: count per {per} instead")
+    return EstimateCall(
+        graph, motif, Goal(error, confidence, seconds), seed, options=options, cluster=cluster, engine=engine,
+        workers=workers, progress=progress,
+    ).estimate()  # fmt: skip
+
+
+class EstimateCall(CountCall):
+    """One estimate: from its question to the answer."""
+
+    def __init__(self, graph: Any, motif: Motif | str, goal: Goal, seed: int, **how: Any) -> None:
+        super().__init__(graph, motif, **how)
+        self.goal, self.seed = goal, seed
+
+    def estimate(self, *, may_count: bool = True) -> Estimate:
+        """Return the answer; ``may_count`` as for :func:`papilio.cluster.estimating.estimate_job`."""
+        with self.stack:
+            self.listener(PhaseStarted("start"))
+            cluster = "inline" if is_auto(self.cluster) else self.cluster
+            executor = enter_executor(self.stack, cluster, self.engine, self.workers)
+            job = self.make_job(executor)
+            start_s = perf_counter() - self.started
+            found = estimate_job(
+                executor, job, self.engine, self.goal, self.seed, self.listener, may_count=may_count
+            )
+            seconds = {"start": start_s, **found.seconds}
+            count, exact = found.sample, None
+            if count is None:
+                outcome = count_job(executor, job, self.engine, None, self.listener)
+                exact, seconds["run"] = outcome.result.count, outcome.result.seconds["run"]
+                count = Sample.exactly(exact)
+            return self._answer(count, exact, found, executor.name, seconds)
+
+    def _answer(
+        self, sample: Sample, exact: int | None, found: Sampled, cluster: str, seconds: dict[str, float]
+    ) -> Estimate:
+        goal, doubt = self.goal, "" if exact is not None else sample.why_unreliable()
+        answer = Estimate(
+            motif=self.question.motif,
+            count=sample.value,
+            interval=found.interval if exact is None else (sample.value, sample.value),
+            std_error=sample.std_error,
+            confidence=goal.confidence,
+            error=goal.error,
+            probes=sample.probes,
+            effective_probes=sample.effective,
+            largest_share=sample.largest_share,
+            warning=doubt,
+            is_reliable=not doubt,
+            exact=exact,
+            seed=self.seed,
+            engine=found.plan.engine,
+            cluster=cluster,
+            seconds={**seconds, "total": perf_counter() - self.started},
+            graph=self.source.describe(),
+        )
+        if answer.relative_error <= goal.error or doubt:
+            return answer
+        missed = f"the interval is {answer.relative_error:.2%} to either side, not {goal.error:.2%}: give more seconds"
+        return replace(answer, warning=missed)

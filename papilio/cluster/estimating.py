@@ -1,0 +1,129 @@
+"""Estimate a count through an executor: prepare everywhere, walk slices of probes until the interval is narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from math import ceil, inf, isfinite
+from operator import add
+from time import perf_counter
+from typing import NamedTuple
+from uuid import uuid4
+
+from papilio.cluster.driver import plan_job
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
+from papilio.cluster.executor import Executor, TaskList
+from papilio.errors import CapacityError
+from papilio.families import EngineChoice
+from papilio.interrupts import check
+from papilio.tasks.estimate import LEAST_SLICES, Moments, ProbeTask, Sample, allocate
+from papilio.tasks.job import JobSpec
+from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.run import run_probes
+
+EXACT_S = 0.1
+"""A search predicted to take less is run in full."""
+
+GROWTH = 16
+"""Times that an estimate takes the probes of the one before, at most: the first ones may be wrong about their error."""
+
+
+REPORT_S, _MOST_SLICES = 1.0, 4096
+"""Seconds between two reports of progress, and slices that are handed out together at most."""
+
+
+class Goal(NamedTuple):
+    """When an estimate is good enough."""
+
+    error: float  # half of the interval, of the estimate
+    confidence: float
+    seconds: float | None  # for the probes; None for as long as it takes
+
+
+class Sampled(NamedTuple):
+    """What the probes of a job say."""
+
+    plan: CountPlan
+    sample: Sample | None  # None where the job is to be counted
+    interval: tuple[float, float]
+    seconds: dict[str, float]
+
+
+def estimate_job(
+    executor: Executor,
+    job: JobSpec,
+    engine: EngineChoice,
+    goal: Goal,
+    seed: int,
+    listener: Listener,
+    *,
+    may_count: bool = True,
+) -> Sampled:
+    """Walk probes on the workers until the goal is reached, or its time is over.
+
+    Where counting is predicted to take less time than the probes that are needed, nothing is estimated, if the job
+    ``may_count``: the graph stays prepared. UnsupportedError where there are no probes for the question, CapacityError
+    for a count beyond floating point.
+    """
+    began = perf_counter()
+    run_id = uuid4().hex
+    plan, workers, reports = plan_job(executor, job, engine, listener, run_id, everywhere=True)
+    slowest = max(reports, key=lambda report: sum(report.seconds.values()))
+    seconds = {"plan": max(0.0, perf_counter() - began - sum(slowest.seconds.values())), **slowest.seconds}
+    listener(PhaseStarted("probe"))
+    exact_s = plan.run_s.value if may_count and plan.run_s is not None else inf
+    walker = _Walker(executor, plan, workers, run_id, seed)
+    if exact_s <= EXACT_S:
+        return Sampled(plan, None, (0.0, 0.0), seconds)
+    sample = Sample.of(walker.walk(1, ()), walker.known)
+    found, taken, target, interval = None, 0, LEAST_SLICES, (0.0, 0.0)
+    began, shares = perf_counter(), allocate(sample.spreads)
+    while True:
+        left_s = inf if goal.seconds is None else goal.seconds - (perf_counter() - began)
+        slice_s = (perf_counter() - began) / taken if taken else inf
+        affordable = max(min(left_s / 2, REPORT_S) / slice_s, 1)
+        n = min(target - taken, ceil(affordable), _MOST_SLICES)
+        more = walker.walk(n, shares)
+        found, taken = more if found is None else found + more, taken + n
+        is_over = goal.seconds is not None and perf_counter() - began >= goal.seconds
+        listener(PhaseAdvanced(taken / target))
+        if taken < target and not is_over:
+            continue
+        sample = Sample.of(found, walker.known)
+        if not isfinite(sample.value):
+            raise CapacityError("the count passes 1e308, the range of floating point: count it instead")
+        interval = sample.interval(goal.confidence, walker.known)
+        is_reached = interval[1] - interval[0] <= 2 * goal.error * sample.value
+        if is_reached or is_over:
+            break
+        shares = allocate(sample.spreads)
+        needed = sample.slices_needed(shares, goal.error, goal.confidence)
+        target = min(max(needed, taken + ceil(taken / 4)), GROWTH * taken)
+        if exact_s <= (max(needed, target) - taken) * (perf_counter() - began) / taken:
+            return Sampled(plan, None, interval, seconds)
+    return Sampled(plan, sample, interval, seconds | {"probe": perf_counter() - began})
+
+
+class _Walker:
+    """Walks slices of probes on the workers, each number once."""
+
+    def __init__(
+        self, executor: Executor, plan: CountPlan, workers: Sequence[WorkerInfo], run_id: str, seed: int
+    ) -> None:
+        self.known = 0
+        self._executor, self._plan, self._workers = executor, plan, workers
+        self._run_id, self._seed, self._next = run_id, seed, 0
+
+    def walk(self, n: int, shares: tuple[float, ...]) -> Moments:
+        """Return what the next n slices with these shares of the strata found, added up in their order."""
+        numbers = range(self._next, self._next + n)
+        self._next += n
+        plan = self._plan
+        tasks = [ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, shares) for each in numbers]
+        results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
+        check()
+        results.sort(key=lambda result: result.number)
+        self.known = results[0].known
+        found: Moments = reduce(add, (result.moments for result in results))
+        return found

@@ -1,0 +1,227 @@
+"""Estimates of counts from probes: what one task walks, and the statistics of what many have found.
+
+Items are drawn stratum by stratum, each for itself, in proportion to their lots. A probe of an item estimates the count
+of its stratum, so that the mean over the probes of a stratum does, too, and the sum of these means is the estimate of
+the count. Its variance and its third moment follow from those of the strata.
+
+A slice of probes has the same share of every stratum as any other slice: any number of slices gives an estimate. What
+a slice finds depends on its number and on the seed alone, so that an estimate is the same for any number of workers.
+
+Probes of a search are skewed: few are heavy, and whether some were drawn moves the mean and its error alike. Intervals
+are those of Hall (J. R. Stat. Soc. B 54, 1992), which take the skewness out of the ratio of both by a cubic transform.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import ceil, frexp, isfinite, sqrt
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import CapacityError
+from papilio.kernels.engine import Engine, EngineName
+from papilio.kernels.exact import mix
+from papilio.kernels.probe import cut_strata, draw_items
+from papilio.tasks.job import JobSpec, digest
+
+STRATA = 32
+"""Of work items, at most."""
+
+SLICE = 4096
+"""Probes of a task, about."""
+
+EVEN_SHARE = 0.25
+"""Of the probes of a slice, those that all strata have alike: none is left out because few of its probes found
+anything yet."""
+
+LEAST_SLICES = 2
+"""Of the first estimate: a pilot tells how many more are needed, and is not part of it."""
+
+SPARE = 1.1
+"""Probes that are walked for one that is predicted to be needed: most estimates then need no second look."""
+
+GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
+"""An estimate is reliable if its probes are worth at least so many of equal weight, none carries more than this share,
+and the skewness of the estimate is at most this."""
+
+
+class Moments(NamedTuple):
+    """Sums over probes of each stratum; arrays of shape (n_strata,).
+
+    A value is what a probe says of the count of its whole stratum, times 2^-scale: cubes stay in range.
+    """
+
+    scale: int
+    n: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    cubes: NDArray[np.float64]
+    largest: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], strata: NDArray[np.int64], n: NDArray[np.int64]) -> Moments:
+        """Return the sums over some probes; ``n`` is how many each stratum has."""
+        most = float(values.max(initial=0.0))
+        scale = frexp(most)[1] if isfinite(most) else 0
+        small = np.ldexp(values, -scale)
+        largest = np.zeros(n.size)
+        np.maximum.at(largest, strata, small)
+        first, second, third = (np.bincount(strata, small**k, n.size).astype(np.float64) for k in (1, 2, 3))
+        return cls(scale, n.astype(np.float64), first, second, third, largest)
+
+    def __add__(self, other: Any) -> Moments:
+        """Add the probes of another slice."""
+        scale = max(self.scale, other.scale)
+        one, two = self._scaled(scale), other._scaled(scale)
+        return Moments(
+            scale,
+            one.n + two.n,
+            one.sums + two.sums,
+            one.squares + two.squares,
+            one.cubes + two.cubes,
+            np.maximum(one.largest, two.largest),
+        )
+
+    def _scaled(self, scale: int) -> Moments:
+        down = self.scale - scale
+        first, second, third = (np.ldexp(each, k * down) for k, each in enumerate(self[2:5], 1))
+        return Moments(scale, self.n, first, second, third, np.ldexp(self.largest, down))
+
+
+class Sample(NamedTuple):
+    """What probes say of a count, with the part of it that needs none."""
+
+    value: float
+    std_error: float
+    skewness: float  # of the estimate
+    probes: int
+    effective: float  # probes of equal weight that would be worth as much
+    largest_share: float  # of the estimate, that the heaviest probe carries
+    spreads: NDArray[
+        np.float64
+    ]  # standard deviation of a probe in each stratum, of the estimate; shape (n_strata,)
+
+    @classmethod
+    def of(cls, found: Moments, known: int) -> Sample:
+        """Return the estimate of a count of which ``known`` are no guess."""
+        n = np.maximum(found.n, 1.0)
+        means = found.sums / n
+        second = np.maximum(found.squares / n - means**2, 0.0)
+        third = found.cubes / n - 3 * means * found.squares / n + 2 * means**3
+        free = np.maximum(n - 1, 1.0)
+        variance = float((second / free).sum())
+        total = float(means.sum())
+        weights = float((found.squares / n**2).sum())
+        value = known + _up(total, found.scale)
+        return cls(
+            value=value,
+            std_error=_up(sqrt(variance), found.scale),
+            skewness=float((third / n / free).sum()) / variance**1.5 if variance > 0 else 0.0,
+            probes=int(found.n.sum()),
+            effective=total**2 / weights if weights > 0 else 0.0,
+            largest_share=float((found.largest / n).max(initial=0.0)) / total if total > 0 else 0.0,
+            spreads=np.sqrt(second * n / free) / max(_up(value, -found.scale), 1e-300),
+        )
+
+    @classmethod
+    def exactly(cls, count: int) -> Sample:
+        """Return a count that is no guess; CapacityError beyond floating point."""
+        if count.bit_length() > 1023:
+            raise CapacityError("the count passes 1e308, the range of floating point: count it instead")
+        return cls(float(count), 0.0, 0.0, 0, 0.0, 0.0, np.zeros(0))
+
+    def interval(self, confidence: float, known: int) -> tuple[float, float]:
+        """Return the interval that holds the count with this probability; it ends at ``known`` at the latest."""
+        z = NormalDist().inv_cdf(0.5 + confidence / 2)
+        low, high = (self.value - self.std_error * _unskewed(x, self.skewness) for x in (z, -z))
+        return max(low, float(known)), high
+
+    def slices_needed(self, shares: tuple[float, ...], error: float, confidence: float) -> int:
+        """Return how many slices with these shares have an interval of this relative half-width, about."""
+        z = NormalDist().inv_cdf(0.5 + confidence / 2)
+        variance = float((self.spreads**2 / np.array(shares)).sum())
+        return ceil(min(SPARE * variance * (z / error) ** 2 / SLICE, 1e12))
+
+    def why_unreliable(self) -> str:
+        """Return why few probes may carry the estimate; empty where they do not."""
+        if not self.effective:
+            return f"none of {self.probes:,} probes found any: there are few, or none; count them instead"
+        if (
+            self.effective < GOOD_PROBES
+            or self.largest_share > GOOD_SHARE
+            or abs(self.skewness) > GOOD_SKEWNESS
+        ):
+            return (
+                f"few probes carry the estimate: {self.probes:,} are worth {self.effective:,.0f} of equal weight, and "
+                f"the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the count larger: "
+                "ask for a smaller error, or count exactly"
+            )
+        return ""
+
+
+def _up(value: float, scale: int) -> float:
+    return float(np.ldexp(value, scale))
+
+
+def _unskewed(z: float, skewness: float) -> float:
+    """Return the quantile of the mean over its error, where the transformed one has the normal quantile ``z``."""
+    if abs(skewness) < 1e-6:
+        return z
+    skewness = min(max(skewness, -3.0), 3.0)
+    return float(3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
+
+
+def allocate(spreads: NDArray[np.float64]) -> tuple[float, ...]:
+    """Return the share of the probes that each stratum gets: most where their values differ most (Neyman)."""
+    even = np.full(spreads.size, 1 / max(spreads.size, 1))
+    total = float(spreads.sum())
+    if not total > 0.0:
+        return tuple(even.tolist())
+    return tuple((EVEN_SHARE * even + (1 - EVEN_SHARE) * spreads / total).tolist())
+
+
+@dataclass(frozen=True)
+class ProbeTask:
+    """Walk the probes of one slice."""
+
+    job: JobSpec
+    engine: EngineName
+    run_id: str  # identifies one call; results are never shared between calls
+    number: int  # of the slice, from 0 on
+    seed: int  # of the call
+    shares: tuple[float, ...] = ()  # of each stratum; none for even ones
+    attempt: int = 0  # how many times the task was handed out before
+
+    @property
+    def key(self) -> str:
+        parts = [getattr(self, each.name) for each in fields(self) if each.name != "job"]
+        return f"papilio-probe-{digest([self.job.identity, *parts])}"
+
+    def __str__(self) -> str:
+        return f"probes of slice {self.number}"
+
+
+class ProbeResult(NamedTuple):
+    """What the probes of a slice found."""
+
+    number: int
+    moments: Moments
+    known: int  # motifs that no probe finds, see :meth:`papilio.kernels.engine.Engine.known_count`
+    worker: str
+
+
+def walk_slice(engine: Engine, prepared: Any, shares: tuple[float, ...], seed: int, number: int) -> Moments:
+    """Return what about ``SLICE`` probes found, of which each stratum has its share, at least two of them."""
+    lots = np.asarray(engine.count_lots(prepared))
+    bounds = cut_strata(lots, STRATA)
+    even = np.full(bounds.size - 1, 1 / max(bounds.size - 1, 1))
+    n = np.maximum(np.rint(SLICE * (np.array(shares) if shares else even)), 2).astype(np.int64)
+    if not n.size or not float(lots.sum()) > 0.0:
+        return Moments.of(np.zeros(0), np.zeros(0, np.int64), 0 * n)
+    start = int(mix(np.array([seed ^ number << 40], np.uint64))[0])
+    drawn = draw_items(lots, bounds, n, start, independent=True)
+    found = engine.probe_counts(prepared, drawn.items, drawn.seeds)
+    return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n)
