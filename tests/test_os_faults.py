@@ -31,7 +31,7 @@ Work = Callable[[GraphStore, Path], int]
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GraphStore:
     """A small graph whose jobs have several leases."""
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-6)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
     graph = BipartiteGraph.from_edges(*np.nonzero(np.random.default_rng(5).random((4, 4)) < 0.8))

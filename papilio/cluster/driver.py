@@ -20,7 +20,15 @@ from uuid import uuid4
 
 import numpy as np
 
-from papilio.cluster.events import LeaseFinished, Listener, PhaseStarted, PlanMade, ignore_events
+from papilio.cluster.events import (
+    LeaseFinished,
+    LeasesStarted,
+    Listener,
+    PhaseStarted,
+    PlanMade,
+    ignore_events,
+    is_shown,
+)
 from papilio.cluster.executor import Executor, InlineExecutor, TaskList, choose_engine
 from papilio.errors import ClusterError, ExecutionError, InputError, StoreError, TilingError
 from papilio.families import EngineChoice
@@ -105,6 +113,7 @@ def plan_job(
     *,
     everywhere: bool = False,
     kept: bool = False,
+    predict: bool = True,
     finished: Iterable[tuple[int, int, int]] = (),
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
@@ -113,8 +122,9 @@ def plan_job(
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared stays in
     the workers' caches. ``finished`` are the intervals that the plan leaves out; ``kept`` says whether the leases will
-    be kept. CapacityError when the job cannot fit a worker's memory; before anything is read. ClusterError when a
-    worker does not find the store, or finds other items than the rest.
+    be kept, and ``predict`` whether to probe the items for the time of the run. CapacityError when the job cannot fit a
+    worker's memory; before anything is read. ClusterError when a worker does not find the store, or finds other items
+    than the rest.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -124,7 +134,8 @@ def plan_job(
     listener(PhaseStarted("plan"))
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
-    tasks = [PrepareTask(job, name, run_id, slot) for slot in range(len(workers) if everywhere else 1)]
+    n_slots = len(workers) if everywhere else 1
+    tasks = [PrepareTask(job, name, run_id, slot, predict) for slot in range(n_slots)]
     reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
     first = next(report for report in reports if manifest is not None or report.table is not None)
     for report in reports:
@@ -160,8 +171,11 @@ def count_job(
     run_id = uuid4().hex
     started = perf_counter()
     before = () if session is None else session.finished_intervals
+    kept = session is not None
+    # A run in this process that nobody watches has one lease, and no use for a prediction.
+    predict = kept or not executor.in_process or is_shown(listener)
     plan, workers, reports = plan_job(
-        executor, job, engine, listener, run_id, everywhere=True, kept=session is not None, finished=before
+        executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before
     )
     slowest = max(reports, key=lambda report: sum(report.seconds.values()))
     seconds = {
@@ -180,6 +194,7 @@ def count_job(
             for result in session.finished_leases:
                 fold.add(result)
         listener(PhaseStarted("run"))
+        listener(LeasesStarted(partial(executor.work_underway, run_id)))
         counter = LeaseScheduler(plan, run_id, directory, kept=session is not None)
         results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
         with nullcontext() if session is None else finishing():
@@ -287,7 +302,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     chosen.sort(key=lambda lease: (lease.partition, lease.start))
     with ExitStack() as stack:
         executor = stack.enter_context(InlineExecutor())
-        plan, (worker,), _ = plan_job(executor, job, engine, ignore_events)
+        plan, (worker,), _ = plan_job(executor, job, engine, ignore_events, predict=False)
         if plan.key != directory.plan_key:
             raise TilingError(
                 f"{directory.root} holds the plan {directory.plan_key}; the {plan.engine} engine makes the plan "

@@ -37,6 +37,16 @@ class PlanMade:
 
 
 @dataclass(frozen=True)
+class LeasesStarted:
+    """Leases begin to run; ``work_underway``, called from any thread, tells how much of those that run is done.
+
+    It answers within a second: predicted nanoseconds of one worker.
+    """
+
+    work_underway: Callable[[], int]
+
+
+@dataclass(frozen=True)
 class LeaseFinished:
     """One lease was counted and folded; ``work`` is its predicted time on one worker, in nanoseconds."""
 
@@ -53,7 +63,7 @@ class RowsKnown:
     job: str
 
 
-Event = PhaseStarted | PhaseAdvanced | PlanMade | LeaseFinished | RowsKnown
+Event = PhaseStarted | PhaseAdvanced | PlanMade | LeasesStarted | LeaseFinished | RowsKnown
 Listener = Callable[[Event], None]
 """Called in the thread that runs the job, between tasks (:class:`PhaseAdvanced` in any thread); an
 exception of its own ends the run."""
@@ -61,3 +71,8 @@ exception of its own ends the run."""
 
 def ignore_events(event: Event) -> None:
     """Listen to nothing."""
+
+
+def is_shown(listener: Listener) -> bool:
+    """Return whether somebody sees what a listener is told; one with an attribute ``shows`` says so itself."""
+    return listener is not ignore_events and bool(getattr(listener, "shows", True))

@@ -35,6 +35,7 @@ from papilio.tasks.estimate import ProbeTask
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS
 from papilio.tasks.machine import WorkerInfo, describe_worker
+from papilio.tasks.run import work_underway
 from papilio.tasks.worker_state import forget_graphs
 from papilio.version import __version__
 
@@ -169,6 +170,10 @@ class Executor(Protocol):
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
         """Refuse with a ClusterError unless every worker given finds the graph of the job, as this process does."""
         return
+
+    def work_underway(self, run_id: str) -> int:
+        """Return the predicted nanoseconds of what leases of a run have done so far; from any thread, in a second."""
+        return work_underway(run_id)
 
     def run(
         self,

@@ -23,6 +23,7 @@ from papilio.interrupts import held
 from papilio.storage.reading import is_cached
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo, read_worker
+from papilio.tasks.run import work_underway
 
 _TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
@@ -82,6 +83,9 @@ def kill_workers(cluster: Any) -> None:
 JOIN_S = 60.0
 """How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on
 a file system that many nodes share minutes for all of them."""
+
+UNDERWAY_S = 1.0
+"""Time limit of all workers to tell how far their leases are."""
 
 _POLL_S = 0.05
 """Between two looks at who has joined."""
@@ -203,6 +207,9 @@ class DaskPool(Executor):
         except (OSError, TimeoutError, ValueError):
             return {}
         return answers
+
+    def work_underway(self, run_id: str) -> int:
+        return sum(self.ask_all(work_underway, run_id, addresses=None, patience_s=UNDERWAY_S).values())
 
     def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
         """Return descriptions of the workers that answer."""

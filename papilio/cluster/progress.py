@@ -1,14 +1,24 @@
-"""A progress bar for a terminal: weighted by predicted work, with the remaining time."""
+"""A progress bar for a terminal: weighted by predicted time, within leases too, with the remaining time."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from papilio.arguments import show_share
-from papilio.cluster.events import Event, LeaseFinished, PhaseAdvanced, PhaseStarted, PlanMade, RowsKnown
+from papilio.cluster.events import (
+    Event,
+    LeaseFinished,
+    LeasesStarted,
+    PhaseAdvanced,
+    PhaseStarted,
+    PlanMade,
+    RowsKnown,
+)
 from papilio.kernels.announce import on_compiling
 
 if TYPE_CHECKING:
@@ -28,8 +38,11 @@ _PHASES = {
     "probe": "probing",
 }
 
-_SPEED_PERIOD_S = 1e6
-"""The remaining time follows from the mean speed so far: leases differ too much in length for a moving one."""
+LOOK_S = 0.5
+"""Time between two looks at how far the leases are that run."""
+
+LEAST_SHARE = 0.01
+"""The time left follows from the mean speed so far, once this share is done."""
 
 
 def _amount(number: float, unit: str) -> str:
@@ -44,8 +57,15 @@ def _amount(number: float, unit: str) -> str:
     return f"{number:.0f} {unit}"
 
 
-def _make_bar() -> Progress:
-    from rich.console import Console
+def time_left(before: float, done: float, total: float, elapsed_s: float) -> float | None:
+    """Return the seconds left of ``total``, of which ``before`` were done at the start; None where nothing tells."""
+    if done <= before or done - before < LEAST_SHARE * (total - before):
+        return None
+    return elapsed_s * (total - done) / (done - before)
+
+
+def _make_bar(look: Callable[[], None]) -> Progress:
+    from rich.console import Console, RenderableType
     from rich.progress import (
         BarColumn,
         Progress,
@@ -69,18 +89,25 @@ def _make_bar() -> Progress:
             elif unit and task.completed:
                 known.append(_amount(task.completed, unit))
             known.append(f"in {timedelta(seconds=int(task.elapsed or 0))}")
-            if task.total and task.time_remaining:
-                known[-1] += f", {timedelta(seconds=int(task.time_remaining))} left"
+            left_s = time_left(task.fields["before"], task.completed, task.total or 0, task.elapsed or 0)
+            if left_s is not None:
+                known[-1] += f", {timedelta(seconds=round(left_s))} left"
             return Text(" ".join(known))
 
-    return Progress(
+    class PolledProgress(Progress):
+        """Looks at what is done before it draws."""
+
+        def get_renderables(self) -> Iterable[RenderableType]:
+            look()
+            yield from super().get_renderables()
+
+    return PolledProgress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         AmountColumn(),
         console=Console(stderr=True),
         transient=True,
-        speed_estimate_period=_SPEED_PERIOD_S,
     )
 
 
@@ -91,13 +118,21 @@ class ProgressBar:
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
-        self._bar = _make_bar() if sys.stderr.isatty() and not quiet else None
         self._task: TaskID | None = None
         self._quiet, self._verbose = quiet, verbose
         self._began_s = monotonic()
         self._phase = ""
         self._lists = False
-        self._planned = 0, 0, ""
+        self._planned = 0, 0
+        self._finished = 0
+        self._work_underway: Callable[[], int] | None = None
+        self._looked_at = 0.0
+        self._bar = _make_bar(self._look) if sys.stderr.isatty() and not quiet else None
+
+    @property
+    def shows(self) -> bool:
+        """Whether it writes anything."""
+        return self._bar is not None or self._verbose
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -114,6 +149,7 @@ class ProgressBar:
     def __call__(self, event: Event) -> None:
         match event:
             case PhaseStarted(name):
+                self._work_underway = None
                 if name == "run":
                     self.describe("listing" if self._lists else "counting")
                     self.restart(*self._planned)
@@ -123,11 +159,15 @@ class ProgressBar:
                 self.advance_share(share)
             case PlanMade(plan):
                 self._lists = plan.job.listing is not None
-                self._planned = plan.work_finished, plan.total_work, plan.work_unit
+                self._planned = plan.work_finished, plan.predicted_ns
+                self._finished = plan.work_finished
                 for decision in plan.decisions if self._verbose else ():
                     self._write(f"{decision.what}: {decision.reason}")
+            case LeasesStarted(work_underway):
+                self._work_underway = work_underway
             case LeaseFinished(_, work):
-                self._update(advance=work)
+                self._finished += work
+                self._show_work(0)
             case RowsKnown(rows, n_bytes, job):
                 size = f"{n_bytes:,} bytes of labels before compression"
                 if not self._quiet:
@@ -145,12 +185,25 @@ class ProgressBar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, **changes)
 
+    def _look(self) -> None:
+        """Show how far the leases are that run; called as the bar is drawn."""
+        if self._work_underway is not None and monotonic() - self._looked_at >= LOOK_S:
+            self._looked_at = monotonic()
+            with suppress(Exception):  # a cluster that ends meanwhile
+                self._show_work(self._work_underway())
+
+    def _show_work(self, underway: int) -> None:
+        """Show the work of finished leases and of those that run: never less than before."""
+        if self._bar is not None and self._task is not None:
+            shown = self._bar.tasks[-1].completed
+            self._update(completed=max(shown, self._finished + underway))
+
     def _begin(self, text: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
         """Begin a task with ``done`` of ``total`` units done; the time left follows from the units that come."""
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(text, total=total, completed=done, unit=unit)
+            self._task = self._bar.add_task(text, total=total, completed=done, unit=unit, before=done)
 
     def restart(self, done: int, total: int, unit: str = "") -> None:
         """Show ``done`` of ``total`` units of the phase; the time left follows from the units that come now."""

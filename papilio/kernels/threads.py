@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, InputError
 from papilio.graph import RowColumn
+from papilio.kernels.announce import say_passed
 from papilio.kernels.engine import (
     Engine,
     EngineName,
@@ -109,14 +110,18 @@ class ChunkRunner(Generic[State]):
         kernel: Callable[[State, int, int], Any],
         cut: StopCheck = never_cut,
         item_of: Callable[[int], int] = int,
+        *,
+        tells: bool = False,
     ) -> int:
         """Run ``kernel(state, start, stop)`` once for every chunk and return how many of them were run.
 
         Those are the first ones: all, unless ``cut`` became true, or another worker wanted half of those not yet begun.
         ``item_of`` gives the item at which the run ends where a chunk begins. An exception in any thread drops the
-        chunks not yet begun and is raised here.
+        chunks not yet begun and is raised here. ``tells`` says whether the chunks, which cost alike, are the run of an
+        engine: then others are told how many of them are done.
         """
         queue = deque(chunks)
+        finished: list[None] = []
 
         def share() -> None:
             with self._sharing:
@@ -124,7 +129,7 @@ class ChunkRunner(Generic[State]):
                 if shared is None or not shared.is_worth(len(chunks) - left, left):
                     return
                 begin = None
-                for _ in range(left // 2):
+                for _ in range((left + 1) // 2):
                     try:
                         begin, _ = queue.pop()
                     except IndexError:
@@ -143,6 +148,9 @@ class ChunkRunner(Generic[State]):
                         break
                     kernel(state, start, stop)
                     done += 1
+                    if tells:
+                        finished.append(None)
+                        say_passed(share=len(finished) / len(chunks))
                 return done
             except BaseException:
                 self.failed = True
@@ -303,7 +311,9 @@ class SearchEngine(CpuEngine):
         """Search the items ``span``, or the first of them if cut; return the end of those."""
         start, stop = span
         chunks = cut_by_cost(prepared.work[start:stop], self.threads, n_slices, self.serial_cost)
-        return start + items_in(chunks, runner.run([(start + a, start + b) for a, b in chunks], search, cut))
+        return start + items_in(
+            chunks, runner.run([(start + a, start + b) for a, b in chunks], search, cut, tells=True)
+        )
 
     @abstractmethod
     def _make_state(self, prepared: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.engine import CostTable, Engine, find_breakpoints
+from papilio.kernels.engine import CostTable, Engine
 from papilio.kernels.probe import SEED, Rates, cut_strata, draw_items
 
 NS = 10**9
@@ -30,13 +30,14 @@ ROUNDS = (4, 32, 256)
 """Probes of each stratum, on average: each round is walked where the one before predicts a run that is worth it."""
 
 LONG_S = 0.05
-"""A run predicted to take less needs no second round."""
+"""A count predicted to take less needs no second round."""
 
-PROBE_SHARE = 0.02
-"""A round may take this share of the predicted run; opening the items that it draws is most of its time."""
+PROBE_SHARE, PROBE_S = 0.02, 0.01
+"""A round may take this share of the predicted run, and so long beside it: opening the items that it draws is most of
+its time."""
 
 GOOD_ERROR = 0.1
-"""A relative standard error of the time that no further round needs to improve."""
+"""A relative standard error that no further round needs to improve."""
 
 RATE_FACTOR = 2.0
 """Rates of probes are right within this factor in nine cases of ten."""
@@ -130,13 +131,6 @@ class Pace(NamedTuple):
         table = CostTable.from_costs(costs)
         return CostTable(table.items, tuple(self.ns_of(np.array(table.work)).tolist()))
 
-    def time_breakpoints(
-        self, costs: NDArray[np.int64], max_entries: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return breakpoints of the items and the nanoseconds before each, as :func:`find_breakpoints`."""
-        items, work = find_breakpoints(costs, max_entries)
-        return items, self.ns_of(work)
-
 
 class _Sums(NamedTuple):
     """Estimates of one quantity by stratum, and the variances of these; shape (n_strata,)."""
@@ -153,7 +147,7 @@ class _Sums(NamedTuple):
 
     def range(self, known: float = 0.0, factor: float = 1.0) -> Range:
         """Return the total with ``known`` added, which is certain; rates are right within ``factor``."""
-        total, error = float(self.sums.sum()), sqrt(float(self.variances.sum()))
+        total, error = self.total, sqrt(float(self.variances.sum()))
         value = total + known
         if not total > 0.0 or value == inf:
             return Range(value, value, value)
@@ -161,45 +155,40 @@ class _Sums(NamedTuple):
         return Range(value, known + total / spread, known + total * spread)
 
     @property
+    def total(self) -> float:
+        return float(self.sums.sum())
+
+    @property
     def relative_error(self) -> float:
-        return sqrt(float(self.variances.sum())) / max(float(self.sums.sum()), 1e-300)
+        """Return the standard error of the total by the total; above all where nothing was found."""
+        return sqrt(float(self.variances.sum())) / self.total if self.total else inf
 
 
 def predict(
-    engine: Engine,
-    prepared: Any,
-    costs: NDArray[np.int64],
-    threads: int,
-    speed: float,
-    *,
-    same_work: bool,
-    lists: bool = False,
+    engine: Engine, prepared: Any, threads: int, even: Pace, *, same_work: bool, lists: bool = False
 ) -> tuple[Forecast, Pace]:
     """Predict the run of all items of a prepared graph on one worker; the same wherever it is called.
 
     Parameters
     ----------
-    costs : array of int64, shape (n_items,)
-        What :meth:`~papilio.kernels.engine.Engine.work` gives.
     threads : int
         That share the items: those of the engine on CPUs, else 1.
-    speed : float
-        Units of cost that the worker does a second by its rate, where there are no probes.
+    even : Pace
+        By the rate of the engine, where there are no probes.
     same_work : bool
         Whether costs are the work that the engine does.
     lists : bool
         Whether motifs are written as rows.
     """
-    total = float(costs.sum(dtype=np.float64))
-    even = Pace.even(total, speed)
     if same_work:
-        seconds = total / speed
+        seconds = float(even.ns[-1]) / NS
         spread = Range(seconds, seconds / UNPROBED_FACTOR, seconds * UNPROBED_FACTOR)
         return Forecast(0, "the work is known exactly", spread), even
     try:
         rates = engine.probe_rates(prepared)
         known = engine.known_count(prepared)
-        if not total:
+        costs = engine.work(prepared)
+        if not costs.any():
             return _nothing(known), even
         return _probe(engine, prepared, costs, threads, rates, known, MEMBER_S[engine.name] if lists else 0.0)
     except UnsupportedError as error:
@@ -222,27 +211,29 @@ def _probe(
 ) -> tuple[Forecast, Pace]:
     lots = engine.lots(prepared)
     bounds = cut_strata(lots)
-    n_strata = bounds.size - 1
-    n = np.full(n_strata, ROUNDS[0], np.int64)
-    walked, took = 0, None
-    for per_stratum in ROUNDS:
+    n = np.full(bounds.size - 1, ROUNDS[0], np.int64)
+    took: _Sums | None = None
+    for number, per_stratum in enumerate(ROUNDS):
         if took is not None:
             n = _allocate(took, per_stratum)
         draws = draw_items(lots, bounds, n, SEED)
+        of_items = costs[draws.items]
         if took is not None:
-            opening_s = float(costs[draws.items].sum(dtype=np.float64)) / rates.costs_s / threads
-            if opening_s > PROBE_SHARE * float(took.sums.sum()) / threads:
+            opening_s = float(of_items.sum(dtype=np.float64)) / rates.costs_s / threads
+            if opening_s > PROBE_S + PROBE_SHARE * took.total / threads:
                 break
         found = engine.probe(prepared, draws.items, draws.seeds)
         walked = draws.items.size
-        seconds = rates.seconds_of(costs[draws.items], found) + member_s * found.members
-        took = _Sums.of(seconds * draws.weights, draws.strata, n)
-        rows, members = (_Sums.of(each * draws.weights, draws.strata, n) for each in found[:2])
-        if float(took.sums.sum()) / threads < LONG_S or (
-            per_stratum > ROUNDS[0] and took.relative_error < GOOD_ERROR
-        ):
+        seconds = rates.seconds_of(of_items, found) + member_s * found.members
+        took, rows, members = (
+            _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds, found.motifs, found.members)
+        )
+        wanted = (took, rows) if member_s else (took,)
+        if number and max(each.relative_error for each in wanted) < GOOD_ERROR:
             break
-    assert took is not None
+        if not member_s and took.total / threads < LONG_S:
+            break
+    assert took is not None, "there is a first round"
     work = np.concatenate(([0.0], np.cumsum(costs, dtype=np.float64)[bounds[1:] - 1]))
     ends_s = np.concatenate(([0.0], np.cumsum(took.sums))) / threads
     run = _Sums(took.sums / threads, took.variances / threads**2).range(rates.begin_s, RATE_FACTOR)

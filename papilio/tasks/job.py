@@ -148,6 +148,7 @@ class PrepareTask:
     engine: EngineName
     run_id: str  # identifies one call; results are never shared between calls
     slot: int = 0  # which of the workers that prepare at the same time; the costs travel from slot 0 alone
+    predict: bool = False  # whether to probe the items: the time of the run, and what a listing will have
     attempt: int = 0  # how many times the task was handed out before
 
     @property
@@ -232,7 +233,7 @@ class PrepareReport:
     seconds: dict[str, float]  # ``read`` and ``prepare``; 0 when the graph was prepared already
     peak_bytes: int  # largest host memory of the process so far
     decisions: tuple[tuple[str, str], ...] = ()  # what the engine decided, and why
-    forecast: Forecast | None = None  # None of a partition
+    forecast: Forecast | None = None  # None of a partition, and where it was not asked for
 
 
 @dataclass(frozen=True)

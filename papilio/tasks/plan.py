@@ -106,15 +106,17 @@ def explain_forecast(
     what = f"about {forecast.seconds.show('s')} on one worker"
     if not forecast.probes:
         return what, f"{forecast.reason}, {rated}"
-    found = f"{forecast.probes:,} probes of the search"
-    if forecast.rows is not None:
-        found += f" expect {forecast.rows.show()} of {job.motif.title}"
+    found = f"{forecast.probes:,} probes of the search predict it"
+    if forecast.rows is not None and job.listing is not None:
+        found += f", and {forecast.rows.show()} rows"
     if forecast.seconds.is_wide:
         found += "; a few of them carry the estimate, which can be far off"
     return what, found
 
 
-_DERIVED = ("key", "n_items", "predicted_ns")
+_PREDICTED = ("run_s", "listing_rows", "listing_bytes")
+
+_DERIVED = ("key", "n_items", "predicted_ns", *_PREDICTED)
 """Properties that the JSON form has beside the fields."""
 
 VECTOR_BYTES_PER_S = 4e7
@@ -216,6 +218,10 @@ class CountPlan:
         return None if rows is None else predict_bytes(rows, self.job.family.columns(self.job.motif).values())
 
     @property
+    def _predicted(self) -> dict[str, Range | None]:
+        return {name: getattr(self, name) for name in _PREDICTED}
+
+    @property
     def key(self) -> str:
         """Identity of question and items: the same on every engine and for any number of workers."""
         items = [[partition.index, partition.n_items] for partition in self.partitions]
@@ -256,6 +262,10 @@ class CountPlan:
             "key": self.key,
             "n_items": self.n_items,
             "predicted_ns": self.predicted_ns,
+            **{
+                name: None if found is None else write_record(found)
+                for name, found in self._predicted.items()
+            },
         }
 
     @classmethod
@@ -316,7 +326,8 @@ def make_plan(
         vector_entries = mean_vector_entries(job, manifest)
         decided += explain_parts(job, engine, threads, manifest, memory)
     decided += report.decisions
-    decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
+    if manifest is not None or report.forecast is not None:
+        decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
     lengths = choose_lengths(total / NS / n_workers, vector_s, kept_by=n_workers if kept else 0)

@@ -21,10 +21,9 @@ from pathlib import Path
 from time import monotonic, perf_counter, time
 from typing import Any
 
-import numpy as np
-
 from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.interrupts import requested
+from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import Engine, Partial, SharedCut
 from papilio.storage.answers import write_partial_shard
@@ -43,6 +42,7 @@ from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.worker_state import (
     PreparedGraph,
     engine_of,
+    foresee_run,
     forget_others,
     prepare_graph,
     prepare_part,
@@ -161,6 +161,20 @@ _CUT_WATCH_S = 0.05
 
 _engine_lock = threading.Lock()
 
+_underway: tuple[PreparedGraph, LeaseTask] | None = None
+"""The lease that runs in this process."""
+
+
+def work_underway(run_id: str) -> int:
+    """Return the predicted nanoseconds of what the lease of a run in this process has done so far; from any thread."""
+    underway = _underway
+    if underway is None or underway[1].run_id != run_id:
+        return 0
+    held, task = underway
+    items, share = get_passed()
+    first = task.start + items
+    return int(held.work_between(task.start, first) + held.work_within(first, task.stop, share))
+
 
 def peak_memory_bytes() -> int:
     """Return the largest resident size that this process has had.
@@ -196,10 +210,12 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         with _engine_lock:
             engine = engine_of(job, task.engine, worker.threads)
             held = prepare_graph(job, engine, worker, seconds)
-            prepared, digest = held.prepared, held.costs_digest
-            costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+            if task.predict:
+                foresee_run(job, engine, held, worker, seconds)
+            prepared, digest, forecast = held.prepared, held.costs_digest, held.forecast
+            costs = engine.work(prepared)
         table = held.pace.time_table(costs) if task.slot == 0 else None
-        n_items, work, forecast = costs.size, int(costs.sum()), held.forecast
+        n_items, work = costs.size, int(costs.sum())
         n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
         worker=worker.name,
@@ -282,6 +298,7 @@ def _run_here(
     task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
 ) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
     """Run a lease, once this process has its turn; add the seconds, and say what was read of parts meanwhile."""
+    global _underway
     job = task.job
     engine = engine_of(job, task.engine, worker.threads)
     held = (
@@ -295,7 +312,12 @@ def _run_here(
             "versions of numpy, numba and papilio are those of the other workers"
         )
     started = perf_counter()
-    partial, listed = _run_items(task, engine, held)
+    say_passed()
+    _underway = held, task
+    try:
+        partial, listed = _run_items(task, engine, held)
+    finally:
+        _underway = None
     seconds["run"] = perf_counter() - started
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
         held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]

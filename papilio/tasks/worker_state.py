@@ -21,7 +21,7 @@ from papilio.errors import CapacityError, ExecutionError, LeaseTooLargeError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
-from papilio.kernels.engine import ENGINES, Engine, EngineName
+from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
 from papilio.motifs import Listing
 from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
@@ -114,16 +114,23 @@ class PreparedGraph:
     """A prepared graph with what its leases need beside it."""
 
     prepared: Any  # of the engine
-    forecast: Forecast
-    pace: Pace
-    items: NDArray[
-        np.int64
-    ]  # breakpoints of the items and the predicted nanoseconds of all items before each
-    work: NDArray[np.int64]
+    pace: Pace  # by the rate of the engine, or by probes
+    items: NDArray[np.int64]  # breakpoints of the items
+    costs: NDArray[np.int64]  # cost of all items before each
     speed: float = float(NS)  # predicted nanoseconds that are done in a second, by the last lease
+    forecast: Forecast | None = None  # None until it was asked for
     names: LayerNames | None = None  # what a listing calls the vertices
     loader: PartLoader | None = None  # of the partition that a part belongs to
     costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
+
+    def __post_init__(self) -> None:
+        self.work = self.pace.ns_of(self.costs)
+
+    def foresee(self, forecast: Forecast, pace: Pace) -> None:
+        """Take over a prediction of the items."""
+        self.forecast = forecast
+        if forecast.seconds is not None:
+            self.pace, self.work = pace, pace.ns_of(self.costs)
 
     @property
     def nbytes(self) -> int:
@@ -133,6 +140,12 @@ class PreparedGraph:
     def work_between(self, start: int, stop: int) -> float:
         """Return the predicted nanoseconds of the items [start, stop)."""
         before, after = np.interp((start, stop), self.items, self.work)
+        return float(after - before)
+
+    def work_within(self, start: int, stop: int, share: float) -> float:
+        """Return the predicted nanoseconds of the first of the items [start, stop), with this share of their cost."""
+        first, last = np.interp((start, stop), self.items, self.costs)
+        before, after = self.pace.ns_of(np.array([first, first + share * (last - first)]))
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
@@ -258,15 +271,28 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     return (job.graph_hash, job.question, parts)
 
 
-def forecast_items(
-    job: JobSpec, engine: Engine, prepared: Any, costs: NDArray[np.int64], worker: WorkerInfo
-) -> tuple[Forecast, Pace]:
-    """Predict the run of all items of a prepared graph or part on a worker; see :func:`predict`."""
-    speed = job.rate(engine.name).speed(engine.name, job.per, worker.threads)
-    threads = worker.threads if engine.name == "cpu" else 1
-    return predict(
-        engine, prepared, costs, threads, speed, same_work=job.family.same_work, lists=job.listing is not None
-    )
+def make_prepared(
+    job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInfo, **others: Any
+) -> PreparedGraph:
+    """Return a prepared graph or part, whose items pass at the rate of the engine."""
+    items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
+    pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
+    return PreparedGraph(prepared, pace, items, costs, **others)
+
+
+def foresee_run(
+    job: JobSpec, engine: Engine, held: PreparedGraph, worker: WorkerInfo, seconds: dict[str, float]
+) -> None:
+    """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds that it takes."""
+    if held.forecast is None:
+        started = perf_counter()
+        threads = worker.threads if engine.name == "cpu" else 1
+        found = predict(
+            engine, held.prepared, threads, held.pace,
+            same_work=job.family.same_work, lists=job.listing is not None,
+        )  # fmt: skip
+        held.foresee(*found)
+        seconds["prepare"] += perf_counter() - started
 
 
 def prepare_graph(
@@ -300,16 +326,12 @@ def prepare_graph(
         prepared = engine.prepare(graph, job.motif, job.per)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
         costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
-        forecast, pace = forecast_items(job, engine, prepared, costs, worker)
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None:
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
-        return PreparedGraph(
-            prepared, forecast, pace, *pace.time_breakpoints(costs, MAX_STEPS),
-            names=names, costs_digest=costs_digest,
-        )  # fmt: skip
+        return make_prepared(job, engine, prepared, worker, names=names, costs_digest=costs_digest)
 
     forecast = predict_memory(job, engine.name, worker.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)
@@ -358,18 +380,18 @@ def prepare_part(
 
     def make() -> PreparedGraph:
         prepared = _load_part(task, engine, loader, seconds)
-        costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
+        n_items = int(engine.work(prepared).size)
         expected = loader.partition.manifest.parts[index].n_items
-        if costs.size != expected:
+        if n_items != expected:
             raise ExecutionError(
                 f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
-                f"{engine.name} engine finds {costs.size}: make the partition again"
+                f"{engine.name} engine finds {n_items}: make the partition again"
             )
-        forecast, pace = forecast_items(job, engine, prepared, costs, worker)
-        return PreparedGraph(
-            prepared, forecast, pace, *pace.time_breakpoints(costs, MAX_STEPS),
-            speed=loader.speed or float(NS), loader=loader,
-        )  # fmt: skip
+        made = make_prepared(job, engine, prepared, worker, loader=loader)
+        foresee_run(job, engine, made, worker, seconds)
+        if loader.speed:
+            made.speed = loader.speed
+        return made
 
     kept = worker_state.graphs[engine.name]
     kept.budget_bytes = 0

@@ -31,7 +31,7 @@ from tests.tools.tampering import reseal
 SIDE = 1000
 BUTTERFLIES = comb(SIDE, 2) ** 2
 
-POLICY = {"MIN_LEASE_S": 0.03, "MAX_LEASE_S": 0.03, "VECTOR_OVERHEAD": 1e9}
+POLICY = {"SHORTEST_LEASE_S": 0.03, "MAX_LEASE_S": 0.03, "VECTOR_OVERHEAD": 1e9}
 """Leases of 30 ms: a job of a second has many."""
 
 SHORT_LEASES = f"""

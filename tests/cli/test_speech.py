@@ -18,7 +18,7 @@ from rich.console import Console
 import papilio
 from papilio.cli.app import cli
 from papilio.cluster import progress
-from papilio.cluster.events import PhaseStarted
+from papilio.cluster.events import LeasesStarted, PhaseStarted
 from papilio.storage.models import Complete
 from tests.conftest import ROOT
 from tests.tools.commands import Run
@@ -76,14 +76,22 @@ def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: py
 
     bar._begin("starting")
     assert "starting" in shown()
-    bar._planned = 0, 4_000_000, "wedges"
+    bar._planned = 0, 4_000_000
     bar(PhaseStarted("run"))
     assert "counting" in shown()
-    for _ in range(4):
-        bar._update(advance=500_000)
-    text = shown()
-    assert "50.0% (2M of 4M wedges) in 0:00:" in text
-    assert text.endswith(" left")
+    done = [0]
+    bar(LeasesStarted(lambda: done[-1]))
+    assert "left" not in shown()
+    seen = []
+    for work in (1_000_000, 2_000_000, 1_500_000):
+        done.append(work)
+        bar._looked_at = 0.0
+        seen.append(shown())
+    assert "25.0% in 0:00:" in seen[0]
+    assert all("50.0% in 0:00:" in text and text.endswith(" left") for text in seen[1:]), "it never goes back"
+    bar._finished = 3_000_000
+    bar._looked_at = 0.0
+    assert "100.0%" in shown(), "what is finished, and of what runs, together"
     bar(PhaseStarted("write"))
     assert "%" not in shown(), "how much there is to write is not known"
     bar.advance_phase("reading", 12_300_000, 45_600_000, "bytes")

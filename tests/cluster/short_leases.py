@@ -22,7 +22,7 @@ LAG_S = 2.0
 """How long low leases let those of others pass: many times what leases wait in their queue on a busy machine, as the
 share of low leases is about wait / (wait + lag), and a fraction of what the job takes that passes them."""
 
-lease_policy.MIN_LEASE_S = lease_policy.MAX_LEASE_S = 0.1
+lease_policy.SHORTEST_LEASE_S = lease_policy.MAX_LEASE_S = 0.1
 existing.LAG_S["low"] = existing.LAG_S["high"] + LAG_S
 
 _run = ButterflyCpu.run

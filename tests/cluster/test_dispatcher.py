@@ -14,7 +14,7 @@ from papilio.cluster import dispatcher
 from papilio.cluster.dispatcher import MAX_LOSSES, MOST_CUTS, Dispatcher
 from papilio.errors import ClusterError, DeviceLostError, EngineUnavailableError, ExecutionError, WorkerError
 from papilio.tasks.machine import WorkerInfo
-from papilio.tasks.run import request_cuts
+from papilio.tasks.run import leave_half, request_cuts
 from tests.tasks.fakes import make_worker
 
 
@@ -36,6 +36,10 @@ class Source:
 
     def take(self, n_workers: int, worker: str) -> Task | None:
         return self.tasks.popleft() if self.tasks else None
+
+    def share(self, task: Task, stop: int) -> bool:
+        self.tasks.append(Task(f"{task.key} from {stop}"))
+        return True
 
     def lose(self, task: Task, worker: str, *, was_running: bool) -> None:
         self.tasks.append(replace(task, attempt=task.attempt + was_running))
@@ -68,9 +72,9 @@ class Pool:
     def task_priority(self) -> int:
         return 0
 
-    def ask_all(self, function: Any, keys: list[str], addresses: list[str], patience_s: float) -> None:
-        assert function is request_cuts
-        self.asked += keys
+    def ask_all(self, function: Any, *args: Any, addresses: list[str], patience_s: float) -> dict[str, Any]:
+        self.asked += [args[0]] if function is leave_half else args[0]
+        return {}
 
 
 def test_nothing_waits_behind_what_may_have_taken_a_worker_down() -> None:
@@ -86,7 +90,9 @@ def test_nothing_waits_behind_what_may_have_taken_a_worker_down() -> None:
 
 
 @pytest.mark.parametrize(("n_idle", "n_cut"), [(0, 0), (3, 3), (100, MOST_CUTS)])
-def test_those_with_most_left_are_cut(n_idle: int, n_cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_with_most_left_are_asked_for_half(
+    n_idle: int, n_cut: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 0.0)
     n_busy = 2 * MOST_CUTS
     pool, source = Pool(), Source(n_busy)
@@ -96,7 +102,26 @@ def test_those_with_most_left_are_cut(n_idle: int, n_cut: int, monkeypatch: pyte
     for _ in range(2):
         tasks._hand_out()
     tasks._messenger.shutdown(wait=True)
-    assert pool.asked == [str(number) for number in reversed(range(n_busy - n_cut, n_busy))]
+    assert sorted(pool.asked) == sorted(str(number) for number in range(n_busy - n_cut, n_busy))
+
+
+@pytest.mark.parametrize("stop", [None, 7])
+def test_what_a_worker_leaves_goes_to_the_idle_one(stop: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that leaves nothing is asked again, but not at once."""
+    monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 0.0)
+    pool, made = Pool(), Dispatcher
+    asked = pool.ask_all
+    pool.ask_all = lambda *args, **options: asked(*args, **options) or {"w0": stop}  # type: ignore[method-assign]
+    tasks: Any = made(pool, print, Source(1), [make_worker("w0"), make_worker("w1")], 1)  # type: ignore[arg-type]
+    tasks._hand_out()
+    tasks._take_left(tasks._finished.get(timeout=5))
+    monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 100.0)
+    tasks._hand_out()
+    assert pool.asked == ["0"]
+    held = [each.task.key for each in tasks._places["w1"].held.values()]
+    assert held == ([] if stop is None else ["0 from 7"])
+    assert [each.task.key for each in tasks._places["w0"].held.values()] == ["0"]
+    tasks._messenger.shutdown()
 
 
 @dataclass
@@ -351,10 +376,12 @@ class Cuttable(Workers):
             self.futures[key] = future
         return future
 
-    def ask_all(self, function: Any, keys: list[str], addresses: list[str], patience_s: float) -> None:
-        super().ask_all(function, keys, addresses, patience_s)
+    def ask_all(self, function: Any, *args: Any, addresses: list[str], patience_s: float) -> dict[str, Any]:
+        assert function is request_cuts
+        super().ask_all(function, *args, addresses=addresses, patience_s=patience_s)
         for future in self.futures.values():
             future.end(future)
+        return {}
 
 
 def test_a_process_that_is_to_end_has_all_cut_and_hands_out_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

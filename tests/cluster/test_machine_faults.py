@@ -76,7 +76,8 @@ def test_the_run_stops_at_the_first_lease_and_can_be_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
     job, calls = tmp_path / "job", list[LeaseTask]()
     with monkeypatch.context() as patch:
         patch.setattr(driver, "run_lease", failing(run.run_lease, calls, 1, raised))
@@ -94,7 +95,8 @@ def test_the_run_stops_at_the_first_lease_and_can_be_resumed(
 def test_when_nothing_but_failures_is_met_the_rest_is_not_tried(
     senate: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
     job, calls = tmp_path / "job", list[LeaseTask]()
     with monkeypatch.context() as patch:
         patch.setattr(

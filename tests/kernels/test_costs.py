@@ -1,4 +1,4 @@
-"""Laws of the split into leases: it tiles the items for any costs, guided and never too small."""
+"""Laws of the split into leases: it tiles the items for any costs, in equal shares that are never too small."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from papilio.families import FAMILIES
 from papilio.kernels.engine import CostTable
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.leases import (
-    FAIR_PARTS,
     KEPT_LEASE_S,
     KEPT_SLOWDOWN,
-    LATE,
     MAX_LEASE_S,
-    MIN_LEASE_S,
     SHORTEST_LEASE_S,
     ItemRange,
     PendingWork,
     choose_lengths,
-    split_guided,
+    split_shares,
 )
 from tests.conftest import share_of_examples
 
@@ -43,7 +40,7 @@ def split_table(
 ) -> tuple[tuple[int, int], ...]:
     missing = gaps if gaps is not None else [(0, table.n_items)] if table.n_items else []
     pieces = [ItemRange(0, start, stop) for start, stop in missing]
-    leases = split_guided([table], pieces, n_workers, min_work, max_work)
+    leases = split_shares([table], pieces, n_workers, min_work, max_work)
     return tuple((lease.start, lease.stop) for lease in leases)
 
 
@@ -89,12 +86,10 @@ def test_every_worker_gets_a_lease_when_the_work_allows(n_workers: int, min_work
     assert len(split_table(table, n_workers, min_work)) >= n_workers
 
 
-def test_leases_shrink_on_uniform_work_down_to_the_minimum() -> None:
+def test_shares_of_uniform_work_are_equal() -> None:
     table = CostTable.from_costs(np.ones(100_000, dtype=np.int64), max_entries=100_000)
     sizes = [stop - start for start, stop in split_table(table, 4, 100)]
-    assert sizes[0] == 100_000 // 8
-    assert sizes[:-1] == sorted(sizes[:-1], reverse=True)
-    assert 100 <= sizes[-1] < 200
+    assert sizes == [25_000] * 4
 
 
 def test_maximum_caps_the_first_leases() -> None:
@@ -160,34 +155,44 @@ def test_what_is_put_back_goes_first_and_keeps_its_attempts() -> None:
     assert pool.work_left == 59
     assert pool.take(1, 100) == ItemRange(0, 0, 5, 2)
     assert pool.take(1, 100) == ItemRange(0, 5, 9, 1)
-    assert pool.take(1, 10) == ItemRange(0, 50, 75, 0)
+    assert pool.take(2, 10) == ItemRange(0, 50, 75, 0)
     assert pool.work_left == 25
+
+
+def test_a_rest_is_joined_to_what_follows_it() -> None:
+    table = CostTable.from_costs(np.ones(100, dtype=np.int64))
+    pool = PendingWork([table], [ItemRange(0, 50, 100)])
+    pool.join(ItemRange(0, 40, 50))
+    assert (pool.work_left, pool.take(1, 1)) == (60, ItemRange(0, 40, 100))
+    pool.join(ItemRange(0, 70, 100, 1))
+    pool.join(ItemRange(0, 60, 70))
+    pool.join(ItemRange(0, 10, 50))
+    assert [pool.take(1, 1) for _ in range(3)] == [
+        ItemRange(0, 10, 50),
+        ItemRange(0, 60, 70),
+        ItemRange(0, 70, 100, 1),
+    ]
+    assert (pool.work_left, bool(pool)) == (0, False)
 
 
 def test_gaps_are_split_one_by_one() -> None:
     table = CostTable.from_costs(np.ones(100, dtype=np.int64))
     leases = split_table(table, 2, 10, gaps=[(10, 15), (40, 80)])
-    assert leases[0] == (10, 15)
-    assert leases[1] == (40, 50)
-    assert leases[-1][1] == 80
+    assert leases == ((10, 15), (40, 80))
 
 
-def test_lengths_follow_the_job_and_its_vectors() -> None:
-    assert choose_lengths(3600, 0).min_s == MIN_LEASE_S
-    assert choose_lengths(50, 0).min_s == 50 / FAIR_PARTS
-    assert choose_lengths(0.1, 0).min_s == SHORTEST_LEASE_S
+def test_lengths_follow_the_vectors() -> None:
+    assert choose_lengths(3600, 0).min_s == SHORTEST_LEASE_S
     assert choose_lengths(3600, 2).min_s == 20
     assert choose_lengths(3600, 6).max_s == 60
     assert choose_lengths(3600, 0).max_s == MAX_LEASE_S
 
 
 @pytest.mark.parametrize("fair_s", [0.1, 60, 36_000])
-def test_kept_leases_are_short_and_end_by_the_clock(fair_s: float) -> None:
+def test_kept_leases_are_short(fair_s: float) -> None:
     kept = choose_lengths(fair_s, 0, kept_by=4)
-    usual = choose_lengths(fair_s, 0)
-    assert (kept.min_s, usual.limit_s) == (usual.min_s, None)
-    assert kept.max_s == KEPT_LEASE_S
-    assert kept.limit_s == LATE * KEPT_LEASE_S < 5
+    assert kept.min_s == choose_lengths(fair_s, 0).min_s
+    assert kept.max_s == KEPT_LEASE_S < 5
 
 
 @pytest.mark.parametrize("vector_s", [0.001, 0.02, 0.04, 0.2, 1.0, 5.0, 50.0])
@@ -195,7 +200,6 @@ def test_kept_leases_cost_no_more_than_a_hundredth_for_their_vectors(vector_s: f
     kept, usual = choose_lengths(3600, vector_s, kept_by=1), choose_lengths(3600, vector_s)
     assert usual.min_s <= kept.max_s <= usual.max_s
     assert vector_s / kept.max_s - vector_s / usual.max_s <= KEPT_SLOWDOWN + 1e-12
-    assert kept.limit_s == LATE * kept.max_s
 
 
 def test_kept_leases_of_many_workers_leave_the_client_time() -> None:
@@ -219,7 +223,7 @@ def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:
 
 def test_refuses_bad_arguments() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        split_table(table_of([1]), 0, 1)
+        PendingWork([table_of([1])], [ItemRange(0, 0, 1)]).take(0, 1)
     with pytest.raises(ValueError, match="rise strictly"):
         CostTable((0, 2, 2), (0, 1, 2))
     with pytest.raises(ValueError, match="never falls"):

@@ -21,18 +21,19 @@ from papilio.tasks import leases as lease_policy
 from papilio.tasks import run
 from papilio.tasks import session as jobsession
 from papilio.tasks import worker_state as ready
+from papilio.tasks.lease_scheduler import LeaseScheduler
 
 HERE = {"cluster": "inline", "engine": "cpu"}
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases that have no time at all, on a graph whose slices are items."""
+    """Leases that are believed to have time for all items, and have none, on a graph whose slices are items."""
     monkeypatch.setattr(lease_policy, "KEPT_LEASE_S", 1e-9)
     monkeypatch.setattr(lease_policy, "KEPT_SLOWDOWN", 1e9)
-    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e3)
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e3)
-    monkeypatch.setattr(lease_policy, "LATE", 1e-12)
+    monkeypatch.setattr(lease_policy, "KEPT_SHARE_S", 0.0)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
+    monkeypatch.setattr(LeaseScheduler, "_speed", lambda scheduler: 1e21)
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
     for engine in (biclique.BicliqueCpu, BicliqueLister):
         monkeypatch.setattr(engine, "serial_cost", 1)

@@ -28,7 +28,7 @@ from papilio.storage.store import write_store
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.directory import JobDirectory, list_jobs
 from papilio.tasks.job import Budget, JobSpec, LeaseResult, PartitionRef, ShardRef
-from papilio.tasks.leases import FinishedIntervals, ItemRange, split_guided
+from papilio.tasks.leases import FinishedIntervals, ItemRange, split_shares
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.session import JobSession
 from tests.conftest import share_of_examples
@@ -64,7 +64,7 @@ def test_leases_for_the_rest_tile_the_gaps(
     drawn: tuple[CostTable, list[tuple[int, int]]], n_workers: int, min_work: int
 ) -> None:
     table, gaps = drawn
-    leases = split_guided([table], [ItemRange(0, *gap) for gap in gaps], n_workers, min_work)
+    leases = split_shares([table], [ItemRange(0, *gap) for gap in gaps], n_workers, min_work)
     pieces = [(lease.start, lease.stop) for lease in leases]
     items = [item for start, stop in pieces for item in range(start, stop)]
     assert items == [item for start, stop in gaps for item in range(start, stop)]
@@ -318,7 +318,7 @@ def test_a_graph_in_memory_goes_on_by_counting_it_again(
     source = np.random.default_rng(5)
     graph = BipartiteGraph.from_edges(*np.nonzero(source.random((60, 50)) < 0.3))
     expected = papilio.count(graph, Butterfly(), per="edge", engine="cpu")
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-6)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
 

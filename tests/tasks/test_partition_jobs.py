@@ -66,7 +66,7 @@ SETTINGS = {"cluster": "inline", "engine": "cpu", "workers": None, "output": Non
 def small_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make leases so short that each part has several."""
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-7)
-    monkeypatch.setattr(lease_policy, "MIN_LEASE_S", 1e-7)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-7)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
 
 

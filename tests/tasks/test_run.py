@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +21,16 @@ from papilio import families
 from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import Biclique, Butterfly
+from papilio.kernels.announce import get_passed, say_passed
+from papilio.kernels.engine import Partial
+from papilio.kernels.threads import ChunkRunner
+from papilio.motifs import Butterfly
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import run
 from papilio.tasks import worker_state as ready
 from papilio.tasks.fold import Fold
-from papilio.tasks.forecast import NS, Forecast, Pace
+from papilio.tasks.forecast import NS, Pace
 from papilio.tasks.job import (
     JobSpec,
     LeaseResult,
@@ -74,17 +82,18 @@ def test_a_worker_with_other_items_counts_nothing(engine: FakeEngine, job: JobSp
 
 
 def test_prepare_reports_items_and_costs_once(engine: FakeEngine, job: JobSpec) -> None:
-    first = run_prepare(PrepareTask(job, "cpu", "run", 0), WORKER)
-    second = run_prepare(PrepareTask(job, "cpu", "run", 1), WORKER)
+    plain = run_prepare(PrepareTask(job, "cpu", "run", 0), WORKER)
+    assert (plain.forecast, plain.seconds["read"] > 0) == (None, True)
+    first = run_prepare(PrepareTask(job, "cpu", "run", 0, predict=True), WORKER)
+    second = run_prepare(PrepareTask(job, "cpu", "run", 1, predict=True), WORKER)
     assert (first.n_items, first.total_work) == (GRAPH.n_u, GRAPH.n_edges)
     assert first.table is not None
     assert first.table.total == pytest.approx(GRAPH.n_edges / SPEED * NS, abs=1)
     assert first.forecast is not None
     assert second.forecast == first.forecast
     assert second.table is None
-    assert first.costs_digest == second.costs_digest
+    assert plain.costs_digest == first.costs_digest == second.costs_digest
     assert engine.prepared == 1
-    assert first.seconds["read"] > 0
     assert second.seconds == {"read": 0.0, "prepare": 0.0}
 
 
@@ -140,29 +149,43 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     assert 0 < kept.speed <= predicted / run.LEAST_TIMED_S
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 1000), (100, 350), (999, 1000)])
-def test_slices_grow_as_long_as_the_speed_is_not_known(start: int, stop: int) -> None:
-    """None has more than all before it: what takes unforeseen time can be cut early."""
+def test_slices_end_at_equal_steps_of_the_work() -> None:
     pace = Pace.even(7000, 1e9)
-    held = ready.PreparedGraph(
-        None, Forecast(0, "", None), pace, np.arange(1001), pace.ns_of(7 * np.arange(1001))
-    )
-    ends = np.array([start, *held.bounds(start, stop, 10**9), stop])
-    sizes = np.diff(ends)
-    assert (sizes > 0).all()
-    assert sizes[0] <= -(-(stop - start) // ready.FIRST_SLICES)
-    assert (sizes[1:] <= np.maximum(ends[1:-1] - start, 1)).all()
-    assert sizes.size <= 8
-    assert max(np.diff([start, *held.bounds(start, stop, 70), stop])) <= 10
-    assert replace(held, is_speed_known=True).bounds(start, stop, 10**9) == []
+    held = ready.PreparedGraph(None, pace, np.arange(1001), 7 * np.arange(1001))
+    assert max(np.diff([100, *held.bounds(100, 350, 70), 350])) <= 10
+    assert held.bounds(0, 1000, 10**9) == []
 
 
-def test_a_search_knows_its_speed_from_its_first_lease_on(engine: FakeEngine, job: JobSpec) -> None:
-    engine.slice_s = run.LEAST_TIMED_S
-    for question, knows in ((job, True), (replace(job, motif=Biclique(3, 3)), False)):
-        assert ready.prepare_graph(question, engine, WORKER, {}).is_speed_known == knows
-        run_lease(lease(question, 3, 9), WORKER)
-        assert ready.prepare_graph(question, engine, WORKER, {}).is_speed_known
+def test_a_lease_tells_how_far_it_is(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In predicted time: of the items that are done, and of a share of the cost of others; to its own run alone."""
+    seen: list[int] = []
+
+    def look(*args: Any) -> Partial:
+        for items, share in ((0, 0.0), (2, 0.0), (2, 1.0)):
+            say_passed(items, share)
+            seen.append(run.work_underway("run"))
+        assert run.work_underway("another") == 0
+        return right(*args)
+
+    right = engine.run
+    task = lease(job, 3, 9)
+    monkeypatch.setattr(engine, "run", look)
+    run_lease(task, WORKER)
+    held = ready.prepare_graph(job, engine, WORKER, {})
+    assert seen == pytest.approx([0, held.work_between(3, 5), held.work_between(3, 9)], abs=2)
+    assert run.work_underway("run") == 0
+
+
+def test_chunks_tell_how_many_of_them_are_done() -> None:
+    seen: list[float] = []
+    say_passed()
+    runner = ChunkRunner(lambda: None, 1)
+    runner.run([(0, 1), (1, 2)], lambda *_: seen.append(get_passed().share))
+    assert get_passed() == (0, 0), "only runs of engines tell"
+    runner.run([(0, 1), (1, 2), (2, 3), (3, 4)], lambda *_: seen.append(get_passed().share), tells=True)
+    assert (seen[2:], get_passed().share) == ([0, 0.25, 0.5, 0.75], 1)
 
 
 def test_vectors_stay_in_the_process_or_go_to_a_shard(
@@ -257,6 +280,78 @@ def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path:
         UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"
     ):
         job_of(store, TOTAL)
+
+
+def test_half_of_a_run_is_left_where_that_is_worth_it() -> None:
+    now = 0.0
+    watch = CutWatch("half", 100.0, lambda: now)
+    assert not watch()
+    now = 1.0
+    for done, left, is_worth in ((0, 100, False), (99, 1, False), (50, 50, True)):
+        watch.want_half()
+        assert watch.is_wanted()
+        assert watch.is_worth(done, left) == is_worth
+        assert watch.is_wanted() == is_worth
+        assert not watch()
+    watch.leave(75)
+    assert (watch.is_wanted(), watch.left_at, watch.has_left) == (False, 75, True)
+    watch.want_half()
+    now += run.UNHEARD_S
+    assert watch(), "the engine has not looked"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_chunks_of_a_run_are_left_to_another_worker(threads: int) -> None:
+    """Asked at any chunk: what is run ends where it was said to."""
+    for asked_at in range(20):
+        watch, done = CutWatch("chunks", None, map((0.1).__mul__, count()).__next__), list[int]()
+
+        def run_chunk(
+            state: None,
+            begin: int,
+            end: int,
+            watch: CutWatch = watch,
+            done: list[int] = done,
+            at: int = asked_at,
+        ) -> None:
+            done.extend(range(begin, end))
+            if begin == 3 * at:
+                watch.want_half()
+
+        chunks = [(at, at + 3) for at in range(0, 60, 3)]
+        n_chunks = ChunkRunner(lambda: None, threads).run(chunks, run_chunk, watch, lambda at: 100 + at)
+        assert sorted(done) == list(range(3 * n_chunks))
+        assert watch.left_at == (None if n_chunks == 20 else 100 + 3 * n_chunks)
+        if threads == 1:
+            assert n_chunks == 20 - (19 - asked_at) // 2
+
+
+async def _ask_twice(key: str) -> list[int | None]:
+    return [await run.leave_half(key), await run.leave_half(key)]
+
+
+def test_a_lease_leaves_its_last_items_and_answers_for_the_others(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine waits until it is asked, by a thread as that of a Dask worker."""
+    task, left = lease(job, 0, 20), list[list[int | None]]()
+
+    def run_half(prepared: Any, start: int, stop: int, bounds: Any, cut: CutWatch) -> Partial:
+        assert not cut()
+        asking = threading.Thread(target=lambda: left.append(asyncio.run(_ask_twice(task.key))))
+        asking.start()
+        for stop_at in (15, 9):
+            while not cut.is_wanted():
+                time.sleep(0.001)
+            cut.leave(stop_at)
+        asking.join()
+        return Partial(9, 9, 9)
+
+    monkeypatch.setattr(engine, "run", run_half)
+    assert asyncio.run(run.leave_half(task.key)) is None
+    assert run_lease(task, WORKER).stop == 9
+    assert left == [[15, 9]]
+    assert asyncio.run(run.leave_half(task.key)) is None
 
 
 def test_the_clock_of_a_lease_begins_with_its_first_slice() -> None:

@@ -27,6 +27,7 @@ from papilio.kernels.biclique.forms import (
 from papilio.kernels.biclique.index import (
     BicliqueIndex,
     build_biclique_index,
+    divide_index,
     halve_index,
     lay_graph,
 )
@@ -140,6 +141,7 @@ class BicliqueCpu(SearchEngine):
             build(question.anchor),
             lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
             build,
+            divide_index,
             CPU_RATES,
         )
         levels = 1 if algorithm == "pivot" else index.sizes.max_left - (1 if per == "vertex" else 2)
@@ -202,7 +204,7 @@ class BicliqueCpu(SearchEngine):
         costs = index.costs[first:last]
         cuts = cut_by_cost(costs, self.threads, n_slices, self.serial_cost)
         chunks = [(first + a, first + b) for a, b in cuts]
-        n_chunks = runner.run(chunks, search, cut, index.item_over)
+        n_chunks = runner.run(chunks, search, cut, index.item_over, tells=True)
         if n_chunks == len(chunks):
             return span[1]
         if n_chunks == 0:

@@ -31,9 +31,12 @@ from papilio.kernels.clique.order import (
     orient,
     orient_part,
 )
+from papilio.kernels.clique.probe_loops import probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
     choose_algorithm,
+    choose_probed,
     expand_leaves,
+    find_rates,
     list_choices,
     predict_maximal_work,
     predict_work,
@@ -42,6 +45,7 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.exact import mix
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
@@ -93,6 +97,7 @@ class PreparedCliqueCpu(PreparedRoots):
     per: Granularity
     n_edges: int
     algorithm: str  # orient or pivot
+    probed: str  # the same for probes, which do not depend on the engine
     choices: NDArray[np.uint64]  # see list_choices; none for a total
     decisions: tuple[Choice, ...]
 
@@ -142,7 +147,8 @@ class CliqueCpu(RootsCpu):
             choices = list_choices(max_later + 1, size_range(motif, max_later)[1])
         ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
         return PreparedCliqueCpu(
-            later, roots, costs, motif, per, int(later.ids.size), algorithm, choices,
+            later, roots, costs, motif, per, int(later.ids.size), algorithm,
+            choose_probed(motif, per, self.algorithm), choices,
             (("order", ordered), ("algorithm", f"{algorithm}: {reason}")),
         )  # fmt: skip
 
@@ -153,6 +159,18 @@ class CliqueCpu(RootsCpu):
             return orient_part(graph), True
         by_degree = self.order == "degree"
         return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
+
+    def probe(
+        self, prepared: PreparedCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        """Walk probes of the tree of pivots, or of that in order; O(n_probes * max_later^2) words at most."""
+        oriented, per = prepared.probed == "orient", _PER[prepared.per]
+        return probe_cliques(
+            prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads
+        )
+
+    def probe_rates(self, prepared: PreparedCliqueCpu) -> Rates:
+        return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
 
     def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.CliqueStack, RowBuffer]:
         per = _PER[prepared.per]
@@ -247,6 +265,17 @@ class MaximalCliqueCpu(RootsCpu):
             later, earlier, mix(ids.astype(np.uint64)), roots, costs, motif.min_size,
             (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),
         )  # fmt: skip
+
+    def probe(
+        self, prepared: PreparedMaximalCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        """Walk probes of the search."""
+        return probe_maximal(
+            prepared.later, prepared.earlier, prepared.roots[items], seeds, prepared.least, self.threads
+        )
+
+    def probe_rates(self, prepared: PreparedMaximalCliqueCpu) -> Rates:
+        return find_rates(self.name, "maximal")
 
     def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, RowBuffer]:
         return make_maximal_search(prepared.later, prepared.earlier), self._make_rows(prepared)

@@ -23,9 +23,12 @@ from papilio.kernels.clique.gpu_graph import (
     list_items,
     orient_on_device,
 )
+from papilio.kernels.clique.gpu_probe import probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
     choose_algorithm,
+    choose_probed,
     expand_leaves,
+    find_rates,
     list_choices,
     list_closed,
     require_part_order,
@@ -35,6 +38,7 @@ from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -62,6 +66,7 @@ class PreparedCliqueGpu(Prepared):
     motif: Clique
     per: Granularity
     algorithm: str  # orient or pivot
+    probed: str  # the same for probes, which do not depend on the engine
     search: TreeSearch
     max_later: int  # most later neighbours of a vertex
     classes: tuple[TreeClass, ...]
@@ -131,10 +136,23 @@ class CliqueGpu(TreeEngine):
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
             decisions = (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), *shortage)
             prepared = PreparedCliqueGpu(
-                later, items, motif, per, algorithm, search, max_later, classes, decisions
-            )
+                later, items, motif, per, algorithm, choose_probed(motif, per, self.algorithm), search,
+                max_later, classes, decisions,
+            )  # fmt: skip
             self._check_leaves(prepared)
         return prepared
+
+    def probe(
+        self, prepared: PreparedCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        with self.device.guard():
+            return probe_cliques(
+                self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
+                prepared.sizes, _PER[prepared.per], prepared.max_later,
+            )  # fmt: skip
+
+    def probe_rates(self, prepared: PreparedCliqueGpu) -> Rates:
+        return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
 
     def _count(self, prepared: PreparedCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         end = start
@@ -307,6 +325,18 @@ class MaximalCliqueGpu(TreeEngine):
     def _search(self) -> TreeSearch:
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
+
+    def probe(
+        self, prepared: PreparedMaximalCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        with self.device.guard():
+            return probe_maximal(
+                self.device, prepared.later, prepared.earlier, prepared.items, items, seeds, prepared.least,
+                prepared.max_later,
+            )  # fmt: skip
+
+    def probe_rates(self, prepared: PreparedMaximalCliqueGpu) -> Rates:
+        return find_rates(self.name, "maximal")
 
     def _count(self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         if start == stop:

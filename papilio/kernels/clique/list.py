@@ -22,6 +22,7 @@ from papilio.kernels.clique.question import Restricted, restrict_graph
 from papilio.kernels.engine import Prepared, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.listing import empty_block
+from papilio.kernels.probe import Found
 from papilio.kernels.threads import Outlet
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 from papilio.parts import Part
@@ -73,6 +74,13 @@ def refuse_counting(algorithm: str) -> None:
         raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
 
 
+def add_rows(found: Found, n_held: int) -> Found:
+    """Return what probes of a count found, with rows as leaves, each with as many more vertices."""
+    nodes = found.nodes.copy()
+    nodes[:, -1] += found.motifs
+    return found._replace(members=found.members + n_held * found.motifs, nodes=nodes)
+
+
 class _Lister(RootsCpu):
     """Base of the listers."""
 
@@ -83,6 +91,10 @@ class _Lister(RootsCpu):
         longest = most if prepared.row_size is None else min(prepared.row_size, most)
         names = prepared.positions, prepared.held, prepared.held_hash
         return make_rows(longest, *names, self.listing.limit)
+
+    def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        """Do as the engine that counts, whose tree has the rows as leaves here."""
+        return add_rows(super().probe(prepared, items, seeds), prepared.held.size)
 
     def _pass_on(self, prepared: _Named, state: tuple[Any, RowBuffer], outlet: Outlet) -> None:
         outlet.take(empty_block(state[1].block, prepared.row_size))
@@ -115,7 +127,8 @@ class CliqueLister(_Lister, CliqueCpu):
         assert motif.k is not None
         left = restrict_graph(graph, np.array(self.listing.with_u, np.int32), motif.k)
         searched = super().prepare(left.graph, Clique(max(motif.k - left.held.size, 1)), per)
-        return PreparedCliqueListing(**_name_rows(graph, left, searched, motif.k))
+        named = _name_rows(graph, left, searched, motif.k)
+        return PreparedCliqueListing(**named | {"probed": "pivot"})
 
     def _search(self, prepared: PreparedCliqueCpu, state: tuple[CliqueStack, RowBuffer], end: int) -> bool:
         return list_cliques(prepared.later, *state, prepared.roots, end, prepared.sizes[0])

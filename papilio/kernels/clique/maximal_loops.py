@@ -96,7 +96,7 @@ def _fill_row(later: Later, search: MaximalSearch, name: int, row: int, w: int) 
 
 
 @compiled
-def _open_root(later: Later, earlier: Earlier, search: MaximalSearch, root: int, d: int) -> int:
+def open_excluded(later: Later, earlier: Earlier, search: MaximalSearch, root: int, d: int) -> int:
     """Fill the rows of a root and its d candidates; return how many excluded vertices are next to one of them."""
     begin, w = later.indptr[root], words_of(d)
     for i in range(d):
@@ -125,7 +125,7 @@ def _shared(search: MaximalSearch, row: int, at: int, w: int) -> int:
 
 
 @compiled
-def _choose_pivot(search: MaximalSearch, level: int, w: int, size: int) -> int:
+def choose_extended(search: MaximalSearch, level: int, w: int, size: int) -> int:
     """Return the row next to most candidates; -1 where an excluded vertex is next to all of them."""
     at, best, most = level * w, -1, -1
     for place in range(search.excluded_at[level], search.excluded_at[level + 1]):
@@ -189,7 +189,7 @@ def _search_root(
             pivot = -1
             if level + 1 + size >= least:
                 work += (size + search.excluded_at[level + 1] - search.excluded_at[level]) * w
-                pivot = _choose_pivot(search, level, w, size)
+                pivot = choose_extended(search, level, w, size)
             if pivot < 0:
                 level -= 1
                 continue
@@ -265,7 +265,7 @@ def search_maximal(
             rows.cursor[PLACE] += 1
             continue
         if is_new:
-            search.excluded_at[0], search.excluded_at[1] = 0, _open_root(later, earlier, search, root, d)
+            search.excluded_at[0], search.excluded_at[1] = 0, open_excluded(later, earlier, search, root, d)
             fill_span(search.sets, d)
             rows.cursor[LEVEL] = 0
         search.sums[1] += np.uint64(_search_root(search, rows, hashes, root, d, least, is_new))

@@ -114,7 +114,7 @@ def _end_pairs(
 
 
 @inlined
-def _choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
+def choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
     """Take the candidates that are next to all others as pivots, and return the one next to most of the rest, or -1.
 
     Returns also how many pivots the path then has.
@@ -138,7 +138,7 @@ def _choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int
 
 
 @inlined
-def _count_pairs(search: CliqueStack, at: int, w: int) -> int:
+def count_pairs(search: CliqueStack, at: int, w: int) -> int:
     """Return the edges among the candidates of the level at a word."""
     count = 0
     for word in range(w):
@@ -177,7 +177,7 @@ def _enter_node(
         if size > 0:
             search.leaves[(n_held + 1) * row + n_pivots] += np.uint64(size)
         if size > 1 and most - n_held == 2:
-            edges = _count_pairs(search, at, w)
+            edges = count_pairs(search, at, w)
             search.leaves[(n_held + 2) * row + n_pivots] += np.uint64(edges)
             search.total[2] += np.uint64(size * w // 2)
         if per != TOTAL:
@@ -185,7 +185,7 @@ def _enter_node(
         return -1, n_pivots
     pivot = -1
     if n_held < most:
-        pivot, n_pivots = _choose_pivot(search, at, w, size, n_pivots)
+        pivot, n_pivots = choose_pivot(search, at, w, size, n_pivots)
         search.total[2] += np.uint64(size * w)
     if pivot < 0:
         search.leaves[n_held * row + n_pivots] += ONE

@@ -58,7 +58,9 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
+from papilio.kernels.maximal.probe import SEARCH_RATES, probe_on_device
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
@@ -168,6 +170,18 @@ class MaximalBicliqueGpu(TreeEngine):
                 decisions += shortage
                 self._load_children(wait=True)
         return PreparedMaximalGpu(motif, index, roots, ranges, matrices, stars, classes, decisions)
+
+    def probe(
+        self, prepared: PreparedMaximalGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        with self.device.guard():
+            return probe_on_device(self.device, prepared.index, prepared.roots, items, seeds)
+
+    def probe_rates(self, prepared: PreparedMaximalGpu) -> Rates:
+        return SEARCH_RATES[self.name]
+
+    def known_count(self, prepared: PreparedMaximalGpu) -> int:
+        return sum(prepared.stars.cells.values())
 
     @property
     def _search(self) -> TreeSearch:

@@ -137,6 +137,12 @@ def _write(found: LeafSink, taken: Ids32, rows: int, shared: Ids32, columns: int
 
 
 @inlined
+def is_asked(limits: Limits, rows: int, columns: int) -> bool:
+    """Whether something of that size is asked for; it has the least columns."""
+    return limits.least_rows <= rows <= limits.most_rows and columns <= limits.max_columns
+
+
+@inlined
 def report(
     found: LeafSink, limits: Limits, taken: Ids32, rows: int, shared: Ids32, columns: int, sides: np.uint64
 ) -> bool:
@@ -145,8 +151,7 @@ def report(
     Its vertices are the first ``rows`` of ``taken`` and ``columns`` of ``shared``, and ``sides`` the sum of the hashes.
     """
     room = True
-    asked = limits.least_rows <= rows <= limits.most_rows and columns <= limits.max_columns
-    if asked and (limits.by == 0 or _rank(found, limits.by, rows, columns)):
+    if is_asked(limits, rows, columns) and (limits.by == 0 or _rank(found, limits.by, rows, columns)):
         found.histogram[found.cell_at[rows] + columns] += ONE
         found.sums[CHECKSUM] += _mix(sides)
         if found.row_places.size:
@@ -155,11 +160,17 @@ def report(
 
 
 @inlined
+def are_enough(limits: Limits, taken: int, candidates: int) -> bool:
+    """Whether more rows, of the candidates, can make something of a size that is asked for."""
+    rows = taken + candidates
+    return candidates > 0 and taken < limits.most_rows and rows >= limits.least_rows
+
+
+@inlined
 def can_extend(found: LeafSink, limits: Limits, taken: int, candidates: int, columns: int) -> bool:
     """Whether more rows, of the candidates, can make something of fewer columns that is asked for."""
-    rows = taken + candidates
-    enough = candidates > 0 and taken < limits.most_rows and rows >= limits.least_rows
-    return enough and (limits.by == 0 or _value(limits.by, rows, columns - 1) >= found.bound[0])
+    enough = are_enough(limits, taken, candidates)
+    return enough and (limits.by == 0 or _value(limits.by, taken + candidates, columns - 1) >= found.bound[0])
 
 
 # Fields of a frame: its first word, candidates left, first excluded row, all rows, words of a row, place and number of
@@ -236,7 +247,7 @@ def _read_columns(
 
 
 @compiled
-def _inside(words: Words, a: int, b: int, width: int) -> bool:
+def is_inside(words: Words, a: int, b: int, width: int) -> bool:
     """Whether row a has no column that row b has not."""
     outside = np.uint64(0)
     for word in range(width):
@@ -302,7 +313,7 @@ def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
         at = begin + row * width
         covered = False
         for other in range(n, end):
-            if _inside(words, at, begin + other * width, width):
+            if is_inside(words, at, begin + other * width, width):
                 covered = True
                 break
         if not covered:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, LeaseTooLargeError
+from papilio.kernels.announce import say_passed
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from papilio.kernels.device.protocol import (
     N_STREAMS,
@@ -177,6 +178,9 @@ class Pieces:
 _LOOK_S = 0.01
 """How often a run looks whether it should end early."""
 
+_LOOKS_TOLD = 25
+"""Looks after which others are told how far the run is."""
+
 _NO_LIMIT = 2**31 - 1
 
 _MIXED_LAUNCHES = 32
@@ -235,10 +239,14 @@ class _Ending:
             looking.result()
 
     def _look(self) -> None:
+        looks = 0
         while not self._is_over.wait(_LOOK_S):
             if self._cut():
                 self._end()
                 return
+            looks += 1
+            if looks % _LOOKS_TOLD == 0:
+                say_passed(int(np.searchsorted(self._pieces.starts, self._find_taken(), side="right")) - 1)
             shared = shared_cut(self._cut)
             if shared is not None:
                 self._share(shared)
@@ -260,6 +268,8 @@ class _Ending:
         costs = np.cumsum(self._costs[taken : self.promised], dtype=np.float64)
         half = taken + int(np.searchsorted(costs, left / 2)) + 1
         wanted = self._pieces.until(half)
+        if wanted.span[1] >= self.promised:
+            wanted = self._pieces.until(taken)
         if wanted.span[1] >= self.promised:
             shared.leave(None)
             return

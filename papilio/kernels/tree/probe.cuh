@@ -32,6 +32,12 @@ struct Draws {
         return (long long)(mix(state) % (unsigned long long)n);
     }
 
+    /// A number of [0, 1).
+    __device__ __forceinline__ double unit() {
+        state += 0x9e3779b97f4a7c15ull;
+        return (double)(mix(state) >> 11) * (1.0 / 9007199254740992.0);
+    }
+
     /// The least of `take` numbers below n.
     __device__ __forceinline__ int least(int n, int take) {
         int first = n;
@@ -51,6 +57,82 @@ __device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
     }
     return above - below;
 }
+
+/// A child that was drawn, and its probability.
+struct DrawnChild {
+    int child;  // -1: no child has a bound
+    double chance;
+};
+
+/// Draw one of n children in proportion to `bound(child)`, long long; one time in eight all with a bound are alike. The
+/// warp; see draw_by_bound of probe_loops.py.
+template <class Bound>
+__device__ __forceinline__ DrawnChild draw_by_bound(Draws& draws, int n, const Bound& bound) {
+    unsigned long long total = 0;
+    unsigned n_bounded = 0;
+#pragma unroll 1
+    for (int i = lane_id(); i < n; i += kWarpSize) {
+        const unsigned long long own = (unsigned long long)bound(i);
+        total += own;
+        n_bounded += own != 0 ? 1u : 0u;
+    }
+    total = warp_sum(total);
+    n_bounded = warp_total(n_bounded);
+    if (n_bounded == 0) return DrawnChild{-1, 1.0};
+    const bool is_even = draws(8) == 0;
+    unsigned long long rest = (unsigned long long)(is_even ? (long long)draws((int)n_bounded) : draws.wide((long long)total));
+#pragma unroll 1
+    for (int first = 0;; first += kWarpSize) {
+        const int i = first + lane_id();
+        const unsigned long long own = i < n ? (unsigned long long)bound(i) : 0;
+        const unsigned long long until = warp_segment_sum(is_even ? (unsigned long long)(own != 0) : own, 0);
+        const unsigned reached = __ballot_sync(kFullMask, until > rest);
+        if (reached != 0) {
+            const int at = __ffs((int)reached) - 1;
+            const double share = (double)__shfl_sync(kFullMask, own, at) / (double)total;
+            return DrawnChild{first + at, multiply(0.875, share) + 0.125 / (double)n_bounded};
+        }
+        rest -= __shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+}
+
+/// Probabilities of a path by two bounds of its nodes, one of which the probe goes by; see draw_child of probe_loops.py.
+struct Chances {
+    double first;
+    double second;
+    bool by_second;
+
+    __device__ __forceinline__ explicit Chances(Draws& draws) : first(1.0), second(1.0), by_second(draws(2) != 0) {}
+
+    /// Of what is found at a node; finite, however small the probabilities are.
+    __device__ __forceinline__ double weight() const { return first + second > 2e-300 ? 2.0 / (first + second) : 1e300; }
+
+    /// One of n children, whose bounds are at `places`, -1 for children that are not drawn; -1 where there is none.
+    __device__ __forceinline__ int draw(Draws& draws, const int* places, int n, const double* ones, const double* twos) {
+        double one = 0.0, two = 0.0;
+#pragma unroll 1
+        for (int i = 0; i < n; ++i) {
+            if (places[i] < 0) continue;
+            one += ones[places[i]];
+            two += twos[places[i]];
+        }
+        if (one == 0.0) return -1;
+        const double goal = multiply(draws.unit(), by_second ? two : one);
+        const double* const taken = by_second ? twos : ones;
+        double until = 0.0;
+        int chosen = -1;
+#pragma unroll 1
+        for (int i = 0; i < n; ++i) {
+            if (places[i] < 0) continue;
+            chosen = i;
+            until += taken[places[i]];
+            if (goal < until) break;
+        }
+        first = multiply(first, ones[places[chosen]] / one);
+        second = multiply(second, twos[places[chosen]] / two);
+        return chosen;
+    }
+};
 
 /// The sum of `value(i)` for i below n, in the order of add_by_lanes of probe_loops.py. The warp.
 template <class Value>

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.device.constants import LOT_BITS
 from papilio.kernels.exact import mix
-from papilio.kernels.jit import compiled
+from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.probe import STEP
 from papilio.kernels.tree.bits import Words
 
@@ -29,7 +29,7 @@ def draw(state: Words, n: int) -> Any:
 
 
 @compiled
-def draw_wide(state: Words, n: int) -> Any:
+def draw_wide(state: Words, n: Index) -> Any:
     """Return a number below n, at least 1 and far below 2^63, and go on to the next state."""
     state[0] += STEP
     return np.int64(_mix(state[0]) % np.uint64(n))
@@ -52,6 +52,78 @@ def power_gap(a: int, b: int, n: int, take: int) -> float:
         above *= a / n
         below *= b / n
     return above - below
+
+
+@compiled
+def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
+    """Draw one of n children in proportion to their bounds; return it and its probability, -1 where all bounds are 0.
+
+    One time in eight all children with a bound are alike: none that is bounded too low is out of reach.
+    """
+    total, n_bounded = np.int64(0), 0
+    for child in range(n):
+        total += bounds[child]
+        n_bounded += bounds[child] > 0
+    if n_bounded == 0:
+        return -1, 1.0
+    chosen = -1
+    if draw(state, 8) == 0:
+        rest = draw(state, n_bounded)
+        while rest >= 0:
+            chosen += 1
+            rest -= bounds[chosen] > 0
+    else:
+        rest = draw_wide(state, total)
+        while rest >= 0:
+            chosen += 1
+            rest -= bounds[chosen]
+    return chosen, 0.875 * (bounds[chosen] / total) + 0.125 / n_bounded
+
+
+@compiled
+def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats], chances: Floats) -> int:
+    """Return one of n children, drawn by one of two bounds; -1 where there is none to draw.
+
+    ``places`` are those of the children in ``bounds``, -1 for children that are not drawn. ``chances`` (3) are the
+    probabilities of the path by the first bounds and by the second, and which of them this probe goes by, 0 or 1: as
+    each is taken by half of the probes, what is found has the weight of :func:`weigh` (Veach and Guibas, SIGGRAPH
+    1995), never more than twice that by the better bounds.
+    """
+    first, second = bounds
+    one = two = 0.0
+    for i in range(n):
+        if places[i] >= 0:
+            one += first[places[i]]
+            two += second[places[i]]
+    if one == 0.0:
+        return -1
+    state[0] += STEP
+    unit = np.float64(_mix(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    taken = first if chances[2] == 0.0 else second
+    goal, until, chosen = unit * (one if chances[2] == 0.0 else two), 0.0, -1
+    for i in range(n):
+        if places[i] >= 0:
+            chosen = i
+            until += taken[places[i]]
+            if goal < until:
+                break
+    chances[0] *= first[places[chosen]] / one
+    chances[1] *= second[places[chosen]] / two
+    return chosen
+
+
+@compiled
+def weigh(chances: Floats) -> float:
+    """Return the weight of what is found at a node; finite, however small the probabilities are."""
+    total = chances[0] + chances[1]
+    return 2.0 / total if total > 2e-300 else 1e300
+
+
+@compiled
+def begin_probe(state: Words, seed: np.uint64, chances: Floats) -> None:
+    """Stand at a root, with the bounds drawn that the probe goes by; see :func:`draw_child`."""
+    state[0] = seed
+    chances[0], chances[1], chances[2] = 1.0, 1.0, np.float64(draw(state, 2))
 
 
 @compiled

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.announce import say_passed
 from papilio.kernels.engine import (
     Loadable,
     Partial,
@@ -181,7 +182,7 @@ class ButterflyCpu(CpuEngine):
 
         runner = ChunkRunner(make_state, n_threads)
         chunks = cut_by_cost(costs, n_threads, n_slices)
-        n_items = items_in(chunks, runner.run(chunks, count, cut, lambda at: start + at))
+        n_items = items_in(chunks, runner.run(chunks, count, cut, lambda at: start + at, tells=True))
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: StopCheck) -> Partial:
@@ -202,6 +203,7 @@ class ButterflyCpu(CpuEngine):
                     starts = self._keep_starts(index, items[chosen], layer, other)
                     self._run_edge_hubs(index, starts, layer, support, runner)
             end = stop
+            say_passed(end - begin)
         work = int(index.costs[begin:end].sum())
         total = sum(kernels.join_sums(tables.sums) for tables in runner.states)
         return Partial(end - begin, total, work, {"edge": support})

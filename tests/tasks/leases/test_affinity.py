@@ -92,7 +92,7 @@ class Replay:
 
 
 @pytest.mark.parametrize(
-    ("n_workers", "part_s", "gain"), [(1, 1.0, 1.1), (4, 1.0, 1.1), (4, 40.0, 2.0), (16, 5.0, 2.0)]
+    ("n_workers", "part_s", "gain"), [(1, 1.0, 1.1), (4, 1.0, 1.1), (4, 40.0, 2.0), (16, 5.0, 1.4)]
 )
 def test_workers_read_less_when_they_stay_with_their_blocks(
     n_workers: int, part_s: float, gain: float
@@ -146,9 +146,10 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     plan = grid_plan(1, 1, 40.0, 2)
     counter = LeaseScheduler(plan, "run", None)
 
-    def answer(task: LeaseTask, worker: str, prepare_s: float) -> None:
+    def answer(task: LeaseTask, worker: str, prepare_s: float, left: int = 0) -> None:
         seconds = {"run": task.work / NS, "prepare": prepare_s, "read": 0.0, "load": 1.0, "stage": 1.0}
-        counter.answer(task, LeaseResult(0, task.start, task.stop, 0, task.work, worker, "cpu", seconds, 1))
+        stop = task.stop - left
+        counter.answer(task, LeaseResult(0, task.start, stop, 0, task.work, worker, "cpu", seconds, 1))
 
     first = counter.take(2, "w0")
     assert first is not None
@@ -156,19 +157,14 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     second = counter.take(2, "w0")
     third = counter.take(2, "w1")
     assert second is not None
-    assert third is not None, "22 s are left, and a part is begun in 5 s"
-    answer(second, "w0", 0.0)
-    while counter._pending.work_left >= 10 * NS:
-        task = counter.take(2, "w0")
-        assert task is not None
-        answer(task, "w0", 0.0)
-    assert counter._pending
-    assert counter.take(2, "w2") is None
-    rest = []
-    while (task := counter.take(2, "w0")) is not None:
-        rest.append(task)
-    assert rest
-    assert counter.predict_s(rest[-1], "w0") is None
+    assert third is not None, "10 s are left, and a part is begun in 5 s"
+    assert counter.share(second, second.stop - 4)
+    assert counter.take(2, "w2") is None, "4 s are left"
+    answer(second, "w0", 0.0, left=4)
+    rest = counter.take(2, "w0")
+    assert rest is not None
+    assert rest.stop - rest.start == 4
+    assert counter.predict_s(rest, "w0") is None
 
 
 def test_what_is_left_when_nothing_runs_is_given_to_anybody() -> None:

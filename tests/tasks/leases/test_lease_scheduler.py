@@ -12,19 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.kernels.engine import EngineName
-from papilio.motifs import Clique
+from papilio.families import family_of
+from papilio.motifs import Butterfly, Clique, Motif
 from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS, LeaseScheduler
-from papilio.tasks.leases import (
-    FIRST_LIMIT_S,
-    KEPT_LEASE_S,
-    LATE,
-    MAX_LEASE_S,
-    SHORTEST_LEASE_S,
-    VECTOR_OVERHEAD,
-)
+from papilio.tasks.leases import KEPT_LEASE_S, MAX_LEASE_S, SHORTEST_LEASE_S, VECTOR_OVERHEAD
 from tests.conftest import share_of_examples
 from tests.tasks.fakes import make_job, plan_of
 
@@ -53,15 +46,27 @@ def test_items_are_answered_once_or_proven_to_fail(
     answered: list[int] = []
     held: list[LeaseTask] = []
     keys: set[str] = set()
+    ends: dict[str, int] = {}  # of what a worker has not left to others
     while True:
-        while len(held) < 3 and (task := counter.take(n_workers)) is not None:
+        while (
+            len(held) < 3 and (task := counter.take(n_workers, f"w{chance.randrange(n_workers)}")) is not None
+        ):
             assert task.key not in keys
             keys.add(task.key)
             held.append(task)
+            ends[task.key] = task.stop
         if not held:
             break
+        if chance.random() < 0.3:
+            task = chance.choice(held)
+            stop = chance.randint(task.start, task.stop)
+            if counter.share(task, stop):
+                assert task.start < stop < ends[task.key]
+                ends[task.key] = stop
+            continue
         task = held.pop(chance.randrange(len(held)))
-        items = range(task.start, task.stop)
+        end = ends[task.key]
+        items = range(task.start, end)
         fate = chance.random()
         if poisoned & set(items):
             if fate < 0.5:
@@ -73,8 +78,9 @@ def test_items_are_answered_once_or_proven_to_fail(
         elif fate < 0.3 and len(items) > 1:
             counter.fail(task, LeaseTooLargeError("large"))
         else:
-            stop = chance.randint(task.start, task.stop)
+            stop = chance.randint(task.start, end)
             counter.answer(task, result_of(task, stop))
+            assert not counter.share(task, task.start + 1)
             answered += range(task.start, stop)
     failing = poisoned & set(range(len(costs)))
     assert sorted(answered) == [item for item in range(len(costs)) if item not in failing]
@@ -155,18 +161,12 @@ def test_measured_speeds_size_leases_and_predict_them() -> None:
     assert first is not None
     assert slow.predict_s(first, "w0") == pytest.approx(first.work / NS)
     slow.answer(first, result_of(first, seconds=10 * first.work / NS))
-    task = slow.take(2)
+    task, usual = slow.take(2), fast.take(2)
     assert task is not None
+    assert usual is not None
     assert slow.predict_s(task, "w0") == pytest.approx(10 * task.work / NS)
     assert slow.predict_s(task, "another") == pytest.approx(10 * task.work / NS)
-
-    def least(counter: LeaseScheduler) -> int:
-        works = []
-        while (lease := counter.take(2)) is not None:
-            works.append(lease.work)
-        return min(works)
-
-    assert least(slow) < least(fast) / 5
+    assert task.work == pytest.approx(usual.work / 10, rel=0.01)
 
 
 def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
@@ -185,96 +185,69 @@ def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
 
 
 def test_leases_of_vectors_get_short_at_the_end_only() -> None:
-    """What a cut gives back is shared by all that wait for it, down to what its vector costs."""
+    """What a worker leaves is shared by all that wait for it, down to what its vector costs."""
     job = make_job(per="edge", n_edges=10**6)
-    plan = plan_of(np.full(200_000, NS // 30), 4, job)
+    plan = plan_of(np.full(1000, NS // 30), 4, job)
     counter = LeaseScheduler(plan, "run", "/nowhere")
-    works: list[float] = []
-    left = plan.predicted_ns / NS
-    usual_s = plan.vector_s / VECTOR_OVERHEAD
-    while (task := counter.take(4)) is not None:
-        seconds = task.work / NS
-        least_s = usual_s if left >= 4 * usual_s else plan.vector_s
-        assert seconds >= 0.99 * least_s
-        works.append(seconds)
-        left -= seconds
-    assert min(works) < 0.5 * usual_s
+    first = counter.take(4, "w0")
+    assert first is not None
+    assert first.work / NS == pytest.approx(plan.predicted_run_s, rel=0.02)
+    while (task := counter.take(4, "w1")) is not None:
+        counter.answer(task, replace(result_of(task, seconds=task.work / NS), worker="w1"))
+    counter.answer(first, result_of(first, first.stop - 30, first.work / NS - 1))
+    shares = [counter.take(4, f"w{number}") for number in range(4)]
+    assert [task.work / NS for task in shares if task] == pytest.approx([0.25] * 4, rel=0.1)
+    assert plan.vector_s < 0.25 < plan.vector_s / VECTOR_OVERHEAD
+    assert counter.predict_s(first, "w9") is not None
+    assert all(counter.predict_s(task, "w9") is None for task in shares if task), "their vectors take as long"
 
 
-def test_leases_of_a_ledger_are_short_and_end_by_the_clock() -> None:
-    """Of a job of many minutes; before the first answer as after it, and only where what is finished is kept."""
-    costs = np.full(200_000, NS // 100, dtype=np.int64)
-    for kept, longest_s in ((False, MAX_LEASE_S), (True, KEPT_LEASE_S)):
-        counter = counter_of(costs, 1, kept=kept)
-        for limit_s in (FIRST_LIMIT_S, LATE * longest_s, LATE * longest_s):
-            task = counter.take(1)
-            assert task is not None
-            assert task.work / NS == pytest.approx(longest_s, rel=0.05)
-            assert task.limit_s == (limit_s if kept else None)
-            counter.answer(task, result_of(task, seconds=task.work / NS))
+@pytest.mark.parametrize(("kept", "longest_s"), [(False, MAX_LEASE_S), (True, KEPT_LEASE_S)])
+def test_leases_of_long_jobs_end_by_the_clock(kept: bool, longest_s: float) -> None:
+    """Before the first answer as after it."""
+    counter = counter_of(np.full(200_000, NS // 100, dtype=np.int64), 1, kept=kept)
+    for _ in range(3):
+        task = counter.take(1)
+        assert task is not None
+        assert task.work / NS == pytest.approx(longest_s, rel=0.05)
+        assert task.limit_s == longest_s
+        counter.answer(task, result_of(task, seconds=task.work / NS))
 
 
-def play(counter: LeaseScheduler, n_workers: int, seconds_each: float) -> list[float]:
-    """Return when each worker ends, of workers that hold two leases and take so long for an item; nothing is cut."""
-    ends = [0.0] * n_workers
-    held: list[list[LeaseTask]] = [[] for _ in ends]
-    while True:
-        for _ in range(2):
-            for worker in held:
-                if len(worker) < 2 and (task := counter.take(n_workers)) is not None:
-                    worker.append(task)
-        busy = [
-            (ends[i] + seconds_each * (each[0].stop - each[0].start), i)
-            for i, each in enumerate(held)
-            if each
-        ]
-        if not busy:
-            return ends
-        ends[min(busy)[1]], at = min(busy)
-        task = held[at].pop(0)
-        counter.answer(
-            task, replace(result_of(task, seconds=seconds_each * (task.stop - task.start)), worker=f"w{at}")
-        )
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 7])
+@pytest.mark.parametrize("motif", [Clique(9), Butterfly()])
+def test_every_worker_gets_its_share_at_once(n_workers: int, motif: Motif) -> None:
+    job = make_job(motif=motif, kind=family_of(motif).graph_kind)
+    plan = plan_of(np.full(100_000, NS // 10_000), n_workers, job)
+    counter = LeaseScheduler(plan, "run", None)
+    tasks = [counter.take(n_workers, f"w{number}") for number in range(n_workers)]
+    assert [task.work for task in tasks if task] == pytest.approx(
+        [plan.predicted_ns / n_workers] * n_workers, rel=0.01
+    )
+    assert not counter.has_more
 
 
-@pytest.mark.parametrize("seconds_each", [1e-7, 1e-3, 10.0])
-def test_a_search_is_shared_however_wrong_its_prediction_is(seconds_each: float) -> None:
-    """Ten milliseconds of predicted work, in 10,000 items, of which each worker has its share all the same."""
-    plan = plan_of(np.full(10_000, 8), 4, make_job(motif=Clique(9), kind="unipartite"))
-    assert plan.predicted_run_s < 0.01
-    ends = play(LeaseScheduler(plan, "run", None), 4, seconds_each)
-    ideal = 10_000 * seconds_each / 4
-    assert max(ends) < max(1.1 * ideal, SHORTEST_LEASE_S)
-
-
-@pytest.mark.parametrize(
-    ("engine", "n_workers", "kept", "is_whole"),
-    [("gpu", 1, False, True), ("gpu", 1, True, False), ("gpu", 2, False, False), ("cpu", 1, False, False)],
-)
-def test_a_gpu_that_searches_alone_is_leased_all_at_once(
-    engine: EngineName, n_workers: int, kept: bool, is_whole: bool
-) -> None:
-    """Each lease of a search on a GPU ends with few of its blocks busy; a rest can be shared, or what is done kept."""
-    job = make_job(motif=Clique(9), kind="unipartite")
-    plan = replace(plan_of(np.full(10_000, 8), n_workers, job), engine=engine)
-    task = LeaseScheduler(plan, "run", None, kept=kept).take(n_workers)
+def test_a_job_too_short_for_two_is_one_lease() -> None:
+    counter = counter_of(np.full(1000, int(1.9 * SHORTEST_LEASE_S * NS / 1000)), 2)
+    task = counter.take(2, "w0")
     assert task is not None
-    assert ((task.start, task.stop) == (0, 10_000)) == is_whole
+    assert (task.start, task.stop, counter.has_more) == (0, 1000, False)
 
 
-def test_work_that_is_known_is_leased_at_once() -> None:
-    task = LeaseScheduler(plan_of(np.full(10_000, 8), 4), "run", None).take(4)
-    assert task is not None
-    assert (task.start, task.stop) == (0, 10_000)
-
-
-def test_a_search_whose_leases_have_large_vectors_is_not_tried() -> None:
-    job = make_job(motif=Clique(9), kind="unipartite", per="vertex", n_u=10**8, n_v=10**8)
-    plan = plan_of(np.full(10_000, 8), 4, job)
-    assert plan.vector_s > SHORTEST_LEASE_S
-    task = LeaseScheduler(plan, "run", "/nowhere").take(4)
-    assert task is not None
-    assert (task.start, task.stop) == (0, 10_000)
+def test_what_a_worker_leaves_is_for_those_that_are_idle() -> None:
+    counter = counter_of(np.full(1000, NS // 100), 3)
+    first, *others = (counter.take(3, f"w{number}") for number in range(3))
+    assert first is not None
+    for number, task in enumerate(others, start=1):
+        assert task is not None
+        counter.answer(task, replace(result_of(task), worker=f"w{number}"))
+    assert counter.take(3, "w1") is None
+    assert counter.share(first, 100)
+    halves = counter.take(3, "w1"), counter.take(3, "w2")
+    assert [(task.start, task.stop) for task in halves if task] == [(100, 217), (217, first.stop)]
+    assert counter.predict_s(first, "w0") == pytest.approx(0.3, rel=0.01)
+    with pytest.raises(TilingError, match="it was handed items"):
+        counter.answer(first, result_of(first, 101))
 
 
 def test_the_rest_of_a_lease_that_the_clock_cut_is_shared_by_the_speed_found() -> None:
@@ -283,6 +256,7 @@ def test_the_rest_of_a_lease_that_the_clock_cut_is_shared_by_the_speed_found() -
     first = counter.take(1)
     assert first is not None
     assert first.limit_s is not None
+    assert first.limit_s == KEPT_LEASE_S
     done = first.start + (first.stop - first.start) // 10
     counter.answer(first, result_of(first, done, seconds=first.limit_s))
     second = counter.take(1)

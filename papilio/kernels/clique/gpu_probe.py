@@ -1,0 +1,104 @@
+"""Probes of the searches for cliques on the device, ``clique_probe.cu``; see :mod:`.probe_loops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.clique.gpu_graph import DeviceItems, DeviceLater
+from papilio.kernels.clique.question import list_maximal_bounds, list_probe_tables
+from papilio.kernels.device.arrays import take
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.probe import LEVELS, Found
+from papilio.kernels.tree.gpu import add_aligned
+
+_WARPS = 4
+"""Of a block."""
+
+_NEAR_WORDS = 1024
+"""Of shared memory of a warp."""
+
+_SLAB_FRACTION = 0.25
+"""Largest share of free device memory for the matrices of all warps."""
+
+_FOUND = 2 + 2 * LEVELS
+"""Numbers of a probe."""
+
+
+def probe_cliques(
+    device: Device,
+    later: DeviceLater,
+    items: DeviceItems,
+    chosen: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    oriented: bool,
+    limits: tuple[int, int],
+    per: int,
+    max_later: int,
+) -> Found:
+    """Walk a probe of each chosen item, for cliques of the least to the most vertices."""
+    tables = list_probe_tables(*limits, max_later)
+    given = int(oriented), per, *limits, tables.ways, *tables.bounds
+    nothing = device.xp.zeros(1, dtype=np.int64), device.xp.zeros(1, dtype=np.int32)
+    back = np.zeros(chosen.size, np.int64)
+    return _launch(device, 0, later, nothing, items, chosen, seeds, back, given, tables.ways.shape)
+
+
+def probe_maximal(
+    device: Device,
+    later: DeviceLater,
+    earlier: tuple[Any, Any],
+    items: DeviceItems,
+    chosen: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    least: int,
+    max_later: int,
+) -> Found:
+    """Walk a probe of each chosen item, for maximal cliques of at least ``least`` vertices."""
+    bounds = list_maximal_bounds(max_later)
+    roots = take(device, items.roots, device.to_device(chosen)).astype(np.int64)
+    back = device.to_host(take(device, earlier[0], roots + 1)) - device.to_host(
+        take(device, earlier[0], roots)
+    )
+    given = 0, 0, least, 0, np.zeros(1), *bounds
+    return _launch(device, 1, later, earlier, items, chosen, seeds, back, given, (1, bounds[0].size))
+
+
+def _launch(
+    device: Device,
+    maximal: int,
+    later: DeviceLater,
+    earlier: tuple[Any, Any],
+    items: DeviceItems,
+    chosen: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    back: NDArray[np.int64],
+    given: tuple[Any, ...],
+    shape: tuple[int, ...],
+) -> Found:
+    """Launch the kernel; ``back`` are the earlier neighbours of the roots, ``shape`` is that of the tables."""
+    xp, n_probes = device.xp, int(chosen.size)
+    found = xp.zeros(max(n_probes, 1) * _FOUND, dtype=np.float64)
+    if n_probes:
+        sizes = items.sizes[chosen]
+        words, rows = (sizes + 31) // 32, sizes + back
+        far_words = int(add_aligned([sizes, words, words, words, sizes, sizes + 1, rows * words, rows]).max())
+        room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
+        blocks = max(1, min(-(-n_probes // _WARPS), room))
+        *numbers, ways, first, second = given
+        device.load("clique_probe", {"MAXIMAL": maximal}).get_function("clique_probe")(
+            (blocks,),
+            (32 * _WARPS,),
+            (
+                later.indptr, later.ids, *earlier, take(device, items.roots, device.to_device(chosen)),
+                device.to_device(seeds), np.int32(n_probes), np.int32(_NEAR_WORDS),
+                xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
+                *map(np.int32, numbers), *map(device.to_device, (ways.ravel(), first, second)),
+                np.int32(shape[0]), np.int32(shape[1]), found,
+            ),
+            shared_mem=4 * _WARPS * _NEAR_WORDS,
+        )  # fmt: skip
+    host = device.to_host(found)[: n_probes * _FOUND].reshape(n_probes, _FOUND)
+    return Found(host[:, 0], host[:, 1], host[:, 2 : 2 + LEVELS], host[:, 2 + LEVELS :])

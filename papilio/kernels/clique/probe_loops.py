@@ -1,0 +1,460 @@
+"""Compiled probes of the searches for cliques and for maximal cliques: one random branch of the tree of an item.
+
+A probe opens the root as the search does, and goes down branches of the same tree. At each node it looks at the number
+of candidates of every branch: branches with none or one are counted whole, and one of the others is drawn, by the
+cliques that it can hold at most, or by the square root of that: the first suits the count in dense graphs, the second
+the work. Nodes that lack two vertices of the largest size are counted whole, as the search counts them. The words of a
+root are with the entries of lists that are read to open it, and those of leaves with the sums that these add to.
+
+The GPU walks the same branches in ``clique_probe.cu``, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.clique.loops import PER_VERTEX, TOTAL, CliqueStack, make_search, open_root
+from papilio.kernels.clique.maximal_loops import (
+    Earlier,
+    MaximalSearch,
+    choose_extended,
+    make_maximal_search,
+    open_excluded,
+)
+from papilio.kernels.clique.order import Later
+from papilio.kernels.clique.pivot_loops import choose_pivot, count_pairs
+from papilio.kernels.clique.question import ProbeTables, list_maximal_bounds, list_probe_tables
+from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.probe import LEVELS, Found
+from papilio.kernels.threads import ChunkRunner, cut_by_cost
+from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.tree.probe_loops import Floats, begin_probe, draw_child, weigh
+
+
+class _Path(NamedTuple):
+    """The path of a probe (:func:`draw_child`); ``places`` (d + 1) are those of the branches of a node."""
+
+    places: Ints
+    chances: Floats
+    state: Words
+
+
+@compiled
+def _share(sets: Words, begin: int, rows: Words, row: int, w: int) -> int:
+    """Return how many members of the set at a word a row has."""
+    size = 0
+    for word in range(w):
+        size += popcount(sets[begin + word] & rows[row * w + word])
+    return size
+
+
+@compiled
+def _size_of(sets: Words, w: int) -> int:
+    size = 0
+    for word in range(w):
+        size += popcount(sets[word])
+    return size
+
+
+@compiled
+def _take_branch(sets: Words, rest: Words, w: int, n: int) -> int:
+    """Return the candidate of the branch before which there are n others, and take those out of ``sets``."""
+    for word in range(w):
+        bits = rest[word]
+        while bits:
+            if n == 0:
+                return word * 64 + lowest_bit(bits)
+            bit = bits & (~bits + ONE)
+            sets[word] &= ~bit
+            bits ^= bit
+            n -= 1
+    return -1
+
+
+@compiled
+def _add_level(of_level: Floats, probe: int, level: int, value: float) -> None:
+    of_level[probe, min(level, of_level.shape[1] - 1)] += value
+
+
+@compiled
+def _add_leaves(
+    found: Found, probe: int, weight: float, n: int, tables: ProbeTables, held: int, free: int
+) -> None:
+    """Count n leaves alike: their cliques, and the vertices of these together."""
+    if n <= 0:
+        return
+    last, most = tables.ways.shape[0] - 1, tables.most
+    count = tables.ways[min(most - held, last), free]
+    members = (most if tables.least == most else held) * count
+    if tables.least != most and free > 0 and held < most:
+        members += free * tables.ways[min(most - held - 1, last), free - 1]
+    found.motifs[probe] += weight * (n * count)
+    found.members[probe] += weight * (n * members)
+
+
+@compiled
+def _count_sums(per: int, n_path: int, size: int, edges: int) -> int:
+    """Return how many sums of vertices, or of edges, a leaf adds to: those of a path and of candidates next to it."""
+    if per == TOTAL:
+        return 0
+    if per == PER_VERTEX:
+        return n_path + size
+    return n_path * (n_path - 1) // 2 + n_path * size + edges
+
+
+@compiled
+def _end_branches(
+    found: Found,
+    probe: int,
+    level: int,
+    weight: float,
+    ended: tuple[int, int, int],
+    node: tuple[int, int],
+    w: int,
+    tables: ProbeTables,
+    per: int,
+) -> None:
+    """Count branches that are not drawn: so many without a candidate, with one, and with too few for any clique.
+
+    Each ``node`` has so many vertices held and free.
+    """
+    (none, single, dead), (held, free) = ended, node
+    _add_level(found.nodes, probe, level, weight * (none + single + dead))
+    _add_leaves(found, probe, weight, none, tables, held, free)
+    if tables.most - held <= 2:
+        _add_leaves(found, probe, weight, single, tables, held, free)
+        _add_leaves(found, probe, weight, single, tables, held + 1, free)
+    else:
+        _add_leaves(found, probe, weight, single, tables, held, free + 1)
+        _add_level(found.words, probe, level, weight * (single * w))
+    sums = none * _count_sums(per, held + free, 0, 0) + single * _count_sums(per, held + free, 1, 0)
+    _add_level(found.words, probe, level, weight * sums)
+
+
+@compiled
+def _end_pairs(
+    search: CliqueStack,
+    found: Found,
+    probe: int,
+    level: int,
+    weight: float,
+    node: tuple[int, int, int],
+    w: int,
+    oriented: bool,
+    tables: ProbeTables,
+    per: int,
+) -> None:
+    """Count a node that lacks one vertex of the largest size, or two."""
+    held, free, size = node
+    words = edges = 0
+    _add_leaves(found, probe, weight, 1, tables, held, free)
+    _add_leaves(found, probe, weight, size, tables, held + 1, free)
+    if tables.most - held == 2 and size > 1:
+        edges = count_pairs(search, 0, w)
+        _add_leaves(found, probe, weight, edges, tables, held + 2, free)
+        words = size * w // 2
+        if oriented:
+            words = 0
+            for word in range(w):
+                words += popcount(search.sets[word]) * (w - word)
+    _add_level(found.words, probe, level, weight * (words + _count_sums(per, held + free, size, edges)))
+
+
+@compiled
+def _walk_cliques(
+    search: CliqueStack,
+    found: Found,
+    probe: int,
+    d: int,
+    oriented: bool,
+    tables: ProbeTables,
+    path: _Path,
+    per: int,
+) -> None:
+    """Go down a branch below a root whose matrix is filled; the sets of level 1 are room."""
+    w, last_row, stride = words_of(d), tables.ways.shape[0] - 1, tables.ways.shape[1]
+    least, most = tables.least, tables.most
+    fill_span(search.sets, d)
+    held, free, level = 1, 0, 0
+    while True:
+        weight = weigh(path.chances)
+        size = _size_of(search.sets, w)
+        _add_level(found.nodes, probe, level, weight)
+        if held + free + size < least:
+            return
+        if 0 < most - held <= 2:
+            _end_pairs(search, found, probe, level, weight, (held, free, size), w, oriented, tables, per)
+            return
+        pivot, n, none, single, dead = -1, 0, 0, 0, 0
+        if not oriented and held < most:
+            pivot, free = choose_pivot(search, 0, w, size, free)
+            _add_level(found.words, probe, level, weight * (size * w))
+        if held == most or (pivot < 0 and not oriented):
+            _add_leaves(found, probe, weight, 1, tables, held, free)
+            _add_level(found.words, probe, level, weight * _count_sums(per, held + free, 0, 0))
+            return
+        for word in range(w):
+            search.rest[word] = search.sets[word]
+        if pivot >= 0:
+            for word in range(w):
+                search.rest[word] &= ~search.rows[pivot * w + word]
+            bit = ONE << np.uint64(pivot & 63)
+            search.rest[pivot >> 6] &= ~bit
+            search.sets[pivot >> 6] &= ~bit
+            n = 1
+            shared = free + 1 + _share(search.sets, 0, search.rows, pivot, w)
+            path.places[0] = min(most - held, last_row) * stride + shared
+            if held + shared < least:
+                path.places[0] = -1
+                dead = 1
+        for word in range(w):
+            search.sets[w + word] = search.sets[word]
+        row_at = min(most - held - 1, last_row) * stride + free
+        for word in range(w):
+            bits = search.rest[word]
+            while bits:
+                row = word * 64 + lowest_bit(bits)
+                size = _share(search.sets, w, search.rows, row, w)
+                path.places[n] = row_at + size
+                if held + 1 + free + size < least:
+                    path.places[n] = -1
+                    dead += 1
+                elif size <= 1:
+                    path.places[n] = -1
+                    none += size == 0
+                    single += size == 1
+                search.sets[w + word] &= ~(ONE << np.uint64(row & 63))
+                bits &= bits - ONE
+                n += 1
+        ended, node = (none, single, dead), (held + 1, free)
+        _end_branches(found, probe, level + 1, weight, ended, node, w, tables, per)
+        _add_level(found.words, probe, level, weight * (n * w))
+        chosen = draw_child(path.state, path.places, n, tables.bounds, path.chances)
+        if chosen < 0:
+            return
+        if chosen == 0 and pivot >= 0:
+            free += 1
+        else:
+            pivot = _take_branch(search.sets, search.rest, w, chosen - (pivot >= 0))
+            held += 1
+        for word in range(w):
+            search.sets[word] &= search.rows[pivot * w + word]
+        level += 1
+
+
+@compiled
+def _count_entries(later: Later, indptr: Ints, ids: NDArray[np.int32], root: int) -> int:
+    """Return how many later neighbours those have that a root has: entries that are read to open it."""
+    entries = 0
+    for at in range(indptr[root], indptr[root + 1]):
+        entries += later.indptr[ids[at] + 1] - later.indptr[ids[at]]
+    return entries
+
+
+@compiled
+def _probe_cliques(
+    later: Later,
+    search: CliqueStack,
+    found: Found,
+    probes: tuple[Ints, Words],
+    begin: int,
+    end: int,
+    oriented: bool,
+    tables: ProbeTables,
+    path: _Path,
+    per: int,
+) -> None:
+    roots, seeds = probes
+    for probe in range(begin, end):
+        begin_probe(path.state, seeds[probe], path.chances)
+        d = open_root(later, search, roots[probe], oriented)
+        _walk_cliques(search, found, probe, d, oriented, tables, path, per)
+        if oriented and tables.most == 3:
+            found.words[probe, 0] = 0.0  # triangles are counted as the lists are read, without a matrix
+        found.words[probe, 0] += _count_entries(later, later.indptr, later.ids, roots[probe])
+
+
+@compiled
+def _keep_excluded(search: MaximalSearch, w: int, n: int, chosen: int) -> int:
+    """Keep the excluded vertices, of n, that are next to a chosen candidate and to one of its; return how many."""
+    kept = 0
+    word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
+    for place in range(n):
+        row = search.excluded[place]
+        if search.rows[row * w + word_at] & bit and _share(search.sets, 0, search.rows, row, w):
+            search.excluded[kept] = row
+            kept += 1
+    return kept
+
+
+@compiled
+def _is_extended(search: MaximalSearch, w: int, row: int) -> Any:
+    """Whether a candidate of a branch is next to an excluded vertex, or to a candidate of a branch before.
+
+    ``rest`` has the branches of the node, then what excluded vertices are next to.
+    """
+    at, bit = row >> 6, ONE << np.uint64(row & 63)
+    met = search.rest[w + at] & bit
+    for word in range(at + 1):
+        before = search.rest[word] if word < at else search.rest[at] & (bit - ONE)
+        met |= before & search.rows[row * w + word]
+    return met != 0
+
+
+@compiled
+def _walk_maximal(
+    search: MaximalSearch,
+    found: Found,
+    probe: int,
+    d: int,
+    n_excluded: int,
+    least: int,
+    bounds: tuple[Floats, Floats],
+    path: _Path,
+) -> None:
+    """Go down a branch below a root whose matrix is filled; the sets of level 1 are room."""
+    w, held = words_of(d), 0
+    fill_span(search.sets, d)
+    while True:
+        level, held = held, held + 1
+        weight = weigh(path.chances)
+        size = _size_of(search.sets, w)
+        _add_level(found.nodes, probe, level, weight)
+        if held + size < least:
+            return
+        _add_level(found.words, probe, level, weight * ((size + n_excluded) * w))
+        search.excluded_at[0], search.excluded_at[1] = 0, n_excluded
+        pivot = choose_extended(search, 0, w, size)
+        if pivot < 0:
+            return
+        for word in range(w):
+            search.rest[word] = search.sets[word] & ~search.rows[pivot * w + word]
+            search.sets[w + word] = search.sets[word]
+            search.rest[w + word] = 0
+        for place in range(n_excluded):
+            row = search.excluded[place]
+            for word in range(w):
+                search.rest[w + word] |= search.rows[row * w + word]
+        n = maximal = dead = 0
+        for word in range(w):
+            bits = search.rest[word]
+            while bits:
+                row = word * 64 + lowest_bit(bits)
+                size = _share(search.sets, w, search.rows, row, w)
+                path.places[n] = size
+                if size == 0:
+                    maximal += not _is_extended(search, w, row)
+                    path.places[n] = -1
+                elif held + 1 + size < least:
+                    dead += 1
+                    path.places[n] = -1
+                search.sets[w + word] &= ~(ONE << np.uint64(row & 63))
+                bits &= bits - ONE
+                n += 1
+        _add_level(found.words, probe, level, weight * (n * w))
+        _add_level(found.nodes, probe, level + 1, weight * dead)
+        if held + 1 >= least:
+            found.motifs[probe] += weight * maximal
+            found.members[probe] += weight * (maximal * (held + 1))
+        chosen = draw_child(path.state, path.places, n, bounds, path.chances)
+        if chosen < 0:
+            return
+        for word in range(w):
+            search.sets[w + word] = search.sets[word]
+        pivot = _take_branch(search.sets, search.rest, w, chosen)
+        # The candidates of the branches before are excluded.
+        for word in range(w):
+            before = search.sets[w + word] & ~search.sets[word]
+            while before:
+                search.excluded[n_excluded] = word * 64 + lowest_bit(before)
+                before &= before - ONE
+                n_excluded += 1
+            search.sets[word] &= search.rows[pivot * w + word]
+        n_excluded = _keep_excluded(search, w, n_excluded, pivot)
+
+
+@compiled
+def _probe_maximal(
+    graph: tuple[Later, Earlier],
+    search: MaximalSearch,
+    found: Found,
+    probes: tuple[Ints, Words],
+    begin: int,
+    end: int,
+    least: int,
+    bounds: tuple[Floats, Floats],
+    path: _Path,
+) -> None:
+    (later, earlier), (roots, seeds) = graph, probes
+    for probe in range(begin, end):
+        root = roots[probe]
+        begin_probe(path.state, seeds[probe], path.chances)
+        d = int(later.indptr[root + 1] - later.indptr[root])
+        if d == 0:
+            is_alone = earlier.indptr[root] == earlier.indptr[root + 1] and least <= 1
+            found.motifs[probe], found.members[probe], found.nodes[probe, 0] = is_alone, is_alone, 1
+            continue
+        n_excluded = open_excluded(later, earlier, search, root, d)
+        _walk_maximal(search, found, probe, d, n_excluded, least, bounds, path)
+        found.words[probe, 0] += _count_entries(later, later.indptr, later.ids, root)
+        found.words[probe, 0] += _count_entries(later, earlier.indptr, earlier.ids, root)
+
+
+def probe_cliques(
+    later: Later,
+    roots: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    oriented: bool,
+    limits: tuple[int, int],
+    per: int,
+    threads: int,
+) -> Found:
+    """Walk a probe of each of some roots, for cliques of the least to the most vertices."""
+    most_later = int(np.diff(later.indptr).max(initial=0))
+    tables, probes = list_probe_tables(*limits, most_later), (roots, seeds)
+
+    def walk(found: Found, state: Any, begin: int, end: int) -> None:
+        _probe_cliques(later, state[0], found, probes, begin, end, oriented, tables, state[1], per)
+
+    return _run(later, roots, lambda: make_search(later, most_later, 0, 0), walk, threads)
+
+
+def probe_maximal(
+    later: Later,
+    earlier: Earlier,
+    roots: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    least: int,
+    threads: int,
+) -> Found:
+    """Walk a probe of each of some roots, for maximal cliques of at least ``least`` vertices."""
+    bounds = list_maximal_bounds(int(np.diff(later.indptr).max(initial=0)))
+    graph, probes = (later, earlier), (roots, seeds)
+
+    def walk(found: Found, state: Any, begin: int, end: int) -> None:
+        _probe_maximal(graph, state[0], found, probes, begin, end, least, bounds, state[1])
+
+    return _run(later, roots, lambda: make_maximal_search(later, earlier), walk, threads)
+
+
+def _run(
+    later: Later,
+    roots: NDArray[np.int64],
+    make_search: Callable[[], Any],
+    walk: Callable[[Found, Any, int, int], None],
+    threads: int,
+) -> Found:
+    out, n = np.diff(later.indptr), roots.size
+    found = Found(np.zeros(n), np.zeros(n), np.zeros((n, LEVELS)), np.zeros((n, LEVELS)))
+
+    def make_state() -> tuple[Any, _Path]:
+        places = np.empty(int(out.max(initial=0)) + 1, np.int64)
+        return make_search(), _Path(places, np.empty(3), np.empty(1, np.uint64))
+
+    runner = ChunkRunner(make_state, threads)
+    runner.run(cut_by_cost(1 + out[roots] ** 2, threads), lambda state, *span: walk(found, state, *span))
+    return found

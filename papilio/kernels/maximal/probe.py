@@ -1,0 +1,85 @@
+"""Probes of the search for maximal bicliques: what they find, the speed of the search, and probes on the device.
+
+A probe draws a child of a work item, and goes down one random branch of the search below it. All maximal bicliques that
+are one step away from this branch are counted, each divided by the probability of its node. Nodes are branches of the
+search. Words are those of candidates and excluded rows that it intersects, and compares to drop candidates inside
+excluded rows. On the first level they stand for finding the rows around a child. What takes longer than a word counts
+as several (see :mod:`papilio.kernels.device.constants`).
+
+:mod:`papilio.kernels.maximal.probe_loops` and ``maximal_probe.cu`` find the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
+from papilio.kernels.device.arrays import turn_rows
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.engine import EngineName
+from papilio.kernels.maximal.gpu_roots import MaximalRoots, root_arguments
+from papilio.kernels.probe import LEVELS, Found, Rates
+
+SEARCH_RATES: dict[EngineName, Rates] = {
+    "cpu": Rates(inf, 1.1e7, 2.6e9),
+    "gpu": Rates(9e10, 5.9e8, 1.2e12, 0.0014),
+}
+"""Speed of the search. One thread, whose items take no time beside their children: fitted to bonanza, marvel, senate,
+youtube-groupmemberships and yelp2018, all sizes and large ones. One H200: fitted to ten graphs, of 1 to 380 ms; each
+predicted time is 0.66 to 1.2 times the measured one."""
+
+_WARPS, _NEAR_WORDS = 4, 1024
+"""Of a block, and words of shared memory of each."""
+
+_SLAB_FRACTION = 0.25
+"""Largest share of free device memory for the rows of all warps."""
+
+_SPARE_WORDS = 64
+"""What rounding up takes."""
+
+_MAX_INT = 2**31 - 1
+
+
+def make_found(found: NDArray[np.float64]) -> Found:
+    """Return what probes found: motifs, members, nodes by level, and words by level of each."""
+    return Found(found[:, 0], found[:, 1], found[:, 2 : 2 + LEVELS], found[:, 2 + LEVELS :])
+
+
+def probe_on_device(
+    device: Device,
+    index: BicliqueDeviceIndex,
+    roots: MaximalRoots,
+    items: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+) -> Found:
+    """Walk probes of work items; the rows of the right layer are made anew, by one sort of the edges."""
+    arrays, sizes = index.arrays, index.sizes
+    found = device.xp.zeros((items.size, 2 + 2 * LEVELS), dtype=np.float64)
+    if not items.size or not index.n_pairs:
+        return make_found(device.to_host(found))
+    at, common = index.item_root[items], index.item_common[items]
+    n_rows, words = roots.n_rows[at], (common + 31) // 32
+    need = (2 * n_rows + 1) * words + 3 * n_rows + 2 * common
+    far_words = (int(need.max()) + _SPARE_WORDS) // 4 * 4
+    room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
+    blocks = max(1, min(-(-items.size // _WARPS), room))
+    rights = turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right)
+    of_items = [
+        device.to_device(each) for each in (at, index.item_first[items], index.item_last[items], seeds)
+    ]
+    limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
+    device.load("maximal_probe", {}).get_function("maximal_probe")(
+        (blocks,),
+        (32 * _WARPS,),
+        (
+            *root_arguments(index, roots), arrays["hop_common"], *rights, *of_items,
+            np.int32(items.size), np.int32(_NEAR_WORDS),
+            device.xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
+            *(np.int32(min(limit, _MAX_INT)) for limit in limits), found,
+        ),
+        shared_mem=_WARPS * 4 * _NEAR_WORDS,
+    )  # fmt: skip
+    return make_found(device.to_host(found))

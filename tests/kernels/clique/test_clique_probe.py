@@ -1,0 +1,285 @@
+"""Probes of the searches for cliques: unbiased, the same on CPU and GPU, whatever they are asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from papilio.graph import UnipartiteGraph
+from papilio.kernels.clique.cpu import CliqueCpu, MaximalCliqueCpu
+from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
+from papilio.kernels.clique.list import CliqueLister, MaximalCliqueLister
+from papilio.kernels.clique.list_gpu import CliqueGpuLister, MaximalCliqueGpuLister
+from papilio.kernels.clique.order import order_by_degree
+from papilio.kernels.clique.question import list_maximal_bounds, list_probe_tables
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.probe import STEP, Found
+from papilio.motifs import Clique, Granularity, Listing, MaximalClique
+from tests.kernels.clique.test_clique import cocktail_party, complete, make, random_graph, union
+from tests.tools.clique_parts import cut_cliques_by_definition
+from tests.tools.devices import cuda_device, emulator
+
+GRAPHS = {
+    "sparse": random_graph(1, 150, 0.08),
+    "half": random_graph(2, 60, 0.5),
+    "dense": random_graph(3, 60, 0.75),
+    "wide": random_graph(6, 190, 0.5),  # more than a word of candidates
+    "planted": union(random_graph(4, 70, 0.15), complete(12), joined=False),
+    "joined": union(random_graph(5, 40, 0.3), cocktail_party(6), joined=True),
+}
+QUESTIONS: list[tuple[Clique | MaximalClique, dict[str, str]]] = [
+    (Clique(1), {}),
+    (Clique(2), {}),
+    (Clique(3), {}),
+    (Clique(4), {}),
+    (Clique(5), {"algorithm": "orient"}),
+    (Clique(6), {"order": "degree"}),
+    (Clique(9), {}),
+    (Clique(), {}),
+    (Clique(max_k=2), {}),
+    (Clique(max_k=5), {}),
+    (MaximalClique(), {}),
+    (MaximalClique(5), {}),
+]
+REPEATS = 200
+NAMES = [f"{motif.title} {'-'.join(options.values())}".strip() for motif, options in QUESTIONS]
+asked = pytest.mark.parametrize(("motif", "options"), QUESTIONS, ids=NAMES)
+
+
+def cpu_engine(motif: Clique | MaximalClique, threads: int, options: dict[str, str]) -> Any:
+    return CliqueCpu(threads, **options) if isinstance(motif, Clique) else MaximalCliqueCpu(threads)
+
+
+def same(one: Found, two: Found) -> bool:
+    return all(mine.tolist() == theirs.tolist() for mine, theirs in zip(one, two, strict=True))
+
+
+def draws(n_items: int, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    made = np.random.default_rng(seed)
+    return made.integers(0, n_items, n), made.integers(0, 2**63, n).astype(np.uint64)
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+@asked
+def test_devices_walk_the_branches_of_the_cpu(motif: Any, options: dict[str, str], device: Any) -> None:
+    on: Device = device(3) if device is emulator else device()
+    mine = cpu_engine(motif, 2, options)
+    theirs = CliqueGpu(on, **options) if isinstance(motif, Clique) else MaximalCliqueGpu(on)
+    for graph in GRAPHS.values():
+        here, there = mine.prepare(graph, motif, "total"), theirs.prepare(graph, motif, "total")
+        if here.n_items:
+            probes = draws(here.n_items, 40, 7)
+            assert same(mine.probe(here, *probes), theirs.probe(there, *probes))
+
+
+def count_nodes(graph: UnipartiteGraph, motif: Clique) -> int:
+    """Return the nodes of the trees of pivots of all roots, by their definition."""
+    engine = CliqueCpu(1, "pivot")
+    prepared = engine.prepare(graph, motif, "total")
+    later, (least, most) = prepared.later, prepared.sizes
+    near = [set() for _ in range(graph.n)]
+    for x in range(graph.n):
+        for y in later.ids[later.indptr[x] : later.indptr[x + 1]].tolist():
+            near[x].add(y)
+            near[y].add(x)
+
+    def visit(candidates: set[int], held: int, free: int) -> int:
+        if held + free + len(candidates) < least or most - held <= 2:
+            return 1
+        universal = {x for x in candidates if candidates - near[x] == {x}}
+        candidates, free = candidates - universal, free + len(universal)
+        if not candidates:
+            return 1
+        pivot = max(sorted(candidates), key=lambda x: len(candidates & near[x]))
+        nodes = 1 + visit(candidates & near[pivot], held, free + 1)
+        gone = {pivot}
+        for x in sorted(candidates - near[pivot] - {pivot}):
+            nodes += visit((candidates - gone) & near[x], held + 1, free)
+            gone.add(x)
+        return nodes
+
+    return sum(
+        visit(set(later.ids[later.indptr[x] : later.indptr[x + 1]].tolist()), 1, 0)
+        for x in prepared.roots.tolist()
+    )
+
+
+@cache
+def counted(name: str, motif: Clique | MaximalClique, algorithm: str) -> tuple[int, int, int]:
+    """Return the cliques, the vertices of all of them, and the words that the search intersects or reads."""
+    engine = cpu_engine(motif, 1, {"algorithm": algorithm} if algorithm else {})
+    prepared = engine.prepare(GRAPHS[name], motif, "total")
+    found = engine.run(prepared, 0, prepared.n_items)
+    cells = found.cells or {(getattr(motif, "k", 0),): found.total}
+    out, roots = np.diff(prepared.later.indptr), prepared.roots
+    words = 0 if motif == Clique(3) and not algorithm else found.work
+    for graph in (prepared.later, getattr(prepared, "earlier", None)):
+        for root in roots[out[roots] > 0].tolist() if graph is not None else ():
+            words += int(out[graph.ids[graph.indptr[root] : graph.indptr[root + 1]]].sum())
+    return found.total, sum(size * count for (size,), count in cells.items()), words
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@asked
+def test_what_probes_find_is_unbiased(motif: Any, options: dict[str, str], name: str) -> None:
+    """Means over seeds are within four standard errors of what the search counts, and of its words and nodes."""
+    graph, algorithm = GRAPHS[name], options.get("algorithm", "")
+    engine = cpu_engine(motif, 1, {"algorithm": algorithm} if algorithm else {})
+    prepared = engine.prepare(graph, motif, "total")
+    n = prepared.n_items
+    items, seeds = np.tile(np.arange(n), REPEATS), np.arange(n * REPEATS).astype(np.uint64) * STEP
+    found = engine.probe(prepared, items, seeds)
+    each = np.array([found.motifs, found.members, found.words.sum(1), found.nodes.sum(1)])
+    sums = each.reshape(4, REPEATS, n).sum(2)
+    mean, error = sums.mean(1), sums.std(1) / np.sqrt(REPEATS)
+    wanted: list[int] = list(counted(name, motif, algorithm))
+    if isinstance(motif, Clique) and prepared.algorithm == "pivot" and name != "wide":
+        wanted.append(count_nodes(graph, motif))
+    for got, by, right in zip(mean, error, wanted, strict=False):
+        assert abs(got - right) <= 4 * by + 1e-9 * right
+
+
+def test_wide_roots_have_more_than_a_word() -> None:
+    prepared = CliqueCpu(1).prepare(GRAPHS["wide"], Clique(4), "total")
+    assert prepared.max_later > 64
+
+
+def test_seeds_decide_and_threads_do_not() -> None:
+    for motif, options in QUESTIONS:
+        engines = [cpu_engine(motif, threads, options) for threads in (1, 2)]
+        prepared = engines[0].prepare(GRAPHS["dense"], motif, "total")
+        items, seeds = draws(prepared.n_items, 3000, 1)
+        one, two = (engine.probe(prepared, items, seeds) for engine in engines)
+        assert same(one, two)
+        assert same(
+            Found(*(part[::-1] for part in one)), engines[1].probe(prepared, items[::-1], seeds[::-1])
+        )
+        if motif != Clique(1) and motif != Clique(2) and motif != Clique(3) and motif != Clique(max_k=2):
+            assert not same(one, engines[0].probe(prepared, items, ~seeds))
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("per", ["vertex", "edge"])
+def test_sums_of_vertices_and_edges_are_words(per: Granularity, device: Any) -> None:
+    """The tree is the same; its leaves have as many words more as there are sums to add to."""
+    on: Device = device(4) if device is emulator else device()
+    engine, graph = CliqueCpu(1), GRAPHS["half"]
+    total, vectors = (engine.prepare(graph, Clique(5), each) for each in ("total", per))
+    probes = draws(total.n_items, 50, 3)
+    counts, found = engine.probe(total, *probes), engine.probe(vectors, *probes)
+    assert same(counts._replace(words=found.words), found)
+    assert (found.words >= counts.words).all()
+    theirs = CliqueGpu(on)
+    assert same(found, theirs.probe(theirs.prepare(graph, Clique(5), per), *probes))
+    # One root of a complete graph: one leaf with all vertices, beside the matrix that is read.
+    whole = complete(20)
+    one, more = (
+        engine.probe(engine.prepare(whole, Clique(5), each), np.zeros(1, np.int64), np.zeros(1, np.uint64))
+        for each in ("total", per)
+    )
+    assert more.words.sum() - one.words.sum() == (20 if per == "vertex" else comb(20, 2))
+
+
+@pytest.mark.parametrize("n", [2, 5, 70, 130])
+def test_complete_graphs_are_found_by_every_probe(n: int) -> None:
+    graph = complete(n)
+    for k in {1, 2, 3, 4, 7, n}:
+        engine, k = CliqueCpu(1), min(k, n)
+        prepared = engine.prepare(graph, Clique(k), "total")
+        items = np.arange(prepared.n_items)
+        found = engine.probe(prepared, items, items.astype(np.uint64))
+        assert found.motifs.sum() == pytest.approx(comb(n, k), rel=1e-12)
+        assert found.members.sum() == pytest.approx(k * comb(n, k), rel=1e-12)
+    engine = CliqueCpu(1)
+    prepared = engine.prepare(graph, Clique(), "total")
+    items = np.arange(prepared.n_items)
+    found = engine.probe(prepared, items, items.astype(np.uint64))
+    assert found.motifs.sum() == pytest.approx(2**n - 1, rel=1e-12)
+    assert found.members.sum() == pytest.approx(n * 2 ** (n - 1), rel=1e-12)
+    maximal = MaximalCliqueCpu(1)
+    whole = maximal.prepare(graph, MaximalClique(), "total")
+    found = maximal.probe(whole, items, items.astype(np.uint64))
+    assert (found.motifs.sum(), found.members.sum()) == (1, n)
+
+
+@pytest.mark.parametrize("device", [None, emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+def test_nothing_to_probe_is_found_to_be_nothing(device: Any) -> None:
+    on = None if device is None else device(1) if device is emulator else device()
+    cliques: Any = CliqueCpu(1) if on is None else CliqueGpu(on)
+    maximal: Any = MaximalCliqueCpu(1) if on is None else MaximalCliqueGpu(on)
+    none = np.zeros(0, np.int64), np.zeros(0, np.uint64)
+    for graph in (make(0, []), make(3, []), complete(4)):
+        for engine, motif in ((cliques, Clique(5)), (maximal, MaximalClique(5))):
+            prepared = engine.prepare(graph, motif, "total")
+            assert prepared.n_items == 0
+            found = engine.probe(prepared, *none)
+            assert [part.shape for part in found] == [(0,), (0,), (0, 16), (0, 16)]
+    # No clique is so large, though a root has enough neighbours.
+    graph = cocktail_party(4)
+    prepared = cliques.prepare(graph, Clique(5), "total")
+    assert prepared.n_items
+    for seed in range(4):
+        items = np.arange(prepared.n_items)
+        assert not cliques.probe(prepared, items, items.astype(np.uint64) + np.uint64(seed)).motifs.any()
+    # Vertices without edges are maximal.
+    alone = maximal.prepare(make(3, []), MaximalClique(), "total")
+    found = maximal.probe(alone, np.arange(3), np.arange(3).astype(np.uint64))
+    assert found.motifs.tolist() == found.members.tolist() == [1, 1, 1]
+
+
+def test_parts_are_probed() -> None:
+    """The probes of all parts together estimate the whole."""
+    graph = GRAPHS["half"]
+    for engine, motif in ((CliqueCpu(1), Clique(5)), (MaximalCliqueCpu(1), MaximalClique())):
+        whole: Any = engine.prepare(graph, motif, "total")  # type: ignore[attr-defined]
+        total = engine.run(whole, 0, whole.n_items).total
+        sums = np.zeros(60)
+        order = order_by_degree(graph).tolist()
+        groups = [order[at::3] for at in range(3)]
+        for part in cut_cliques_by_definition(graph, order, groups, outer=isinstance(motif, MaximalClique)):
+            prepared = engine.prepare(part, motif, "total")  # type: ignore[attr-defined]
+            items = np.tile(np.arange(prepared.n_items), 60)
+            found = engine.probe(prepared, items, np.arange(items.size).astype(np.uint64))
+            sums += found.motifs.reshape(60, -1).sum(1)
+        assert abs(sums.mean() - total) <= 4 * sums.std() / np.sqrt(60)
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+def test_rows_have_what_every_one_must_hold(device: Any) -> None:
+    """Members are the vertices of rows of the whole graph, and rows are leaves of the tree."""
+    on: Device = device(2) if device is emulator else device()
+    graph, listing = complete(9), Listing(with_u=(0, 4), limit=None)
+    for motif, rows, listers in (
+        (Clique(5), comb(7, 3), (CliqueLister(1, listing), CliqueGpuLister(on, listing))),
+        (MaximalClique(), 1, (MaximalCliqueLister(1, listing), MaximalCliqueGpuLister(on, listing))),
+    ):
+        found = []
+        for lister in listers:
+            prepared: Any = lister.prepare(graph, motif, "total")  # type: ignore[attr-defined]
+            items = np.arange(prepared.n_items)
+            found.append(lister.probe(prepared, items, items.astype(np.uint64)))  # type: ignore[attr-defined]
+            assert lister.probe_rates(prepared).nodes_s > 0  # type: ignore[attr-defined]
+        assert same(*found)
+        assert found[0].motifs.sum() == rows
+        assert found[0].members.sum() == rows * (5 if isinstance(motif, Clique) else 9)
+        assert found[0].nodes[:, -1].tolist() == found[0].motifs.tolist()
+
+
+def test_tables_stay_finite_where_they_are_summed() -> None:
+    tables = list_probe_tables(1, 5001, 5000)
+    assert tables.ways.shape == (1, 5002)
+    assert np.isinf(tables.ways[0, -1])
+    assert all(np.isfinite(each.sum()) for each in (*tables.bounds, *list_maximal_bounds(5000)))
+    for least, most in ((7, 7), (1, 7)):
+        ways = list_probe_tables(least, most, 40).ways
+        for missing in range(most + 1):
+            wanted = [
+                comb(n, missing) if least == most else sum(comb(n, j) for j in range(missing + 1))
+                for n in range(42)
+            ]
+            assert ways[missing].tolist() == wanted
