@@ -1,11 +1,9 @@
-"""A discrete-event model of a run of leases: the planner's own pool, a serial client, workers of uneven speed.
+"""A discrete-event model of a run of leases: the scheduler of the product, a serial client, workers of uneven speed.
 
-What is handed out comes from :class:`papilio.tasks.leases.PendingWork`, in sizes of
-:func:`papilio.tasks.leases.choose_lengths`, as :class:`papilio.tasks.lease_scheduler.LeaseScheduler` does
-it; who gets it, and who is asked to cut what it holds, follows :class:`papilio.cluster.dispatcher.Dispatcher`. The
-client serves one result at a time and needs ``latency_s`` for each lease that it hands out. Requests to cut leave it
-one after the other, each in ``ask_s``. A running lease answers them at the end of a slice, a waiting one after it,
-with nothing done.
+What is handed out comes from :class:`papilio.tasks.lease_scheduler.LeaseScheduler` itself; who gets it, and who is
+asked to leave half of what is left, follows :class:`papilio.cluster.dispatcher.Dispatcher`, and what a worker answers
+:class:`papilio.tasks.run.CutWatch`. The client serves one answer at a time and needs ``latency_s`` for each lease that
+it hands out; a request to share reaches its worker after ``ask_s``, and the answer the client after as long.
 
 Everything is a pure function of its arguments: the same seed gives the same schedule on every machine.
 """
@@ -14,36 +12,26 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import inf
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.cluster.dispatcher import LEAST_CUT_S, LEAST_RUN_S, MOST_CUTS, OVERRUN_SHARE, TAIL_WATCH_S
+from papilio.cluster.dispatcher import LEAST_RUN_S, MOST_CUTS, OVERRUN_SHARE, TAIL_WATCH_S
 from papilio.cluster.driver import LEASES_IN_FLIGHT
 from papilio.kernels.engine import CostTable, Interval
-from papilio.tasks import leases as lease_policy
-from papilio.tasks import leases as work_pool
-from papilio.tasks.leases import (
-    FAIR_PARTS,
-    GUIDED_SHARE,
-    MIN_LEASE_S,
-    SHORTEST_LEASE_S,
-    ItemRange,
-    PendingWork,
-    choose_lengths,
-)
-from papilio.tasks.run import SLICE_S
+from papilio.motifs import Butterfly
+from papilio.tasks.job import JobSpec, LeaseResult, LeaseTask, PrepareReport
+from papilio.tasks.lease_scheduler import LeaseScheduler
+from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.memory import predict_memory
+from papilio.tasks.plan import CountPlan, make_plan
+from papilio.tasks.run import LEAST_LEFT_S
 
-__all__ = ["Counter", "Machine", "Outcome", "Policy", "simulate"]
-
-SLICES_AHEAD = 2
-"""Slices that have begun, or stand in the device's queue, when a request to cut comes."""
+__all__ = ["Machine", "Outcome", "Policy", "plan_items", "simulate"]
 
 
 @dataclass(frozen=True)
@@ -56,30 +44,25 @@ class Machine:
     latency_s : float
         Time of client and scheduler for one lease, from its first byte to its answer; one at a time.
     ask_s : float
-        Time of a request to cut; one at a time, beside the leases.
-    look_s, left_s : float
-        Time of the client, at each answer, for every worker: to see whether it has room, and, once nothing is left
-        to hand out, to tell how much it still has.
+        Time of a message to a worker, or from it, beside the leases.
+    look_s : float
+        Time of the client, at each answer, for every worker.
     lease_noise : float
         Spread (sigma of a log-normal factor of mean 1) of the time of a lease around its true cost.
     worker_noise : float
         Spread of the speeds of the workers.
     slow_every : int
         Every so many-th worker runs at half its speed; 0 for none.
-    mispredicted : float
-        The planner believes the workers to be this many times as fast as they are.
     seed : int
     """
 
     n_workers: int
     latency_s: float = 0.003
-    ask_s: float = 0.001
+    ask_s: float = 0.003
     look_s: float = 1.5e-7
-    left_s: float = 2e-6
     lease_noise: float = 0.05
     worker_noise: float = 0.03
     slow_every: int = 0
-    mispredicted: float = 1.0
     seed: int = 0
 
     def speeds(self) -> NDArray[np.float64]:
@@ -97,43 +80,17 @@ class Policy:
 
     Attributes
     ----------
-    guided_share, min_lease_s, shortest_lease_s, fair_parts, least_cut_s, slice_s
-        In place of the constants of these names.
-    equal_parts : int
-        Where above 0, all leases are equal, this many for each worker, instead of guided.
     in_flight : int
         Leases that a worker holds, the one that runs included.
-    cuts_at_once : int
-        Workers that may be asked to cut at the same time; 0 for no cutting.
+    asked_at_once : int
+        Workers that may be asked to share at the same time; 0 for no sharing.
     kept : bool
-        Whether a ledger keeps what is finished, so that leases are short. That the clock cuts those that last longer
-        than they should is left out.
+        Whether a ledger keeps what is finished, so that leases are short.
     """
 
-    guided_share: int = GUIDED_SHARE
-    min_lease_s: float = MIN_LEASE_S
-    shortest_lease_s: float = SHORTEST_LEASE_S
-    fair_parts: int = FAIR_PARTS
-    least_cut_s: float = LEAST_CUT_S
-    slice_s: float = SLICE_S
-    equal_parts: int = 0
     in_flight: int = LEASES_IN_FLIGHT
-    cuts_at_once: int = MOST_CUTS
+    asked_at_once: int = MOST_CUTS
     kept: bool = False
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Let the planner's own functions work with these constants."""
-        with (
-            patch.multiple(
-                lease_policy,
-                MIN_LEASE_S=self.min_lease_s,
-                SHORTEST_LEASE_S=self.shortest_lease_s,
-                FAIR_PARTS=self.fair_parts,
-            ),
-            patch.object(work_pool, "GUIDED_SHARE", self.guided_share),
-        ):
-            yield
 
 
 @dataclass(frozen=True)
@@ -150,8 +107,8 @@ class Outcome:
         ``work_s`` over what the workers could have done in the makespan: the sum of their speeds times it.
     leases : int
         Leases handed out.
-    cuts : int
-        Workers asked to cut.
+    shares : int
+        Requests that workers left half of a lease at.
     scheduler_share : float
         Share of the makespan in which the client was at work.
     intervals : tuple of (start, stop)
@@ -162,99 +119,42 @@ class Outcome:
     work_s: float
     efficiency: float
     leases: int
-    cuts: int
+    shares: int
     scheduler_share: float
     intervals: tuple[Interval, ...] = field(repr=False)
 
 
-class Counter:
-    """The leases of a run, by the rules of :class:`papilio.tasks.lease_scheduler.LeaseScheduler`, without its tasks.
-
-    Parameters
-    ----------
-    table : CostTable
-    speed : float
-        Work units per second of a worker, as planned.
-    n_workers : int
-    policy : Policy
-    """
-
-    def __init__(self, table: CostTable, speed: float, n_workers: int, policy: Policy) -> None:
-        self._table, self._planned, self._n_workers, self._policy = table, speed, n_workers, policy
-        self._pool = PendingWork([table], [ItemRange(0, 0, table.n_items)] if table.n_items else [])
-        self.work = np.zeros(n_workers)
-        self.seconds = np.zeros(n_workers)
-        self._work = self._seconds = 0.0
-        self._parts_left = policy.equal_parts * n_workers
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all is handed out."""
-        return not self._pool
-
-    @property
-    def speed(self) -> float:
-        """Work units per second of a worker: measured, or before that as planned."""
-        return self._work / self._seconds if self._work and self._seconds else self._planned
-
-    def take(self) -> tuple[int, int, int] | None:
-        """Return start, stop and work of the next lease."""
-        if self._policy.equal_parts:
-            # A little less than an equal part of the rest: else the last part would join the one before it.
-            part = int(self._pool.work_left / max(self._parts_left, 1) * 63 / 64)
-            bounds = part, part
-            self._parts_left -= 1
-        else:
-            fair_s = self._table.total / self.speed / self._n_workers
-            lengths = choose_lengths(fair_s, 0.0, kept_by=self._n_workers if self._policy.kept else 0)
-            bounds = int(lengths.min_s * self.speed), int(lengths.max_s * self.speed)
-        piece = self._pool.take(self._n_workers, *bounds)
-        return None if piece is None else (piece.start, piece.stop, self._pool.work_of(piece))
-
-    def answer(self, worker: int, start: int, stop: int, wanted: int, seconds: float) -> None:
-        """Put the items [stop, wanted) back and learn the speed of the worker."""
-        if stop < wanted:
-            self._pool.put_back(ItemRange(0, stop, wanted))
-        done = self._table.work_between(start, stop)
-        self.work[worker] += done
-        self.seconds[worker] += seconds
-        self._work += done
-        self._seconds += seconds
-
-    def speeds(self) -> NDArray[np.float64]:
-        """Return the speed of each worker, or of all for those that have not answered yet."""
-        known = (self.work > 0) & (self.seconds > 0)
-        speeds = np.full(self.work.size, self.speed)
-        speeds[known] = self.work[known] / self.seconds[known]
-        return speeds
+def plan_items(table: CostTable, n_workers: int) -> CountPlan:
+    """Return the plan of a count of items that are predicted to take so many nanoseconds."""
+    job = JobSpec(
+        Butterfly(), "total", source="", graph_hash="", kind="bipartite", n_u=1, n_v=1, n_edges=1, signed=False
+    )  # fmt: skip
+    worker = WorkerInfo("", "", 0, "", 1, 8 << 30, None, 0, "no CUDA device is visible")
+    report = PrepareReport("", "cpu", table.n_items, table.total, "", table, 0, {}, 0)
+    return make_plan(job, "cpu", "", (worker,) * n_workers, report, predict_memory(job, "cpu", 1))
 
 
 class _Kind(IntEnum):
-    ARRIVE, END, SERVE, CUT, POLL = range(5)
+    ARRIVE, END, SERVE, ASK, LEFT, POLL = range(6)
 
 
 @dataclass(eq=False)
 class _Lease:
     worker: int
-    start: int
-    stop: int
-    work: int
+    task: LeaseTask
     stretch: float
     began_s: float = -1.0
     end_at: int = -1
     """Item at which it ends, by its newest END event."""
-    is_asked: bool = False
-    """The client has sent for its end."""
-    is_cut: bool = False
-    """The worker knows of it."""
 
 
 class _Run:
     def __init__(
-        self, cumulative_s: NDArray[np.float64], counter: Counter, machine: Machine, policy: Policy
+        self, cumulative_s: NDArray[np.float64], table: CostTable, machine: Machine, policy: Policy
     ) -> None:
         n = machine.n_workers
-        self.cumulative, self.counter, self.machine, self.policy = cumulative_s, counter, machine, policy
+        self.cumulative, self.table, self.machine, self.policy = cumulative_s, table, machine, policy
+        self.scheduler = LeaseScheduler(plan_items(table, n), "model", None, kept=policy.kept)
         self.speeds = machine.speeds()
         self.noise = np.random.default_rng([machine.seed, 2])
         self.queues: list[deque[_Lease]] = [deque() for _ in range(n)]
@@ -262,13 +162,13 @@ class _Run:
         self.held: list[list[_Lease]] = [[] for _ in range(n)]
         """What each worker holds for all the client knows."""
         self.n_held = np.zeros(n, dtype=np.int64)
-        self.n_asked = np.zeros(n, dtype=np.int64)
-        self.first_work, self.rest_work, self.began_s = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.is_asked = np.zeros(n, dtype=bool)
+        self.began_s, self.asked_s = np.zeros(n), np.full(n, -inf)
         self.inbox: deque[_Lease] = deque()
         self.is_serving = False
         self.events: list[tuple[float, int, _Kind, Any]] = []
-        self.order = self.n_served = self.n_leases = self.n_cuts = 0
-        self.free_s = self.busy_s = self.ask_free_s = self.makespan_s = self.work_s = 0.0
+        self.order = self.n_served = self.n_leases = self.n_shares = 0
+        self.free_s = self.busy_s = self.makespan_s = self.work_s = 0.0
         self.intervals: list[Interval] = []
 
     def push(self, at_s: float, kind: _Kind, payload: Any = None) -> None:
@@ -282,56 +182,47 @@ class _Run:
         self.free_s = max(self.free_s, now_s) + seconds
         self.busy_s += seconds
 
-    def hand_out(self, now_s: float, workers: range | NDArray[np.int64] | None = None) -> None:
-        """Fill the workers up, evenly; ask for cuts when nothing is left to fill them with."""
+    def hand_out(self, now_s: float) -> None:
+        """Fill the workers up, evenly; ask some to share when nothing is left to fill them with."""
         for level in range(self.policy.in_flight):
-            for worker in np.flatnonzero(self.n_held <= level) if workers is None else workers:
-                if self.n_held[worker] > level:
-                    continue
-                taken = self.counter.take()
-                if taken is None:
-                    self.cut_tail(now_s)
-                    return
-                self.submit(now_s, int(worker), *taken)
+            if not self.scheduler.has_more:
+                break
+            for worker in np.flatnonzero(self.n_held <= level).tolist():
+                task = self.scheduler.take(self.machine.n_workers, f"w{worker}")
+                if task is None:
+                    break
+                self.submit(now_s, worker, task)
+        self.share_tail(now_s)
 
-    def submit(self, now_s: float, worker: int, start: int, stop: int, work: int) -> None:
+    def submit(self, now_s: float, worker: int, task: LeaseTask) -> None:
         sigma = self.machine.lease_noise
-        stretch = float(np.exp(sigma * self.noise.standard_normal() - sigma**2 / 2))
-        lease = _Lease(worker, start, stop, work, stretch)
+        lease = _Lease(worker, task, float(np.exp(sigma * self.noise.standard_normal() - sigma**2 / 2)))
         self.work_for(now_s, self.machine.latency_s)
         self.n_leases += 1
         if not self.held[worker]:
             self.began_s[worker] = self.free_s
         self.held[worker].append(lease)
-        self.note_held(worker)
+        self.n_held[worker] += 1
         self.push(self.free_s, _Kind.ARRIVE, lease)
-
-    def note_held(self, worker: int) -> None:
-        held = self.held[worker]
-        self.n_held[worker] = len(held)
-        self.n_asked[worker] = sum(lease.is_asked for lease in held)
-        self.first_work[worker] = held[0].work if held else 0
-        self.rest_work[worker] = sum(lease.work for lease in held[1:])
 
     def serve(self, now_s: float) -> None:
         """Take the next answer, and hand out what it makes room for."""
         lease = self.inbox.popleft()
-        worker = lease.worker
-        was_empty = self.counter.is_empty
+        worker, start, stop = lease.worker, lease.task.start, lease.end_at
         self.held[worker].remove(lease)
-        self.note_held(worker)
+        self.n_held[worker] -= 1
         self.began_s[worker] = now_s
-        seconds = 0.0
-        if lease.end_at > lease.start:
-            seconds = self.seconds_of(lease, lease.end_at)
-            self.work_s += seconds * self.speeds[worker]
-            self.intervals.append((lease.start, lease.end_at))
-        self.counter.answer(worker, lease.start, lease.end_at, lease.stop, seconds)
+        seconds = self.seconds_of(lease, stop)
+        self.work_s += seconds * self.speeds[worker]
+        if start < stop:
+            self.intervals.append((start, stop))
+        self.scheduler.answer(
+            lease.task, LeaseResult(0, start, stop, 0, 0, f"w{worker}", "cpu", {"run": seconds}, 0)
+        )
         self.makespan_s = now_s
         self.n_served += 1
         self.work_for(now_s, self.machine.look_s * self.machine.n_workers)
-        # As long as leases last, nobody but this worker has room.
-        self.hand_out(now_s, None if was_empty else range(worker, worker + 1))
+        self.hand_out(now_s)
         self.watch_tail(now_s)
         self.is_serving = bool(self.inbox)
         if self.inbox:
@@ -339,40 +230,46 @@ class _Run:
 
     def watch_tail(self, now_s: float) -> None:
         """Look again when nothing has come for a while and somebody is idle."""
-        if self.policy.cuts_at_once != 0 and self.n_held.any() and not self.n_held.all():
+        if self.policy.asked_at_once != 0 and self.n_held.any() and not self.n_held.all():
             self.push(max(now_s, self.free_s) + TAIL_WATCH_S, _Kind.POLL, self.n_served)
 
-    def cut_tail(self, now_s: float) -> None:
-        """Ask as many busy workers to cut as there are idle ones, up to a bound, those with most left first."""
-        is_cutting = self.n_asked > 0
+    def share_tail(self, now_s: float) -> None:
+        """Ask as many busy workers to share as there are idle ones, up to a bound, those with most left first."""
         idle = int((self.n_held == 0).sum())
-        most = min(idle, self.policy.cuts_at_once) - int(is_cutting.sum())
+        most = min(idle, self.policy.asked_at_once) - int(self.is_asked.sum())
         if most <= 0:
             return
-        able = np.flatnonzero((self.n_held > 0) & ~is_cutting)
-        self.work_for(now_s, self.machine.left_s * able.size)
-        speeds = self.counter.speeds()[able]
+        waited = now_s - np.maximum(self.began_s, self.asked_s)
+        able = np.flatnonzero((self.n_held == 1) & ~self.is_asked & (waited >= LEAST_RUN_S))
         elapsed = now_s - self.began_s[able]
-        left = np.maximum(self.first_work[able] / speeds - elapsed, OVERRUN_SHARE * elapsed)
-        left += self.rest_work[able] / speeds
+        predicted = [self.scheduler.predict_s(self.held[w][0].task, f"w{w}") or 0.0 for w in able.tolist()]
+        left = np.maximum(np.array(predicted) - elapsed, OVERRUN_SHARE * elapsed)
         for index in np.argsort(-left, kind="stable")[:most]:
-            if left[index] >= self.policy.least_cut_s and elapsed[index] >= LEAST_RUN_S:
-                self.ask_cut(int(able[index]))
+            worker = int(able[index])
+            self.is_asked[worker] = True
+            self.push(now_s + self.machine.ask_s, _Kind.ASK, self.held[worker][0])
 
-    def ask_cut(self, worker: int) -> None:
-        leases = list(self.held[worker])
-        for lease in leases:
-            lease.is_asked = True
-        self.note_held(worker)
-        self.n_cuts += 1
-        self.ask_free_s = max(self.ask_free_s, self.free_s) + self.machine.ask_s
-        self.push(self.ask_free_s, _Kind.CUT, leases)
+    def take_left(self, now_s: float, lease: _Lease, stop: int | None) -> None:
+        """Take back what a worker leaves to others."""
+        worker = lease.worker
+        self.is_asked[worker], self.asked_s[worker] = False, now_s
+        if lease in self.held[worker] and stop is not None and self.scheduler.share(lease.task, stop):
+            self.n_shares += 1
+            self.asked_s[worker] = -inf
+        self.hand_out(now_s)
+        self.watch_tail(now_s)
 
     # The workers.
 
     def seconds_of(self, lease: _Lease, stop: int) -> float:
-        work_s = self.cumulative[stop] - self.cumulative[lease.start]
+        work_s = self.cumulative[stop] - self.cumulative[lease.task.start]
         return float(work_s * lease.stretch / self.speeds[lease.worker])
+
+    def item_after(self, lease: _Lease, seconds: float) -> int:
+        """Return the item at which a lease stands after a time: the first one that is not begun."""
+        done_s = seconds * self.speeds[lease.worker] / lease.stretch
+        at = np.searchsorted(self.cumulative, self.cumulative[lease.task.start] + done_s, side="right")
+        return max(lease.task.start + 1, int(at))
 
     def arrive(self, now_s: float, lease: _Lease) -> None:
         queue = self.queues[lease.worker]
@@ -381,9 +278,14 @@ class _Run:
             self.begin(now_s, lease)
 
     def begin(self, now_s: float, lease: _Lease) -> None:
-        lease.began_s = now_s
-        lease.end_at = lease.start if lease.is_cut else lease.stop
-        self.push(now_s + self.seconds_of(lease, lease.end_at), _Kind.END, (lease, lease.end_at))
+        """Begin a lease, which ends by the clock at the latest."""
+        task, lease.began_s = lease.task, now_s
+        assert task.limit_s is not None, "every lease has a limit"
+        self.end_at(lease, min(task.stop, self.item_after(lease, task.limit_s)))
+
+    def end_at(self, lease: _Lease, item: int) -> None:
+        lease.end_at = item
+        self.push(lease.began_s + self.seconds_of(lease, item), _Kind.END, (lease, item))
 
     def end(self, now_s: float, lease: _Lease, end_at: int) -> None:
         if end_at != lease.end_at:
@@ -397,22 +299,20 @@ class _Run:
             self.is_serving = True
             self.push(max(now_s, self.free_s), _Kind.SERVE)
 
-    def cut(self, now_s: float, leases: list[_Lease]) -> None:
-        """Let a worker know that leases are to end: the running one after the slices that have begun."""
-        for lease in leases:
-            lease.is_cut = True
-            queue = self.queues[lease.worker]
-            if queue and queue[0] is lease:
-                self.cut_running(now_s, lease)
-
-    def cut_running(self, now_s: float, lease: _Lease) -> None:
-        slices = int((now_s - lease.began_s) / self.policy.slice_s) + SLICES_AHEAD
-        rate = self.speeds[lease.worker] / lease.stretch
-        at = self.cumulative[lease.start] + slices * self.policy.slice_s * rate
-        stop = int(np.searchsorted(self.cumulative, at, side="left"))
-        if stop < lease.stop:
-            lease.end_at = stop
-            self.push(lease.began_s + self.seconds_of(lease, stop), _Kind.END, (lease, stop))
+    def ask(self, now_s: float, lease: _Lease) -> None:
+        """Leave half of what is left, by what is predicted of the items, if that is worth it by the worker's pace."""
+        queue, stop = self.queues[lease.worker], None
+        if queue and queue[0] is lease:
+            ran_s = now_s - lease.began_s
+            at = min(self.item_after(lease, ran_s), lease.end_at)
+            done = self.table.work_between(lease.task.start, at)
+            left = self.table.work_between(at, lease.end_at)
+            half = self.table.advance(at, left // 2) if left else lease.end_at
+            half = at if half >= lease.end_at else half
+            if ran_s * left >= LEAST_LEFT_S * done and half < lease.end_at:
+                stop = half
+                self.end_at(lease, half)
+        self.push(now_s + self.machine.ask_s, _Kind.LEFT, (lease, stop))
 
     def play(self) -> None:
         self.hand_out(0.0)
@@ -425,8 +325,10 @@ class _Run:
                 self.end(now_s, *payload)
             elif kind is _Kind.SERVE:
                 self.serve(now_s)
-            elif kind is _Kind.CUT:
-                self.cut(now_s, payload)
+            elif kind is _Kind.ASK:
+                self.ask(now_s, payload)
+            elif kind is _Kind.LEFT:
+                self.take_left(now_s, *payload)
             elif payload == self.n_served and not self.inbox:
                 self.hand_out(now_s)
                 self.watch_tail(now_s)
@@ -445,7 +347,7 @@ def simulate(
     cumulative_s : ndarray of float64, shape (n_items + 1,)
         Time of all items before each on a worker of speed 1, in seconds; rising from 0.
     table : CostTable
-        What the planner believes of the same items, in work units.
+        What the planner believes of the same items, in nanoseconds.
     machine : Machine
     policy : Policy, optional
         By default that of the code.
@@ -458,22 +360,19 @@ def simulate(
     chosen = policy or Policy()
     if machine.n_workers < 1 or chosen.in_flight < 1:
         raise ValueError(
-            f"n_workers is {machine.n_workers} and in_flight {chosen.in_flight}; at least 1 each"
+            f"n_workers is {machine.n_workers} and in_flight {chosen.in_flight}; both are at least 1"
         )
     if cumulative_s.size != table.n_items + 1:
-        raise ValueError(f"{cumulative_s.size} times of a table of {table.n_items} items; one more is needed")
-    job_s = float(cumulative_s[-1])
-    speed = machine.mispredicted * table.total / job_s if job_s else 1.0
-    run = _Run(cumulative_s, Counter(table, speed, machine.n_workers, chosen), machine, chosen)
-    with chosen.applied():
-        run.play()
-    could_s = float(run.speeds.sum()) * run.makespan_s
+        raise ValueError(f"{cumulative_s.size} times of a table of {table.n_items} items")
+    run = _Run(cumulative_s, table, machine, chosen)
+    run.play()
+    able_s = float(run.speeds.sum()) * run.makespan_s
     return Outcome(
         makespan_s=run.makespan_s,
         work_s=run.work_s,
-        efficiency=run.work_s / could_s if could_s else 1.0,
+        efficiency=run.work_s / able_s if able_s else 1.0,
         leases=run.n_leases,
-        cuts=run.n_cuts,
-        scheduler_share=run.busy_s / run.makespan_s if run.makespan_s else 0.0,
+        shares=run.n_shares,
+        scheduler_share=min(1.0, run.busy_s / run.makespan_s) if run.makespan_s else 0.0,
         intervals=tuple(run.intervals),
     )

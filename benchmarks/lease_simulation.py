@@ -1,4 +1,4 @@
-"""Predict how efficiently leases use 1 to 4,096 workers, from the costs of a real graph.
+"""Predict how efficiently leases use 1 to 1,024 workers, from the costs of a real graph.
 
     python -m benchmarks.lease_simulation                    # an R-MAT graph, made in a temporary directory
     python -m benchmarks.lease_simulation --store graph/     # the costs of a stored graph
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import cycle
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lease_model import Machine, Outcome, Policy, simulate
-from papilio.cluster.dispatcher import LEAST_CUT_S, MOST_CUTS
+from papilio.cluster.dispatcher import LEAST_RUN_S, MOST_CUTS
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable
@@ -33,13 +33,14 @@ from papilio.motifs import Butterfly
 from papilio.storage.generate import generate
 from papilio.storage.models import Rmat
 from papilio.storage.store import open_store
-from papilio.tasks.leases import FAIR_PARTS, GUIDED_SHARE, MAX_LEASE_S, MIN_LEASE_S, SHORTEST_LEASE_S
-from papilio.tasks.run import SLICE_S
+from papilio.tasks.forecast import NS
+from papilio.tasks.leases import KEPT_LEASE_S, MAX_LEASE_S, SHORTEST_LEASE_S
+from papilio.tasks.run import LEAST_LEFT_S
 
 __all__ = ["JOBS_S", "RATE_PROFILE", "WORKERS", "Workload", "load_costs", "run_experiments"]
 
-WORKERS = tuple(4**k for k in range(7))
-"""1 to 4,096."""
+WORKERS = tuple(4**k for k in range(6))
+"""1 to 1,024."""
 
 JOBS_S = {"10 s": 10.0, "1 min": 60.0, "10 min": 600.0, "1 h": 3600.0, "10 h": 36e3, "100 h": 36e4}
 """Jobs by the time that one worker needs."""
@@ -75,20 +76,33 @@ class Workload:
     Attributes
     ----------
     costs : ndarray of int64, shape (n_items,)
-        Work units, heaviest first.
+        Predicted work, heaviest first.
     job_s : float
         Time of all items on one worker.
+    wrong : float
+        Of 16 sections of the work, each takes a random time up to this many times longer or shorter than predicted.
+    seed : int
+        Of these times.
     """
 
     costs: NDArray[np.int64]
     job_s: float
+    wrong: float = 1.0
+    seed: int = 0
 
     def cumulative_s(self) -> NDArray[np.float64]:
         """Return the true time of all items before each, shape (n_items + 1,), in seconds."""
         share = np.concatenate(([0.0], np.cumsum(self.costs) / self.costs.sum()))
-        profile = np.array(RATE_PROFILE)
+        draws = np.random.default_rng(self.seed).uniform(-1, 1, len(RATE_PROFILE))
+        profile = np.array(RATE_PROFILE) * self.wrong**draws
         knots = np.concatenate(([0.0], np.cumsum(profile) / profile.sum()))
         return np.interp(share, np.linspace(0.0, 1.0, knots.size), knots) * self.job_s
+
+    def table(self, times: float = 1.0, entries: int = MAX_TABLE_ENTRIES) -> CostTable:
+        """Return what the planner believes: that the job takes so many times as long as it does."""
+        table = CostTable.from_costs(self.costs, entries)
+        ns = int(self.job_s * times * NS)
+        return CostTable(table.items, tuple(work * ns // max(table.total, 1) for work in table.work))
 
 
 def load_costs(store: Path | None) -> tuple[NDArray[np.int64], str]:
@@ -117,7 +131,8 @@ class Variant:
     policy: Policy = AS_IT_IS
     entries: int = MAX_TABLE_ENTRIES
     slow_every: int = 0
-    mispredicted: float = 1.0
+    predicted: float = 1.0
+    wrong: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -128,26 +143,11 @@ class Panel:
     variants: tuple[Variant, ...]
 
 
-def _vary(
-    job: str, field: str, values: Iterable[Any], unit: str = "", slow_every: int = 0
-) -> tuple[Variant, ...]:
-    """Return a variant for each value of a field of the policy."""
-    policies: dict[str, dict[str, Any]] = {f"{value:g}{unit}": {field: value} for value in values}
-    return tuple(
-        Variant(label, job, Policy(**changed), slow_every=slow_every) for label, changed in policies.items()
-    )
-
-
 def _panels() -> dict[str, Panel]:
     """Return the panels of the study."""
-    never = Policy(cuts_at_once=0)
-    kinds = (
-        ("guided, cut", AS_IT_IS),
-        ("guided", never),
-        ("16 equal leases per worker", replace(never, equal_parts=16)),
-        ("one lease per worker", replace(never, equal_parts=1)),
-    )
+    never = Policy(asked_at_once=0)
     slow = f"every {SLOW_EVERY}th worker at half speed"
+    kinds = (("shares, halved", AS_IT_IS), ("shares", never))
     return {
         "jobs": Panel(
             "the policy as it is, by the job's time on one worker",
@@ -156,48 +156,41 @@ def _panels() -> dict[str, Panel]:
         "slow_jobs": Panel(
             f"the same with {slow}", tuple(Variant(name, name, slow_every=SLOW_EVERY) for name in JOBS_S)
         ),
+        "kept_jobs": Panel(
+            "the same with a job directory",
+            tuple(Variant(name, name, Policy(kept=True)) for name in JOBS_S),
+        ),
         "policy": Panel(
-            f"how the work is shared; job of {STUDY_JOB}",
-            tuple(Variant(label, policy=policy) for label, policy in kinds),
+            f"whether half of a lease is left to idle workers; job of {SHORT_JOB}",
+            tuple(Variant(label, SHORT_JOB, policy) for label, policy in kinds),
         ),
-        "slow_policy": Panel(
-            f"how the work is shared, {slow}; job of {STUDY_JOB}",
-            tuple(Variant(label, policy=policy, slow_every=SLOW_EVERY) for label, policy in kinds),
+        "wrong": Panel(
+            f"time of 16 sections of the work mispredicted by up to; job of {SHORT_JOB}",
+            tuple(Variant(f"{wrong:g} times", SHORT_JOB, wrong=wrong) for wrong in (1.0, 2.0, 4.0, 10.0)),
         ),
-        "share": Panel(f"GUIDED_SHARE; job of {STUDY_JOB}", _vary(STUDY_JOB, "guided_share", (1, 2, 3, 4))),
-        "fair_parts": Panel(
-            f"FAIR_PARTS; job of {SHORT_JOB}", _vary(SHORT_JOB, "fair_parts", (16, 64, 256, 1024))
-        ),
-        "shortest": Panel(
-            "SHORTEST_LEASE_S; job of 1 min", _vary("1 min", "shortest_lease_s", (0.02, 0.05, 0.1, 0.2), " s")
-        ),
-        "min_lease": Panel(
-            "MIN_LEASE_S; job of 1 h", _vary("1 h", "min_lease_s", (0.1, 0.25, 0.5, 1, 2), " s")
+        "predicted": Panel(
+            f"time of the whole job predicted as; job of {SHORT_JOB}",
+            tuple(
+                Variant(label, SHORT_JOB, predicted=times)
+                for label, times in (
+                    ("a hundredth of it", 0.01),
+                    ("a tenth of it", 0.1),
+                    ("what it is", 1.0),
+                    ("ten times it", 10.0),
+                )
+            ),
         ),
         "in_flight": Panel(
-            f"leases held by a worker; job of {SHORT_JOB}", _vary(SHORT_JOB, "in_flight", (1, 2, 3))
+            f"leases held by a worker; job of {STUDY_JOB} with a job directory",
+            tuple(Variant(str(n), STUDY_JOB, Policy(in_flight=n, kept=True)) for n in (1, 2, 3)),
         ),
         "entries": Panel(
             f"MAX_TABLE_ENTRIES; job of {STUDY_JOB}",
             tuple(Variant(f"{n:,}", entries=n) for n in (4096, 16_384, 65_536)),
         ),
-        "least_cut": Panel(
-            f"LEAST_CUT_S, {slow}; job of {SHORT_JOB}",
-            _vary(SHORT_JOB, "least_cut_s", (0.05, 0.1, 0.3, 1), " s", slow_every=SLOW_EVERY),
-        ),
-        "slice": Panel(
-            f"SLICE_S, {slow}; job of {SHORT_JOB}",
-            _vary(SHORT_JOB, "slice_s", (0.003, 0.01, 0.03, 0.1, 0.3), " s", slow_every=SLOW_EVERY),
-        ),
-        "mispredicted": Panel(
-            f"speed of workers mispredicted; job of {SHORT_JOB}",
-            tuple(
-                Variant(label, SHORT_JOB, mispredicted=times)
-                for label, times in (("as predicted", 1.0), ("a tenth of it", 10.0), ("ten times it", 0.1))
-            ),
-        ),
-        "cuts_at_once": Panel(
-            f"MOST_CUTS; job of {STUDY_JOB}", _vary(STUDY_JOB, "cuts_at_once", (0, 4, 16, 64, max(WORKERS)))
+        "asked_at_once": Panel(
+            f"MOST_CUTS; job of {SHORT_JOB}",
+            tuple(Variant(str(n), SHORT_JOB, Policy(asked_at_once=n)) for n in (0, 4, 16, 64)),
         ),
     }
 
@@ -209,15 +202,13 @@ def run_experiments(
     costs: NDArray[np.int64], workers: Sequence[int] = WORKERS, seeds: int = SEEDS, say: Progress = print
 ) -> dict[str, Any]:
     """Play all panels; return a JSON object with one row per variant and number of workers."""
-    times = cache(lambda job: Workload(costs, JOBS_S[job]).cumulative_s())
-    tables = cache(lambda entries: CostTable.from_costs(costs, entries))
 
     @cache
     def play(variant: Variant, n_workers: int, seed: int) -> Outcome:
-        machine = Machine(
-            n_workers, slow_every=variant.slow_every, mispredicted=variant.mispredicted, seed=seed
-        )
-        outcome = simulate(times(variant.job), tables(variant.entries), machine, variant.policy)
+        load = Workload(costs, JOBS_S[variant.job], variant.wrong, seed)
+        machine = Machine(n_workers, slow_every=variant.slow_every, seed=seed)
+        table = load.table(variant.predicted, variant.entries)
+        outcome = simulate(load.cumulative_s(), table, machine, variant.policy)
         return replace(outcome, intervals=())
 
     panels: dict[str, Any] = {}
@@ -234,7 +225,7 @@ def run_experiments(
                         "efficiency": round(mean(outcome.efficiency for outcome in outcomes), 4),
                         "makespan_s": round(mean(outcome.makespan_s for outcome in outcomes), 3),
                         "leases": round(mean(outcome.leases for outcome in outcomes)),
-                        "cuts": round(mean(outcome.cuts for outcome in outcomes)),
+                        "shares": round(mean(outcome.shares for outcome in outcomes)),
                         "scheduler_share": round(mean(each.scheduler_share for each in outcomes), 4),
                     }
                 )
@@ -251,15 +242,14 @@ def _markdown(data: dict[str, Any]) -> str:
         "`python -m benchmarks.lease_simulation`; see [docs/leases.md](../../docs/leases.md) for what follows from it.",
         "",
         f"- costs: {data['graph']}; the heaviest item is {data['heaviest_share']:.2%} of the work",
-        f"- client and scheduler: {machine['latency_s'] * 1e3:g} ms per lease, one at a time; besides, for each "
-        f"worker, {machine['look_s'] * 1e6:g} us at every answer and {machine['left_s'] * 1e6:g} us more in the tail; "
-        f"a request to cut takes {machine['ask_s'] * 1e3:g} ms",
+        f"- client and scheduler: {machine['latency_s'] * 1e3:g} ms per lease, one at a time, and for each worker "
+        f"{machine['look_s'] * 1e6:g} us at every answer; a request to share takes {machine['ask_s'] * 1e3:g} ms "
+        "each way",
         f"- noise: {machine['lease_noise']:.0%} per lease, {machine['worker_noise']:.0%} per worker; "
         f"light items up to {max(RATE_PROFILE) / min(RATE_PROFILE):.1f} times as slow per wedge as others",
-        f"- constants: GUIDED_SHARE {GUIDED_SHARE}, MIN_LEASE_S {MIN_LEASE_S}, SHORTEST_LEASE_S {SHORTEST_LEASE_S}, "
-        f"FAIR_PARTS {FAIR_PARTS}, MAX_LEASE_S {MAX_LEASE_S}, MAX_TABLE_ENTRIES {MAX_TABLE_ENTRIES}, "
-        f"LEAST_CUT_S {LEAST_CUT_S}, MOST_CUTS {MOST_CUTS}, SLICE_S {SLICE_S}, {AS_IT_IS.in_flight} leases in flight; "
-        f"{data['seeds']} seeds, means",
+        f"- constants: SHORTEST_LEASE_S {SHORTEST_LEASE_S}, MAX_LEASE_S {MAX_LEASE_S}, KEPT_LEASE_S {KEPT_LEASE_S}, "
+        f"MAX_TABLE_ENTRIES {MAX_TABLE_ENTRIES}, LEAST_RUN_S {LEAST_RUN_S}, LEAST_LEFT_S {LEAST_LEFT_S}, MOST_CUTS "
+        f"{MOST_CUTS}, {AS_IT_IS.in_flight} leases in flight; {data['seeds']} seeds, means",
         "",
         "Efficiency in percent: the work over what all workers together could have done until the last lease ended.",
     ]
@@ -310,7 +300,7 @@ def _plot(data: dict[str, Any], output: Path) -> None:
             )
         axis.set_title(panel["title"], fontsize=11)
         axis.set_xscale("log", base=2)
-        ticks = [4**k for k in range(7)]
+        ticks = list(WORKERS)
         axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
         axis.set_ylim(0, 103)
         axis.set_xlabel("workers")
@@ -320,7 +310,7 @@ def _plot(data: dict[str, Any], output: Path) -> None:
         axis.legend(fontsize=9, loc="best")
     for axis in axes.flat[len(data["panels"]) :]:
         axis.set_axis_off()
-    figure.suptitle("Predicted efficiency of leases on 1 to 4,096 workers", fontsize=14)
+    figure.suptitle("Predicted efficiency of leases on 1 to 1,024 workers", fontsize=14)
     figure.tight_layout(rect=(0, 0, 1, 0.985))
     figure.savefig(output / "lease-simulation.png", dpi=75)
     pyplot.close(figure)
@@ -328,7 +318,7 @@ def _plot(data: dict[str, Any], output: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study and write its table, data and plot."""
-    parser = argparse.ArgumentParser(description="Predict the efficiency of leases on 1 to 4,096 workers")
+    parser = argparse.ArgumentParser(description="Predict the efficiency of leases on 1 to 1,024 workers")
     parser.add_argument("--store", type=Path, help="bipartite graph store whose costs are used")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results", help="directory")
     parser.add_argument("--max-workers", type=int, default=max(WORKERS), help="leave out larger numbers")
@@ -341,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "seeds": SEEDS,
         "machine": {
             name: getattr(defaults, name)
-            for name in ("latency_s", "ask_s", "look_s", "left_s", "lease_noise", "worker_noise")
+            for name in ("latency_s", "ask_s", "look_s", "lease_noise", "worker_noise")
         },
         "panels": run_experiments(costs, [n for n in WORKERS if n <= options.max_workers], SEEDS),
     }

@@ -89,23 +89,19 @@ WATCH_S = 1.0
 TAIL_WATCH_S = 0.02
 """Time without a result after which something to share is looked for while workers are idle."""
 
-LEAST_CUT_S = 0.1
-"""A worker that holds several tasks is only asked to cut them when it has this much left, by prediction: two turns of
-the scheduler and two slices. One that holds a single task knows itself what it has left."""
-
 COLLECT_S = 5.0
 """How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
 LEAST_RUN_S = 0.05
-"""A worker is only asked to cut or share when the first task that it holds has been with it for this long, and, where
-it had too little to share, this long after."""
+"""A worker is only asked to share when it has held its task for this long, and, where it had too little to share, this
+long after."""
 
 MOST_CUTS = 16
 """Workers that are asked at the same time, at most: a client that is busy with what they leave keeps more workers idle
 than it helps. It matters on hundreds of workers."""
 
 CUT_ANSWER_S = 3.0
-"""How long a worker has to take a request to cut."""
+"""How long a worker has to answer a request to share."""
 
 OVERRUN_SHARE = 0.25
 """A task that takes longer than predicted is held to need this share of its time so far in addition."""
@@ -124,7 +120,6 @@ STALL_S = 120.0
 class _Held(Generic[AnyTask]):
     future: Future
     task: AnyTask
-    is_cut: bool = False
 
 
 @dataclass
@@ -135,10 +130,6 @@ class _Place(Generic[AnyTask]):
     began_at: float = 0.0
     is_asked: bool = False  # to leave half of its only task
     asked_at: float = 0.0  # when it last left nothing
-
-    @property
-    def is_cutting(self) -> bool:
-        return self.is_asked or any(each.is_cut for each in self.held.values())
 
     @property
     def holds_suspect(self) -> bool:
@@ -336,25 +327,20 @@ class Dispatcher(Generic[AnyTask, Result]):
     def _share_tail(self) -> None:
         """Ask as many busy workers to share as there are idle ones, up to a bound, the one with most left first."""
         idle = sum(not place.held for place in self._places.values())
-        cutting = sum(place.is_cutting for place in self._places.values())
-        most = min(idle, MOST_CUTS) - cutting
+        most = min(idle, MOST_CUTS) - sum(place.is_asked for place in self._places.values())
         if most <= 0:
             return
-        # A lease that is cut before it begins answers nothing: each must have run for a while, so that
-        # cutting again and again cannot keep a job from ending.
         now = monotonic()
         left = {
             address: self._left_s(address, place)
             for address, place in self._places.items()
-            if place.held
-            and not place.is_cutting
+            if len(place.held) == 1
+            and not place.is_asked
             and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
         }
         for address in sorted(left, key=left.__getitem__, reverse=True)[:most]:
-            if len(self._places[address].held) == 1 and left[address] > 0:
+            if left[address] > 0:
                 self._ask_for_half(address)
-            elif left[address] >= LEAST_CUT_S:
-                self._cut(address)
 
     def _ask_for_half(self, address: str) -> None:
         place = self._places[address]
@@ -382,19 +368,10 @@ class Dispatcher(Generic[AnyTask, Result]):
             place.asked_at = 0.0
 
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
-        """Return the seconds that a worker still needs for its tasks; 0 when these cannot be cut."""
-        predicted = [self._source.predict_s(each.task, address) for each in place.held.values()]
-        known = [seconds for seconds in predicted if seconds is not None]
-        if not known:
-            return 0.0
-        elapsed = monotonic() - place.began_at
-        return max(known[0] - elapsed, OVERRUN_SHARE * elapsed) + sum(known[1:])
-
-    def _cut(self, address: str) -> None:
-        place = self._places[address]
-        for each in place.held.values():
-            each.is_cut = True
-        self._send_cuts([address], CUT_ANSWER_S)
+        """Return the seconds that a worker still needs for its only task; 0 when this is not worth sharing."""
+        (held,) = place.held.values()
+        predicted, elapsed = self._source.predict_s(held.task, address), monotonic() - place.began_at
+        return 0.0 if predicted is None else max(predicted - elapsed, OVERRUN_SHARE * elapsed)
 
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
         """Ask workers to end their leases early; one that does not answer is noticed by the watch, or is only slow."""

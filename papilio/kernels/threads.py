@@ -129,7 +129,7 @@ class ChunkRunner(Generic[State]):
                 if shared is None or not shared.is_worth(len(chunks) - left, left):
                     return
                 begin = None
-                for _ in range(left // 2):
+                for _ in range((left + 1) // 2):
                     try:
                         begin, _ = queue.pop()
                     except IndexError:

@@ -168,7 +168,8 @@ class LeaseScheduler:
         """Return the next lease for ``worker``; None when all is held, or nothing is left that is worth its part.
 
         It is an equal share of what is left for each of ``n_workers`` that holds none, and of the partition that the
-        worker has, as long as there is any left of that.
+        worker has, as long as there is any left of that. A worker that has a lease gets a second one only while there
+        is a whole one for every worker: nothing could be shared of what waits behind another one.
         """
         if not self._pending:
             return None
@@ -182,6 +183,9 @@ class LeaseScheduler:
         lengths = choose()
         if self._pending.work_left < lengths.min_s * speed * n_workers:
             lengths = choose(tail=True)
+        is_second = worker in self._holders.values()
+        if is_second and self._pending.work_left < lengths.max_s * speed * n_workers:
+            return None
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
         partition = self._affinity.choose_partition(worker, self._pending.left, least_help)
         if partition is None:

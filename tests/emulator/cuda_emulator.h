@@ -157,6 +157,8 @@ PAPILIO_EMU_COLLECTIVES(long)
 PAPILIO_EMU_COLLECTIVES(unsigned long)
 PAPILIO_EMU_COLLECTIVES(long long)
 PAPILIO_EMU_COLLECTIVES(unsigned long long)
+PAPILIO_EMU_SHUFFLE(__shfl_xor_sync, PAPILIO_WARP_SHFL_XOR, int, double)
+PAPILIO_EMU_INLINE double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
 
 #if __CUDA_ARCH__ >= 800
 #define PAPILIO_EMU_REDUCE(name, T, op)                                                     \

@@ -90,7 +90,7 @@ __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, i
 }
 
 /// A branch of the tree of sets of `take` rows of a list, which is used up.
-__device__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
+__device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
                               const double* by_size, unsigned* mask, const Found found) {
     const int n_words = wide_words(n_columns);
     if (take == 0) {
@@ -181,7 +181,7 @@ __device__ __forceinline__ void take_branch(const RowList& lines, const RowList&
 }
 
 /// A branch of the pivot tree of a list.
-__device__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int max_left, int min_right,
+__device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int max_left, int min_right,
                              int max_right, double weight, Draws draws, const Found found) {
     const RowList columns = transpose_rows(arena, rows, n_columns);
     const int n_left = columns.n_words, n_right = rows.n_words;
@@ -241,7 +241,7 @@ __device__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ columns,
                const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
@@ -278,5 +278,143 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
         if (walks & 1)
             probe_subsets(list, n_columns, min_left - 2, min_right, weights[probe], Draws{~seeds[probe]}, by_size, mask,
                           Found{by_sets + at});
+    }
+}
+
+/// What estimates of counts draw children by; see CountTables of kernels/biclique/probe.py.
+struct ChildWeights {
+    const int* commons;
+    long long end;
+    const double* by_common;
+    int law;
+
+    /// Of the child at a place of `hop`.
+    __device__ __forceinline__ double weigh(long long at) const {
+        const double each = by_common[commons[at]], later = (double)(end - at - 1);
+        if (law == 0) return each;
+        if (law == 1) return multiply(later, each);
+        if (law == 2) return multiply(multiply(later, __dsqrt_rn(later)), each);
+        return multiply(later + 1.0, each);
+    }
+};
+
+/// Lots of each piece: the weights of its children; 0 for the root -1. A warp per piece.
+extern "C" __global__ void __launch_bounds__(256)
+biclique_lots(const long long* __restrict__ hop_indptr, const int* __restrict__ commons, const int* __restrict__ roots,
+              const long long* __restrict__ firsts, const long long* __restrict__ lasts, const int n_pieces,
+              const double* __restrict__ by_common, const int law, double* lots) {
+    const long long warps = grid_threads() / kWarpSize;
+    for (long long piece = global_thread() / kWarpSize; piece < n_pieces; piece += warps) {
+        if (roots[piece] < 0) continue;
+        const long long first = firsts[piece];
+        const ChildWeights children{commons, hop_indptr[roots[piece] + 1], by_common, law};
+        const double sum = sum_by_lanes((int)(lasts[piece] - first), [&](int i) { return children.weigh(first + i); });
+        if (lane_id() == 0) lots[piece] = sum;
+    }
+}
+
+/// Columns of a row of a list. Any lane alone.
+__device__ __forceinline__ int count_row(const RowList& list, int row) {
+    int size = 0;
+#pragma unroll 1
+    for (int k = 0; k < list.n_words; ++k) size += __popc(list.at(k, row));
+    return size;
+}
+
+/// Keep what the rows of `from` share with `mask`, at least `least` columns, without the row `taken`; `to` may be `from`.
+__device__ __forceinline__ void cut_list(const RowList& from, RowList& to, const unsigned* mask, int taken, int least) {
+    int kept = 0;
+#pragma unroll 1
+    for (int begin = 0; begin < from.n; begin += kWarpSize) {
+        const int row = begin + lane_id();
+        int size = 0;
+        if (row < from.n && row != taken)
+#pragma unroll 1
+            for (int k = 0; k < from.n_words; ++k) size += __popc(mask[k] & from.at(k, row));
+        const bool stays = row < from.n && row != taken && size >= least;
+        const unsigned all = __ballot_sync(kFullMask, stays);
+        const int place = kept + __popc(all & lanes_before(lane_id()));
+#pragma unroll 1
+        for (int k = 0; k < from.n_words; ++k) {
+            const unsigned word = stays ? mask[k] & from.at(k, row) : 0u;
+            __syncwarp();
+            if (stays) to.at(k, place) = word;
+            __syncwarp();
+        }
+        kept += __popc(all);
+    }
+    to.n = kept;
+}
+
+/// An estimate of the bicliques of a root, its child and one or more rows of a list; see _count_sets of probe_loops.py.
+__device__ __forceinline__ double count_sets(const RowList& list, RowList room, int min_left, int max_left, int least, Draws& draws,
+                             const double* by_size, const double* by_columns, unsigned* mask) {
+    double weight = 1.0, total = 0.0;
+    RowList rows = list;
+#pragma unroll 1
+    for (int size = 3; size <= max_left; ++size) {
+        if (rows.n < max(min_left - size, 0) + 1) break;
+        if (size >= min_left) {
+            const double all = sum_by_lanes(rows.n, [&](int i) { return by_size[count_row(rows, i)]; });
+            total += multiply(weight, all) / (size - 2);
+        }
+        if (size == max_left) break;
+        const Drawn drawn = draw_weighted(draws, rows.n, [&](int i) { return by_columns[count_row(rows, i)]; });
+        weight = multiply(weight, drawn.times) / (size - 2);
+#pragma unroll 1
+        for (int k = lane_id(); k < rows.n_words; k += kWarpSize) mask[k] = rows.at(k, drawn.which);
+        __syncwarp();
+        cut_list(rows, room, mask, drawn.which, least);
+        rows = room;
+    }
+    return total;
+}
+
+/// Estimates of the bicliques of pieces: `found[i]` for piece `pieces[i]`, -1 for none. Draws a child by its weight, then rows
+/// of the candidates below it. `by_size`, `by_columns` and `by_common` are CountTables. Memory of a warp as above.
+extern "C" __global__ void __launch_bounds__(128, 4)
+biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ columns,
+                const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
+                const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
+                const int* __restrict__ commons, const int* __restrict__ roots, const long long* __restrict__ firsts,
+                const long long* __restrict__ lasts, const unsigned long long* __restrict__ seeds, const int n_probes,
+                const int near_words, unsigned* slab, const long long far_words, const int min_left, const int max_left,
+                const int least, const double* __restrict__ by_size, const double* __restrict__ by_columns,
+                const double* __restrict__ by_common, const int law, double* found) {
+    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
+    const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
+    const Arena::Mark empty = arena.mark();
+    const int n_warps = (int)(gridDim.x * (blockDim.x / kWarpSize));
+#pragma unroll 1
+    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
+        __syncwarp();
+        arena.release(empty);
+        const int root = roots[probe];
+        if (root < 0) continue;
+        const long long first = firsts[probe];
+        const ChildWeights children{commons, hop_indptr[root + 1], by_common, law};
+        Draws draws{seeds[probe]};
+        const Drawn drawn =
+            draw_weighted(draws, (int)(lasts[probe] - first), [&](int i) { return children.weigh(first + i); });
+        const long long child = first + drawn.which;
+        double total = min_left <= 2 ? by_size[commons[child]] : 0.0;
+        const int n_later = (int)(children.end - child) - 1;
+        if (max_left > 2 && n_later >= max(min_left - 2, 1)) {
+            int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root), rows.size(hop[child]))));
+            const int n_columns = list_shared(rows, root, hop[child], shared);
+            RowList list = fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights);
+            __syncwarp();
+            unsigned* const mask = arena.take(list.n_words);
+            fill_set(mask, n_columns);
+            cut_list(list, list, mask, -1, least);
+            const RowList room{arena.take((long long)list.n * list.n_words), list.n, list.n, list.n_words};
+            const int repeats = max_left > 3 ? PROBE_REPEATS : 1;
+            double below = 0.0;
+#pragma unroll 1
+            for (int i = 0; i < repeats; ++i)
+                below += count_sets(list, room, min_left, max_left, least, draws, by_size, by_columns, mask);
+            total += below / repeats;
+        }
+        if (lane_id() == 0) found[probe] = multiply(drawn.times, total);
     }
 }

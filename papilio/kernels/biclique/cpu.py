@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from papilio.kernels.biclique.index import (
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.probe import CPU_RATES, settle_search
-from papilio.kernels.biclique.probe_loops import measure_probes
+from papilio.kernels.biclique.probe_loops import measure_counts, measure_probes, weigh_pieces
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
@@ -72,6 +73,10 @@ class PreparedBicliqueCpu(Prepared):
     @property
     def work(self) -> NDArray[np.int64]:
         return self.index.work
+
+    @cached_property
+    def count_lots(self) -> NDArray[np.float64]:
+        return self.index.sum_pieces(weigh_pieces(self.index))
 
     @property
     def items(self) -> search.Items:
@@ -167,6 +172,14 @@ class BicliqueCpu(SearchEngine):
 
     def lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
         return prepared.index.lots
+
+    def probe_counts(
+        self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> NDArray[np.float64]:
+        return measure_counts(prepared.index, prepared.graph, items, seeds, self.threads)
+
+    def count_lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
+        return prepared.count_lots
 
     def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
         return CPU_RATES[prepared.algorithm]

@@ -28,7 +28,7 @@ from papilio.kernels.biclique.gpu_index import (
     build_device_index,
     halve_device_index,
 )
-from papilio.kernels.biclique.gpu_probe import measure_probes
+from papilio.kernels.biclique.gpu_probe import measure_counts, measure_probes, weigh_pieces
 from papilio.kernels.biclique.probe import GPU_RATES, settle_search
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
@@ -193,6 +193,7 @@ class BicliqueGpu(TreeEngine):
     ) -> None:
         super().__init__(device, tuning)
         self.algorithm, self.anchor = algorithm, anchor
+        self._lots = WeakKeyDictionary[PreparedBicliqueGpu, NDArray[np.float64]]()
         self._slots = WeakKeyDictionary[PreparedBicliqueGpu, int]()  # of tables that were found too small
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
@@ -234,6 +235,18 @@ class BicliqueGpu(TreeEngine):
 
     def lots(self, prepared: PreparedBicliqueGpu) -> NDArray[np.float64]:
         return prepared.index.lots
+
+    def probe_counts(
+        self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> NDArray[np.float64]:
+        with self.device.guard():
+            return measure_counts(self.device, prepared.index, items, seeds)
+
+    def count_lots(self, prepared: PreparedBicliqueGpu) -> NDArray[np.float64]:
+        if prepared not in self._lots:
+            with self.device.guard():
+                self._lots[prepared] = prepared.index.sum_pieces(weigh_pieces(self.device, prepared.index))
+        return self._lots[prepared]
 
     def probe_rates(self, prepared: PreparedBicliqueGpu) -> Rates:
         return GPU_RATES[prepared.algorithm]

@@ -94,10 +94,15 @@ class BicliqueItems:
         first = self.item_later - (self.item_last - self.item_first)
         sets = power(self.item_later / most, take) - power(first / most, take)
         sets *= self.costs.sum() / max(float(sets.sum()), 1e-300)
-        if self.item_ptr is not None:
-            ends = np.concatenate((np.zeros(1), np.cumsum(sets)))
-            sets = np.maximum(np.diff(ends[self.item_ptr]), 0.0)
-        return self.work + sets
+        return self.work + self.sum_pieces(sets)
+
+    def sum_pieces(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sums of values of the pieces, none negative, over each item."""
+        if self.item_ptr is None:
+            return values
+        ends = np.concatenate((np.zeros(1), np.cumsum(values)))
+        sums: NDArray[np.float64] = np.maximum(np.diff(ends[self.item_ptr]), 0.0)
+        return sums
 
     def pieces_at(self, items: Sequence[int]) -> list[int]:
         """Return the first piece of each item, and where the pieces end for the end of the items."""

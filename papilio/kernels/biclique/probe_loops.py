@@ -14,14 +14,30 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
-from papilio.kernels.biclique.probe import FIELDS, WALKS, count_ways, draw_children, unpack_found
-from papilio.kernels.device.constants import PROBE_PAIRS
+from papilio.kernels.biclique.local import LeftGraph
+from papilio.kernels.biclique.probe import (
+    FIELDS,
+    WALKS,
+    count_ways,
+    draw_children,
+    draw_pieces,
+    make_count_tables,
+    unpack_found,
+)
+from papilio.kernels.device.constants import PROBE_PAIRS, PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import LEVELS, Found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
-from papilio.kernels.tree.probe_loops import Floats, draw, draw_least, power_gap
+from papilio.kernels.tree.probe_loops import (
+    Floats,
+    add_by_lanes,
+    draw,
+    draw_least,
+    draw_weighted,
+    power_gap,
+)
 
 
 @compiled
@@ -316,3 +332,230 @@ def measure_probes(
 
     ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
     return {name: unpack_found(found[name], sizes) for name in walks}
+
+
+@compiled
+def weigh_child(common: int, later: int, law: int, by_common: Floats) -> Any:
+    """Return in proportion to what a child with so many later children is drawn; see make_count_tables."""
+    if law == 0:
+        return by_common[common]
+    if law == 1:
+        return later * by_common[common]
+    if law == 2:
+        return later * np.sqrt(float(later)) * by_common[common]
+    return (later + 1) * by_common[common]
+
+
+@compiled
+def _weigh_children(
+    hop_common: Ids32, first: int, last: int, end: int, law: int, by_common: Floats, weights: Floats
+) -> None:
+    """Write the weights of the children ``[first, last)`` of a root whose children end at ``end``."""
+    for at in range(first, last):
+        weights[at - first] = weigh_child(hop_common[at], end - at - 1, law, by_common)
+
+
+@compiled
+def _weigh_pieces(
+    hop_indptr: Ints,
+    hop_common: Ids32,
+    pieces: tuple[Ids32, Ints, Ints],
+    law: int,
+    by_common: Floats,
+    room: tuple[Floats, Floats],
+    lots: Floats,
+) -> None:
+    roots, firsts, lasts = pieces
+    weights, sums = room
+    for piece in range(roots.size):
+        if roots[piece] >= 0:
+            first, last, end = firsts[piece], lasts[piece], hop_indptr[roots[piece] + 1]
+            _weigh_children(hop_common, first, last, end, law, by_common, weights)
+            lots[piece] = add_by_lanes(weights, last - first, sums)
+
+
+def weigh_pieces(index: BicliqueIndex) -> Floats:
+    """Return in proportion to what estimates of counts draw pieces of an index, shape (n_pieces,)."""
+    tables = make_count_tables(index.sizes, int(index.hop_common.max(initial=0)))
+    lots, pieces = np.zeros(index.item_root.size), (index.item_root, index.item_first, index.item_last)
+    room = np.empty(int((index.item_last - index.item_first).max(initial=0))), np.empty(32)
+    _weigh_pieces(index.hop_indptr, index.hop_common, pieces, tables.law, tables.children, room, lots)
+    return lots
+
+
+@compiled
+def _open_rows(
+    graph: LeftGraph, root: int, child: int, number: Ids32, place: Ids32, rows: Words, shared: Ints
+) -> int:
+    """Write the rows of all later children of a child over the columns that it shares with the root; return these.
+
+    Either the columns are walked, or the rows of the children: whichever are fewer entries. ``number`` and ``place``
+    are 0 before and after.
+    """
+    lefts, rights, kid, end = graph.lefts, graph.rights, graph.hop[child], graph.hop_indptr[root + 1]
+    for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
+        number[lefts.ids[at]] = 1
+    common = by_columns = by_rows = 0
+    for at in range(lefts.indptr[kid], lefts.indptr[kid + 1]):
+        if number[lefts.ids[at]]:
+            shared[common] = at
+            common += 1
+            by_columns += rights.indptr[lefts.ids[at] + 1] - graph.after[at]
+    for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
+        number[lefts.ids[at]] = 0
+    n_words = words_of(common)
+    rows[: (end - child - 1) * n_words] = 0
+    for later in range(child + 1, end):
+        by_rows += lefts.indptr[graph.hop[later] + 1] - lefts.indptr[graph.hop[later]]
+    if by_columns + (end - child) < by_rows:
+        for later in range(child + 1, end):
+            place[graph.hop[later]] = later - child
+        for j in range(common):
+            for at in range(graph.after[shared[j]], rights.indptr[lefts.ids[shared[j]] + 1]):
+                row = place[rights.ids[at]]
+                if row:
+                    rows[(row - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
+        for later in range(child + 1, end):
+            place[graph.hop[later]] = 0
+    else:
+        for j in range(common):
+            number[lefts.ids[shared[j]]] = j + 1
+        for later in range(child + 1, end):
+            other = graph.hop[later]
+            for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
+                j = number[lefts.ids[at]] - 1
+                if j >= 0:
+                    rows[(later - child - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
+        for j in range(common):
+            number[lefts.ids[shared[j]]] = 0
+    return common
+
+
+@compiled
+def _cut_rows(rows: Words, n: int, n_words: int, taken: int, least: int, kept: Words, sizes: Ints) -> int:
+    """Keep what rows share with the one ``taken``, all columns for -1, without that one; return how many are left.
+
+    ``kept`` may be ``rows``, with room for one row more.
+    """
+    mask = n * n_words
+    for w in range(n_words):
+        kept[mask + w] = rows[taken * n_words + w] if taken >= 0 else ~np.uint64(0)
+    left = 0
+    for i in range(n):
+        size = 0
+        for w in range(n_words):
+            word = kept[mask + w] & rows[i * n_words + w]
+            kept[left * n_words + w] = word
+            size += popcount(word)
+        sizes[left] = size
+        left += size >= least and i != taken
+    return left
+
+
+@compiled
+def _count_sets(
+    rows: Words,
+    n: int,
+    n_words: int,
+    sizes: tuple[int, int, int],
+    tables: tuple[Floats, Floats],
+    state: Words,
+    room: tuple[Words, Ints, Floats, Floats],
+) -> float:
+    """Return an estimate of the bicliques of a root, its child and one or more of n rows, which are kept.
+
+    One row after the other is drawn, of all that are left, so that each set comes in all orders of its rows. The last
+    one is not drawn: the bicliques of all rows are added up.
+    """
+    min_left, max_left, least = sizes
+    ways, by_columns = tables
+    kept, shared, weights, sums = room
+    weight, total = 1.0, 0.0
+    n = _cut_rows(rows, n, n_words, -1, least, kept, shared)
+    for size in range(3, max_left + 1):
+        if n < max(min_left - size, 0) + 1:
+            break
+        if size >= min_left:
+            for i in range(n):
+                weights[i] = ways[shared[i]]
+            total += weight * add_by_lanes(weights, n, sums) / (size - 2)
+        if size == max_left:
+            break
+        for i in range(n):
+            weights[i] = by_columns[shared[i]]
+        taken, times = draw_weighted(weights, n, state)
+        weight = weight * times / (size - 2)
+        n = _cut_rows(kept, n, n_words, taken, least, kept, shared)
+    return total
+
+
+@compiled
+def _probe_counts(
+    graph: LeftGraph,
+    pieces: tuple[Ids32, Ints, Ints],
+    begin: int,
+    end: int,
+    sizes: tuple[int, int, int],
+    tables: tuple[Floats, Floats, Floats, int],
+    seeds: Words,
+    room: tuple[Ids32, Ids32, Words, Ints, Words, Ints, Floats, Floats, Words],
+    found: Floats,
+) -> None:
+    roots, firsts, lasts = pieces
+    ways, by_columns, by_common, law = tables
+    number, place, rows, shared, kept, kept_sizes, weights, sums, state = room
+    min_left, max_left, least = sizes
+    for probe in range(begin, end):
+        root, first, last = roots[probe], firsts[probe], lasts[probe]
+        if root < 0:
+            continue
+        state[0] = seeds[probe]
+        stop = graph.hop_indptr[root + 1]
+        _weigh_children(graph.hop_common, first, last, stop, law, by_common, weights)
+        drawn, weight = draw_weighted(weights, last - first, state)
+        child = first + drawn
+        total = ways[graph.hop_common[child]] if min_left <= 2 else 0.0
+        n = stop - child - 1
+        if max_left > 2 and n >= max(min_left - 2, 1):
+            common = _open_rows(graph, root, child, number, place, rows, shared)
+            n_words = words_of(common)
+            n = _cut_rows(rows, n, n_words, -1, least, rows, kept_sizes)
+            repeats = PROBE_REPEATS if max_left > 3 else 1
+            below = 0.0
+            for _ in range(repeats):
+                below += _count_sets(
+                    rows, n, n_words, sizes, (ways, by_columns), state, (kept, kept_sizes, weights, sums)
+                )
+            total += below / repeats
+        found[probe] = weight * total
+
+
+def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: Words, threads: int) -> Floats:
+    """Estimate the bicliques of items of an index by sets of their rows, drawn one after the other."""
+    sizes = index.sizes
+    pieces, weights = draw_pieces(index, items, seeds)
+    if not index.item_root.size:
+        return np.zeros(items.size)
+    roots = np.where(weights > 0.0, index.item_root[pieces], np.int32(-1))
+    firsts, lasts, later = index.item_first[pieces], index.item_last[pieces], index.item_later[pieces]
+    most = int(index.hop_common.max(initial=0))
+    tables = make_count_tables(sizes, most)
+    found = np.zeros(items.size)
+    longest, n_words = int(later.max(initial=0)) + 2, words_of(most)
+
+    def make_room() -> Any:
+        return (
+            np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32),
+            np.empty(longest * n_words, np.uint64), np.empty(most + 1, np.int64),
+            np.empty(longest * n_words, np.uint64), np.empty(longest, np.int64),
+            np.empty(longest), np.empty(32), np.empty(1, np.uint64),
+        )  # fmt: skip
+
+    def walk(room: Any, begin: int, end: int) -> None:
+        _probe_counts(
+            graph, (roots, firsts, lasts), begin, end, (sizes.min_left, sizes.max_left, sizes.min_right), (*tables,),
+            seeds, room, found,
+        )  # fmt: skip
+
+    ChunkRunner(make_room, threads).run(cut_by_cost(later + 1, threads, serial_cost=1), walk)
+    return found * weights

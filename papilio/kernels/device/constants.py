@@ -66,6 +66,12 @@ that is met, and of a word of rows that have several."""
 PROBE_LEVELS = probe.LEVELS
 """Levels of a tree that probes tell apart."""
 
+PROBE_REPEATS = 4
+"""Sets of rows that are drawn below a child, which took most of the time to open (biclique_probe.cu)."""
+
+LOT_BITS = 24
+"""Lots of the heaviest of what is drawn by weight are 2^24 (probe.cuh)."""
+
 SUM_WORDS = 2
 """Words of a sum of a vertex."""
 

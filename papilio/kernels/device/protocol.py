@@ -167,6 +167,6 @@ def launch_slices(
             break
         shared = shared_cut(cut)
         if shared is not None and shared.is_worth(at, n_slices - at):
-            n_slices = (at + n_slices + 1) // 2
+            n_slices = (at + n_slices) // 2
             shared.leave(bounds[n_slices])
     return bounds[at]

@@ -134,7 +134,7 @@ __device__ __forceinline__ void append_rows(const RowList& from, int begin, int 
     __syncwarp();
 }
 
-__device__ Sorted sort_rows(Arena& arena, const Around& around, int least) {
+__device__ __forceinline__ Sorted sort_rows(Arena& arena, const Around& around, int least) {
     const RowList &before = around.before, &after = around.after;
     const int stride = before.n + after.n, size = around.size;
     Sorted sorted{RowList{nullptr, 0, stride, after.n_words}, 0, 0, 0, 0};
@@ -257,7 +257,7 @@ __device__ __forceinline__ int cut_rows(const RowList& list, const unsigned* own
 }
 
 /// Go down from the node of a child.
-__device__ void walk(Arena& arena, const Limits& limits, Sorted sorted, int taken, int size, double weight, Draws& draws,
+__device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted sorted, int taken, int size, double weight, Draws& draws,
                      const Findings& findings) {
     const RowList& list = sorted.rows;
     const int least = limits.sizes.min_right;
@@ -339,7 +339,7 @@ struct ProbedItem {
     long long last;
 };
 
-__device__ void probe_item(Arena& arena, const RootGraph& graph, const int* hop_common, const Adjacency& rights,
+__device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph, const int* hop_common, const Adjacency& rights,
                            const Limits& limits, const ProbedItem& item, Draws& draws, const Findings& findings) {
     const int root = item.root;
     if (root < 0 || is_ended(graph, root)) return;

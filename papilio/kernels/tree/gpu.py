@@ -269,6 +269,8 @@ class _Ending:
         half = taken + int(np.searchsorted(costs, left / 2)) + 1
         wanted = self._pieces.until(half)
         if wanted.span[1] >= self.promised:
+            wanted = self._pieces.until(taken)
+        if wanted.span[1] >= self.promised:
             shared.leave(None)
             return
         self.is_early = True

@@ -133,3 +133,55 @@ struct Chances {
         return chosen;
     }
 };
+
+/// The sum of `value(i)` for i below n, in the order of add_by_lanes of probe_loops.py. The warp.
+template <class Value>
+__device__ __forceinline__ double sum_by_lanes(int n, Value value) {
+    double sum = 0.0;
+#pragma unroll 1
+    for (int i = lane_id(); i < n; i += kWarpSize) sum += value(i);
+    for (int step = kWarpSize / 2; step > 0; step >>= 1) sum += __shfl_xor_sync(kFullMask, sum, step);
+    return sum;
+}
+
+__device__ __forceinline__ double larger(double a, double b) { return a < b ? b : a; }
+
+/// One of n, at least one, and 1 / its probability.
+struct Drawn {
+    int which;
+    double times;
+};
+
+/// Draw i of n about in proportion to finite `weight(i)`; see draw_weighted of probe_loops.py. The warp.
+template <class Weight>
+__device__ __forceinline__ Drawn draw_weighted(Draws& draws, int n, Weight weight) {
+    double most = 0.0;
+#pragma unroll 1
+    for (int i = lane_id(); i < n; i += kWarpSize) most = larger(most, weight(i));
+    for (int step = kWarpSize / 2; step > 0; step >>= 1) most = larger(most, __shfl_xor_sync(kFullMask, most, step));
+    const auto lots_of = [&](int i) -> long long {
+        if (i >= n) return 0;
+        return most > 0.0 ? (long long)multiply(weight(i) / most, (double)(1 << LOT_BITS)) + 1 : 1;
+    };
+    long long total = 0;
+#pragma unroll 1
+    for (int i = lane_id(); i < n; i += kWarpSize) total += lots_of(i);
+    for (int step = kWarpSize / 2; step > 0; step >>= 1) total += __shfl_xor_sync(kFullMask, total, step);
+    long long at = draws.wide(total);
+#pragma unroll 1
+    for (int first = 0;; first += kWarpSize) {
+        const long long own = lots_of(first + lane_id());
+        long long until = own;
+#pragma unroll 1
+        for (int step = 1; step < kWarpSize; step <<= 1) {
+            const long long left = __shfl_up_sync(kFullMask, until, step);
+            if (lane_id() >= step) until += left;
+        }
+        const unsigned past = __ballot_sync(kFullMask, until > at);
+        if (past != 0u) {
+            const int lane = __ffs((int)past) - 1;
+            return Drawn{first + lane, (double)total / (double)__shfl_sync(kFullMask, own, lane)};
+        }
+        at -= __shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+}

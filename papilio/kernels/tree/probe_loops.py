@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.device.constants import LOT_BITS
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.probe import STEP
@@ -123,3 +124,40 @@ def begin_probe(state: Words, seed: np.uint64, chances: Floats) -> None:
     """Stand at a root, with the bounds drawn that the probe goes by; see :func:`draw_child`."""
     state[0] = seed
     chances[0], chances[1], chances[2] = 1.0, 1.0, np.float64(draw(state, 2))
+
+
+@compiled
+def add_by_lanes(values: Floats, n: int, sums: Floats) -> Any:
+    """Return the sum of n values as a warp adds them up; ``sums`` is room for 32."""
+    sums[:] = 0.0
+    for i in range(n):
+        sums[i & 31] += values[i]
+    step = 16
+    while step:
+        for lane in range(step):
+            sums[lane] += sums[lane + step]
+        step >>= 1
+    return sums[0]
+
+
+@compiled
+def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
+    """Draw one of n (at least one) about in proportion to finite weights; return it and 1 / its probability.
+
+    None has no chance: each has one lot more than its share of the largest weight, in units of 2^-LOT_BITS.
+    """
+    most = 0.0
+    for i in range(n):
+        most = max(most, weights[i])
+    unit = float(1 << LOT_BITS)
+    total = 0
+    for i in range(n):
+        total += int(weights[i] / most * unit) + 1 if most > 0.0 else 1
+    at = draw_wide(state, total)
+    i = lots = 0
+    while True:
+        lots = int(weights[i] / most * unit) + 1 if most > 0.0 else 1
+        if at < lots:
+            return i, total / lots
+        at -= lots
+        i += 1

@@ -67,6 +67,48 @@ def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: ob
             assert mine[walk].nodes.shape == (24, LEVELS)
 
 
+COUNTS = [
+    Biclique(3, 3),
+    Biclique(4, 3),
+    Biclique(6, 6),
+    Biclique(2, 4),
+    Biclique(3, None, max_q=5),
+    Biclique(None, None, max_p=5, max_q=6),
+]
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("anchor", ["u", "v"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_devices_estimate_as_the_cpu(name: str, anchor: str, device: object) -> None:
+    on: Device = device(3) if device is emulator else device()
+    for motif in COUNTS[:3] if name == "skewed" else COUNTS[3:]:
+        algorithm = "pivot" if motif.is_table else "enumerate"
+        cpu, gpu = BicliqueCpu(2, algorithm, anchor), BicliqueGpu(on, algorithm, anchor)
+        one, other = (engine.prepare(GRAPHS[name], motif, "total") for engine in (cpu, gpu))
+        assert cpu.count_lots(one).tolist() == gpu.count_lots(other).tolist()
+        items, seeds = np.arange(16) * 7 % max(one.n_items, 1), seeds_of(16, 5)
+        assert cpu.probe_counts(one, items, seeds).tolist() == gpu.probe_counts(other, items, seeds).tolist()
+
+
+@pytest.mark.parametrize("motif", [*COUNTS, BalancedBiclique(3, 3)], ids=str)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_estimates_are_unbiased(name: str, motif: Biclique) -> None:
+    graph = GRAPHS[name]
+    if motif.needs_signs:
+        signs = np.where(np.random.default_rng(4).random(graph.n_edges) < 0.3, -1, 1).astype(np.int8)
+        graph = BipartiteGraph(graph.n_u, graph.n_v, graph.u, graph.v, signs)
+    for anchor in "uv":
+        engine = BicliqueCpu(2, anchor=anchor)
+        prepared = engine.prepare(graph, motif, "total")
+        assert (engine.count_lots(prepared) >= 0).all()
+        items, repeats = np.arange(prepared.n_items), 200
+        seeds = seeds_of(repeats * items.size, 2)
+        sums = engine.probe_counts(prepared, np.tile(items, repeats), seeds).reshape(repeats, -1).sum(axis=1)
+        exact = engine.run(prepared, 0, items.size).total - engine.known_count(prepared)
+        assert abs(sums.mean() - exact) <= 4 * sums.std() / np.sqrt(repeats) + 1e-4 * exact
+
+
 TOTALS = [
     (Biclique(4, 3), "total"),
     (Biclique(5, 2), "total"),

@@ -182,7 +182,7 @@ def test_strata_estimate_the_whole_and_seeds_decide() -> None:
 
 def test_deep_trees_end_in_the_last_level() -> None:
     """A crown of n pairs has bicliques of every number of rows: branches below the last level are counted there."""
-    n = LEVELS + 12
+    n = 3 * LEVELS
     graph = graph_of({(u, v) for u in range(n) for v in range(n) if u != v}, n, n)
     engine = MaximalBicliqueCpu(1)
     prepared = engine.prepare(graph, MaximalBiclique(), "total")

@@ -146,9 +146,10 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     plan = grid_plan(1, 1, 40.0, 2)
     counter = LeaseScheduler(plan, "run", None)
 
-    def answer(task: LeaseTask, worker: str, prepare_s: float) -> None:
+    def answer(task: LeaseTask, worker: str, prepare_s: float, left: int = 0) -> None:
         seconds = {"run": task.work / NS, "prepare": prepare_s, "read": 0.0, "load": 1.0, "stage": 1.0}
-        counter.answer(task, LeaseResult(0, task.start, task.stop, 0, task.work, worker, "cpu", seconds, 1))
+        stop = task.stop - left
+        counter.answer(task, LeaseResult(0, task.start, stop, 0, task.work, worker, "cpu", seconds, 1))
 
     first = counter.take(2, "w0")
     assert first is not None
@@ -159,6 +160,7 @@ def test_a_worker_helps_only_where_it_pays() -> None:
     assert third is not None, "10 s are left, and a part is begun in 5 s"
     assert counter.share(second, second.stop - 4)
     assert counter.take(2, "w2") is None, "4 s are left"
+    answer(second, "w0", 0.0, left=4)
     rest = counter.take(2, "w0")
     assert rest is not None
     assert rest.stop - rest.start == 4

@@ -185,20 +185,21 @@ def test_speeds_are_in_predicted_work_whatever_an_engine_reports() -> None:
 
 
 def test_leases_of_vectors_get_short_at_the_end_only() -> None:
-    """What a cut gives back is shared by all that wait for it, down to what its vector costs."""
+    """What a worker leaves is shared by all that wait for it, down to what its vector costs."""
     job = make_job(per="edge", n_edges=10**6)
-    plan = plan_of(np.full(200_000, NS // 30), 4, job)
+    plan = plan_of(np.full(1000, NS // 30), 4, job)
     counter = LeaseScheduler(plan, "run", "/nowhere")
-    works: list[float] = []
-    left = plan.predicted_ns / NS
-    usual_s = plan.vector_s / VECTOR_OVERHEAD
-    while (task := counter.take(4)) is not None:
-        seconds = task.work / NS
-        least_s = usual_s if left >= 4 * usual_s else plan.vector_s
-        assert seconds >= 0.99 * least_s
-        works.append(seconds)
-        left -= seconds
-    assert min(works) < 0.5 * usual_s
+    first = counter.take(4, "w0")
+    assert first is not None
+    assert first.work / NS == pytest.approx(plan.predicted_run_s, rel=0.02)
+    while (task := counter.take(4, "w1")) is not None:
+        counter.answer(task, replace(result_of(task, seconds=task.work / NS), worker="w1"))
+    counter.answer(first, result_of(first, first.stop - 30, first.work / NS - 1))
+    shares = [counter.take(4, f"w{number}") for number in range(4)]
+    assert [task.work / NS for task in shares if task] == pytest.approx([0.25] * 4, rel=0.1)
+    assert plan.vector_s < 0.25 < plan.vector_s / VECTOR_OVERHEAD
+    assert counter.predict_s(first, "w9") is not None
+    assert all(counter.predict_s(task, "w9") is None for task in shares if task), "their vectors take as long"
 
 
 @pytest.mark.parametrize(("kept", "longest_s"), [(False, MAX_LEASE_S), (True, KEPT_LEASE_S)])
