@@ -107,10 +107,10 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     BlockQueue queue(&state[kQueueNextItem], &position);
 #pragma unroll 1
     for (int at = queue.next(); at < n_items * n_parts; at = queue.next()) {
-        const Children unit = work.at(at / n_parts);
-        if (threadIdx.x == 0) next_strip = n_parts == 1 && work.skips(at) ? -1 : 0;
+        if (threadIdx.x == 0) next_strip = gridDim.x < 2 * n_items && work.skips(at) ? -1 : 0;
         __syncthreads();
         if (next_strip < 0) continue;
+        const Children unit = work.at(at / n_parts);
         const long long begin = indptr[unit.root];
         arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
         const RowList matrix =

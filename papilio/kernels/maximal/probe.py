@@ -3,8 +3,8 @@
 A probe draws a child of a work item, and goes down one random branch of the search below it. All maximal bicliques that
 are one step away from this branch are counted, each divided by the probability of its node. Nodes are branches of the
 search. Words are those of candidates and excluded rows that it intersects, and compares to drop candidates inside
-excluded rows. On the first level they stand for finding the rows around a child. What takes longer than a word counts
-as several (see :mod:`papilio.kernels.device.constants`).
+excluded rows. On the first level they stand for finding the rows around the root and a child. What takes longer than a
+word counts as several (see :mod:`papilio.kernels.device.constants`).
 
 :mod:`papilio.kernels.maximal.probe_loops` and ``maximal_probe.cu`` find the same, bit for bit.
 """
