@@ -3,11 +3,11 @@
     python -m benchmarks.kills graph/ biclique -p 6 -q 6 --kills 50
     python -m benchmarks.kills graph/ biclique -p 6 -q 6 --kills 50 --cluster cuda --engine gpu
 
-The command counts once without a job directory for the right answer, unless ``--count`` gives it. Then it counts with
-one, in a process that ends by SIGKILL a random time after it has begun to count, with all processes that it started, and
-counts on in the next. ``lost`` is how long before the kill the worker whose last lease in the ledger is the oldest ended
-that, or began: what is older is kept. The command fails where more than ``--most`` seconds are lost, or the answer of the
-last session is wrong.
+The command counts once without a job directory for the right answer, unless ``--count`` gives it. Then it counts
+with one, in a process that ends by SIGKILL a random time after it has begun to count, with all processes that it
+started, and counts on in the next. ``lost`` is how long before the kill the worker whose last lease in the ledger is
+the oldest ended that, or began: what is older is kept. The command fails where more than ``--most`` seconds are lost,
+or the answer of the last session is wrong.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,9 @@ from papilio.tasks import run
 from papilio.tasks import session as jobsession
 from papilio.tasks import worker_state as ready
 from papilio.tasks.lease_scheduler import LeaseScheduler
+from tests.conftest import ROOT
+from tests.tools.devices import emulator
+from tests.tools.strategies import planted_graph
 
 HERE = {"cluster": "inline", "engine": "cpu"}
 
@@ -132,3 +137,58 @@ def test_every_session_that_is_killed_adds_a_lease(
     assert (resumed.count, resumed.leases_before) == (whole.count, 4)
     done = papilio.open_job(job).status()
     assert (done.work_done, done.items_done) == (done.work, done.items)
+
+
+SEARCH_AND_DIE = """
+import os, sys, threading
+import papilio
+from papilio import families
+from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.tree import gpu as tree
+from papilio.tasks import leases, session, worker_state
+from papilio.tasks.lease_scheduler import LeaseScheduler
+from tests.kernels.biclique.test_gpu_biclique import EAGER
+from tests.tools.devices import emulator
+from tests.tools.strategies import planted_graph
+
+engine = BicliqueGpu(emulator(1), "pivot", "u", EAGER)
+engine.name = "cpu"
+families.load_engine = lambda *key, **options: engine
+worker_state.warm_engine = lambda *key: None
+tree._LOOK_S = 1e-4
+leases.SHORTEST_LEASE_S = leases.KEPT_SHARE_S = 1e-9
+leases.KEPT_LEASE_S = 0.01
+LeaseScheduler._speed = lambda scheduler: 1e21
+record, n_recorded = session.JobSession.record, 0
+
+def record_and_die(self, result):
+    global n_recorded
+    record(self, result)
+    n_recorded += 1
+    if n_recorded == 2:
+        threading.Timer(0.02, os._exit, [7]).start()
+
+session.JobSession.record = record_and_die
+graph = planted_graph(3, 60, 70, 4, 9, 400, 0.1)
+print(papilio.count(graph, papilio.Biclique(5, 3), cluster="inline", job=sys.argv[1]).count)
+"""
+"""Counts on an emulated GPU that is believed to be fast enough for all items, and ends soon after two leases."""
+
+
+def test_a_search_on_a_gpu_keeps_what_it_has_searched_when_it_is_killed(tmp_path: Path) -> None:
+    """Each lease is one launch of all items that are left, ended by the clock; each process dies in a launch."""
+    emulator(1)
+    job, ended = tmp_path / "job", list[int]()
+    while not ended or ended[-1] == 7:
+        process = subprocess.run(
+            [sys.executable, "-c", SEARCH_AND_DIE, str(job)], cwd=ROOT, capture_output=True, text=True
+        )
+        ended.append(process.returncode)
+        assert process.returncode in (0, 7), process.stderr
+        assert len(ended) < 100
+    graph = planted_graph(3, 60, 70, 4, 9, 400, 0.1)
+    assert int(process.stdout) == papilio.count(graph, papilio.Biclique(5, 3), **HERE).count
+    leases = leases_of(job)
+    assert ended.count(7) >= 2
+    assert len(leases) >= 2 * ended.count(7)
+    assert max(lease["stop"] - lease["start"] for lease in leases) < leases[-1]["stop"]

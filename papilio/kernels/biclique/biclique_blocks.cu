@@ -87,7 +87,6 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
                 const int min_right, unsigned long long* sums) {
     __shared__ int position, next_strip;
-    __shared__ bool skips;
     __shared__ unsigned dense[kDenseBins];
     __shared__ NearOnes ones;
     const int n_warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -108,13 +107,10 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     BlockQueue queue(&state[kQueueNextItem], &position);
 #pragma unroll 1
     for (int at = queue.next(); at < n_items * n_parts; at = queue.next()) {
-        const Children unit = work.at(at / n_parts);
-        if (threadIdx.x == 0) {
-            next_strip = 0;
-            skips = n_parts == 1 && work.skips(at);
-        }
+        if (threadIdx.x == 0) next_strip = gridDim.x < 2 * n_items && work.skips(at) ? -1 : 0;
         __syncthreads();
-        if (skips) continue;
+        if (next_strip < 0) continue;
+        const Children unit = work.at(at / n_parts);
         const long long begin = indptr[unit.root];
         arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
         const RowList matrix =

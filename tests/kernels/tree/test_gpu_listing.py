@@ -317,12 +317,13 @@ def test_one_item_that_finds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_records_that_lost_a_row_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, motif = QUESTIONS["maximal bicliques"]
     lister = on_gpu(emulator(0), motif)
-    leave: Callable[..., None] = lister.engine.leave_records  # type: ignore[attr-defined]
+    leave: Callable[..., int] = lister.engine.leave_records  # type: ignore[attr-defined]
 
-    def spoil(prepared: Any, group: Any, start: int, stop: int, arguments: tuple[Any, ...]) -> None:
-        leave(prepared, group, start, stop, arguments)
+    def spoil(prepared: Any, group: Any, span: tuple[int, int], cut: Any, arguments: tuple[Any, ...]) -> int:
+        end = leave(prepared, group, span, cut, arguments)
         ends, places, _, words, *_ = arguments
         words[int(places[int(ends[0]) // 2] >> np.uint64(24)) + 1] += 1
+        return end
 
     monkeypatch.setattr(lister.engine, "leave_records", spoil)
     with pytest.raises(ExecutionError, match="have not as many vertices"):
