@@ -27,6 +27,7 @@ from benchmarks.cases import Case, load_case
 from benchmarks.harness import describe_machine, in_time, print_rows, write_json
 from papilio.cluster.events import Event, LeaseFinished, LeasesStarted, PlanMade
 from papilio.cluster.executor import InlineExecutor
+from papilio.cluster.progress import time_left
 from papilio.errors import CapacityError
 from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.tasks.forecast import Range
@@ -68,13 +69,14 @@ LISTINGS: tuple[Question, ...] = (
 )  # fmt: skip
 
 PROGRESS: tuple[Question, ...] = (
-    ("movielens-100k", Biclique(5, 4)),
-    ("dense-60", Biclique(6, 6)),
-    ("senate", Biclique(9, 9)),
+    ("movielens-1m", Biclique(3, 3)),
+    ("dense-130", Biclique(7, 7)),
+    ("dense-160", Biclique(6, 6)),
+    ("rmat", Biclique(4, 5)),
+    ("yelp2018", MaximalBiclique()),
     ("senate", MaximalBiclique()),
-    ("facebook_combined", Clique(6)),
-    ("ca-HepPh", Clique(5)),
-)  # fmt: skip
+    ("facebook_combined", Clique(8)),
+)
 
 
 @dataclass(frozen=True)
@@ -127,10 +129,12 @@ class Watch:
     def worst(self, first: float) -> float | None:
         """Stop, and return how far the end was off from the share ``first`` of the run on."""
         self._ended.set()
-        end = self.notes[-1][0] if self.notes else 0.0
-        off = [
-            abs(at * self.total / done - end) / end for at, done in self.notes if done and at >= first * end
-        ]
+        end, reached, before, off = self.notes[-1][0] if self.notes else 0.0, 0.0, 0, []
+        for at, done in self.notes:
+            reached, before = (at, done) if done > before else (reached, before)
+            left = time_left(0, before, self.total, reached, at)
+            if at >= first * end and left is not None:
+                off.append(abs(at + left - end) / end)
         return max(off, default=None)
 
 

@@ -57,11 +57,16 @@ def _amount(number: float, unit: str) -> str:
     return f"{number:.0f} {unit}"
 
 
-def time_left(before: float, done: float, total: float, elapsed_s: float) -> float | None:
-    """Return the seconds left of ``total``, of which ``before`` were done at the start; None where nothing tells."""
+def time_left(before: float, done: float, total: float, reached_s: float, elapsed_s: float) -> float | None:
+    """Return the seconds left of a run of ``total``; None where nothing tells.
+
+    ``before`` was done at its start, and ``done`` after ``reached_s`` of the ``elapsed_s``. A heavy item moves nothing
+    until it ends, and the speed is that of the time before it.
+    """
     if done <= before or done - before < LEAST_SHARE * (total - before):
         return None
-    return elapsed_s * (total - done) / (done - before)
+    left, waited_s = (total - done) / (done - before), elapsed_s - reached_s
+    return max(reached_s * left - waited_s, waited_s * min(left, 1.0))
 
 
 def _make_bar(look: Callable[[], None]) -> Progress:
@@ -89,7 +94,13 @@ def _make_bar(look: Callable[[], None]) -> Progress:
             elif unit and task.completed:
                 known.append(_amount(task.completed, unit))
             known.append(f"in {timedelta(seconds=int(task.elapsed or 0))}")
-            left_s = time_left(task.fields["before"], task.completed, task.total or 0, task.elapsed or 0)
+            left_s = time_left(
+                task.fields["before"],
+                task.completed,
+                task.total or 0,
+                task.fields["reached_s"],
+                task.elapsed or 0,
+            )
             if left_s is not None:
                 known[-1] += f", {timedelta(seconds=round(left_s))} left"
             return Text(" ".join(known))
@@ -183,6 +194,9 @@ class ProgressBar:
 
     def _update(self, **changes: Any) -> None:
         if self._bar is not None and self._task is not None:
+            shown = self._bar.tasks[-1]
+            if changes.get("completed", 0) > shown.completed:
+                changes["reached_s"] = shown.elapsed or 0.0
             self._bar.update(self._task, **changes)
 
     def _look(self) -> None:
@@ -195,15 +209,16 @@ class ProgressBar:
     def _show_work(self, underway: int) -> None:
         """Show the work of finished leases and of those that run: never less than before."""
         if self._bar is not None and self._task is not None:
-            shown = self._bar.tasks[-1].completed
-            self._update(completed=max(shown, self._finished + underway))
+            self._update(completed=max(self._bar.tasks[-1].completed, self._finished + underway))
 
     def _begin(self, text: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
         """Begin a task with ``done`` of ``total`` units done; the time left follows from the units that come."""
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(text, total=total, completed=done, unit=unit, before=done)
+            self._task = self._bar.add_task(
+                text, total=total, completed=done, unit=unit, before=done, reached_s=0.0
+            )
 
     def restart(self, done: int, total: int, unit: str = "") -> None:
         """Show ``done`` of ``total`` units of the phase; the time left follows from the units that come now."""

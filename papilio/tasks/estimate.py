@@ -8,13 +8,14 @@ A slice of probes has the same share of every stratum as any other slice: any nu
 a slice finds depends on its number and on the seed alone, so that an estimate is the same for any number of workers.
 
 Probes of a search are skewed: few are heavy, and whether some were drawn moves the mean and its error alike. Intervals
-are those of Hall (J. R. Stat. Soc. B 54, 1992), which take the skewness out of the ratio of both by a cubic transform.
+are those of Hall (J. R. Stat. Soc. B 54, 1992), which take the skewness out of the ratio of both by a cubic transform;
+the quantiles are Student's, with the degrees of freedom that the fourth moment leaves.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from math import ceil, frexp, isfinite, sqrt
+from math import ceil, frexp, inf, isfinite, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -48,10 +49,13 @@ GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
 and the skewness of the estimate is at most this."""
 
 
+_POWERS = (1, 2, 3, 4)
+
+
 class Moments(NamedTuple):
     """Sums over probes of each stratum; arrays of shape (n_strata,).
 
-    A value is what a probe says of the count of its whole stratum, times 2^-scale: cubes stay in range.
+    A value is what a probe says of the count of its whole stratum, times 2^-scale: powers stay in range.
     """
 
     scale: int
@@ -59,6 +63,7 @@ class Moments(NamedTuple):
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     cubes: NDArray[np.float64]
+    fourths: NDArray[np.float64]
     largest: NDArray[np.float64]
 
     @classmethod
@@ -69,8 +74,8 @@ class Moments(NamedTuple):
         small = np.ldexp(values, -scale)
         largest = np.zeros(n.size)
         np.maximum.at(largest, strata, small)
-        first, second, third = (np.bincount(strata, small**k, n.size).astype(np.float64) for k in (1, 2, 3))
-        return cls(scale, n.astype(np.float64), first, second, third, largest)
+        one, two, three, four = (np.bincount(strata, small**k, n.size).astype(np.float64) for k in _POWERS)
+        return cls(scale, n.astype(np.float64), one, two, three, four, largest)
 
     def __add__(self, other: Any) -> Moments:
         """Add the probes of another slice."""
@@ -82,13 +87,14 @@ class Moments(NamedTuple):
             one.sums + two.sums,
             one.squares + two.squares,
             one.cubes + two.cubes,
+            one.fourths + two.fourths,
             np.maximum(one.largest, two.largest),
         )
 
     def _scaled(self, scale: int) -> Moments:
         down = self.scale - scale
-        first, second, third = (np.ldexp(each, k * down) for k, each in enumerate(self[2:5], 1))
-        return Moments(scale, self.n, first, second, third, np.ldexp(self.largest, down))
+        one, two, three, four = (np.ldexp(each, k * down) for k, each in zip(_POWERS, self[2:6], strict=True))
+        return Moments(scale, self.n, one, two, three, four, np.ldexp(self.largest, down))
 
 
 class Sample(NamedTuple):
@@ -97,6 +103,7 @@ class Sample(NamedTuple):
     value: float
     std_error: float
     skewness: float  # of the estimate
+    freedom: float  # degrees of freedom of its error (Satterthwaite)
     probes: int
     effective: float  # probes of equal weight that would be worth as much
     largest_share: float  # of the estimate, that the heaviest probe carries
@@ -111,8 +118,10 @@ class Sample(NamedTuple):
         means = found.sums / n
         second = np.maximum(found.squares / n - means**2, 0.0)
         third = found.cubes / n - 3 * means * found.squares / n + 2 * means**3
+        fourth = (found.fourths - 4 * means * found.cubes + 6 * means**2 * found.squares) / n - 3 * means**4
         free = np.maximum(n - 1, 1.0)
         variance = float((second / free).sum())
+        doubt = float((np.maximum(fourth - second**2, 0.0) / n**3).sum())  # variance of the variance
         total = float(means.sum())
         weights = float((found.squares / n**2).sum())
         value = known + _up(total, found.scale)
@@ -120,6 +129,7 @@ class Sample(NamedTuple):
             value=value,
             std_error=_up(sqrt(variance), found.scale),
             skewness=float((third / n / free).sum()) / variance**1.5 if variance > 0 else 0.0,
+            freedom=2 * variance**2 / doubt if doubt > 0 else inf,
             probes=int(found.n.sum()),
             effective=total**2 / weights if weights > 0 else 0.0,
             largest_share=float((found.largest / n).max(initial=0.0)) / total if total > 0 else 0.0,
@@ -131,12 +141,12 @@ class Sample(NamedTuple):
         """Return a count that is no guess; CapacityError beyond floating point."""
         if count.bit_length() > 1023:
             raise CapacityError("the count passes 1e308, the range of floating point: count it instead")
-        return cls(float(count), 0.0, 0.0, 0, 0.0, 0.0, np.zeros(0))
+        return cls(float(count), 0.0, 0.0, inf, 0, 0.0, 0.0, np.zeros(0))
 
     def interval(self, confidence: float, known: int) -> tuple[float, float]:
         """Return the interval that holds the count with this probability; it ends at ``known`` at the latest."""
-        z = NormalDist().inv_cdf(0.5 + confidence / 2)
-        low, high = (self.value - self.std_error * _unskewed(x, self.skewness) for x in (z, -z))
+        t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.freedom)
+        low, high = (self.value - self.std_error * _unskewed(x, self.skewness) for x in (t, -t))
         return max(low, float(known)), high
 
     def slices_needed(self, shares: tuple[float, ...], error: float, confidence: float) -> int:
@@ -164,6 +174,12 @@ class Sample(NamedTuple):
 
 def _up(value: float, scale: int) -> float:
     return float(np.ldexp(value, scale))
+
+
+def _student(z: float, freedom: float) -> float:
+    """Return the quantile of Student's distribution where the normal one has ``z`` (Abramowitz and Stegun 26.7.5)."""
+    freedom = max(freedom, 3.0)
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def _unskewed(z: float, skewness: float) -> float:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import papilio
 from papilio.cli.app import cli
 from papilio.cli.motifs import MotifGroup
-from papilio.cli.options import integer, parse_numbers, size
+from papilio.cli.options import integer, parse_numbers, share, size
 from papilio.errors import PapilioError
 from tests.test_arguments import GRAPH
 
@@ -31,6 +31,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "plan balanced-butterfly": ("graph", "-k", "2", *HERE),
     "count biclique": ("graph", "-p", "2", "-q", "2", *HERE),
     "count balanced-butterfly": ("graph", "-k", "2", *HERE),
+    "estimate biclique": ("graph", "-p", "2", "-q", "2", *HERE),
     "census": ("graph", "--pair-side", "u", "--by", "coherent", *HERE),
     "enumerate maximal-clique": ("friends", "--output", "nothing", *HERE),
     "enumerate biclique": ("graph", "-p", "2", "-q", "2", "--output", "nothing", *HERE),
@@ -90,7 +91,7 @@ def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 def is_number(option: click.Parameter) -> bool:
     kinds = (click.types.IntParamType, click.types.FloatParamType)
     read = getattr(option.type, "func", None) or getattr(option, "callback", None)
-    return isinstance(option.type, kinds) or read in (integer, size, parse_numbers)
+    return isinstance(option.type, kinds) or read in (integer, share, size, parse_numbers)
 
 
 CASES = [

@@ -100,6 +100,16 @@ def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: py
     bar.advance_phase("reading", 12_300_000, 0, "bytes")
 
 
+def test_the_time_left_follows_from_the_speed_until_the_last_advance() -> None:
+    left = progress.time_left
+    assert left(0, 0, 100, 0.0, 5.0) is None
+    assert left(50, 50.4, 100, 5.0, 5.0) is None, "less than a hundredth of what was left at the start"
+    assert left(0, 25, 100, 5.0, 5.0) == 15
+    assert left(0, 25, 100, 5.0, 8.0) == 12, "a heavy item moves nothing until it ends"
+    assert left(50, 75, 100, 5.0, 5.0) == 5
+    assert left(0, 25, 100, 5.0, 40.0) == 35, "nor is an end near that does not come"
+
+
 @pytest.mark.parametrize(
     "words", [("count", "butterfly", "STORE"), ("info", "STORE", "--json"), ("count", "--help")]
 )

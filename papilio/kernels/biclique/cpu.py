@@ -27,6 +27,7 @@ from papilio.kernels.biclique.forms import (
 from papilio.kernels.biclique.index import (
     BicliqueIndex,
     build_biclique_index,
+    divide_index,
     halve_index,
     lay_graph,
 )
@@ -140,6 +141,7 @@ class BicliqueCpu(SearchEngine):
             build(question.anchor),
             lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
             build,
+            divide_index,
             CPU_RATES,
         )
         levels = 1 if algorithm == "pivot" else index.sizes.max_left - (1 if per == "vertex" else 2)

@@ -26,6 +26,7 @@ from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expa
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     build_device_index,
+    divide_device_index,
     halve_device_index,
 )
 from papilio.kernels.biclique.gpu_probe import measure_counts, measure_probes, weigh_pieces
@@ -207,6 +208,7 @@ class BicliqueGpu(TreeEngine):
                 self._build(question, question.anchor),
                 lambda index, items, seeds, walks: measure_probes(self.device, index, items, seeds, walks),
                 partial(self._build, question),
+                partial(divide_device_index, self.device),
                 GPU_RATES,
             )
             is_wide = max(index.item_common.max(initial=0), index.item_later.max(initial=0)) > _MAX_SIDE

@@ -30,6 +30,7 @@ from papilio.kernels.biclique.items import (
     BicliqueItems,
     SizeRange,
     add_pairs,
+    divide_pieces,
     make_root_items,
     make_star_item,
     number_roots,
@@ -252,11 +253,28 @@ def build_index(
 def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     """Do as :func:`~papilio.kernels.biclique.index.halve_index`."""
     half = choose_half(index.item_root, device.to_host(index.arrays["left_ids"]))
-    on_both = ("item_root", "item_first", "item_last")
-    names = (*on_both, "costs", "item_later", "item_degree", "item_common")
-    pieces = {name: getattr(index, name)[half] for name in names}
-    arrays = index.arrays | {name: device.to_device(pieces[name]) for name in on_both}
-    return replace(index, **pieces, arrays=arrays, closed_cells=halve_cells(index.closed_cells))
+    pieces = {name: getattr(index, name)[half] for name in (*_ON_BOTH, "costs", "item_later")}
+    index = _put_pieces(device, index, pieces, half)
+    return replace(index, closed_cells=halve_cells(index.closed_cells))
+
+
+def divide_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
+    """Do as :func:`~papilio.kernels.biclique.index.divide_index`."""
+    divided = divide_pieces(index)
+    return index if divided is None else _put_pieces(device, index, *divided)
+
+
+_ON_BOTH = ("item_root", "item_first", "item_last")
+"""What the host and the device hold of pieces."""
+
+
+def _put_pieces(
+    device: Device, index: BicliqueDeviceIndex, pieces: dict[str, Any], parents: NDArray[Any]
+) -> BicliqueDeviceIndex:
+    """Return the index with other pieces, each within one that it has now, or a mask of those that stay."""
+    arrays = index.arrays | {name: device.to_device(pieces[name]) for name in _ON_BOTH}
+    measures = {name: getattr(index, name)[parents] for name in ("item_degree", "item_common")}
+    return replace(index, **pieces, **measures, arrays=arrays)
 
 
 def _stars_of(

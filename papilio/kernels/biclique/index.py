@@ -68,6 +68,7 @@ from papilio.kernels.biclique.items import (
     BicliqueItems,
     SizeRange,
     add_pairs,
+    divide_pieces,
     make_root_items,
     make_star_item,
     number_roots,
@@ -307,6 +308,12 @@ def halve_index(index: BicliqueIndex) -> BicliqueIndex:
         costs=index.costs[half],
         closed_cells=halve_cells(index.closed_cells),
     )
+
+
+def divide_index(index: BicliqueIndex) -> BicliqueIndex:
+    """Return the index with more items; see :func:`~papilio.kernels.biclique.items.divide_pieces`."""
+    divided = divide_pieces(index)
+    return index if divided is None else replace(index, **divided[0])
 
 
 def _cut_pieces(

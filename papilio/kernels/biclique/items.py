@@ -134,6 +134,39 @@ def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
     return product
 
 
+def divide_pieces(index: BicliqueItems) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
+    """Divide the pieces of a whole graph among more items, as far as children go, by :attr:`BicliqueItems.lots`.
+
+    Returns the arrays of the new pieces by name, heaviest first, and the old piece of each; None where there are enough
+    of them, or no root. For searches whose costs leave out most of what is done: a few roots of a dense graph would
+    keep a device waiting, and none could be left to another worker.
+    """
+    if (
+        index.item_ptr is not None
+        or index.n_items > ITEMS_PER_JOB // 2
+        or index.item_root.max(initial=-1) < 0
+    ):
+        return None
+    n_children = index.item_last - index.item_first
+    share = index.lots / float(index.lots.sum()) * ITEMS_PER_JOB
+    n_each = np.clip(np.ceil(share).astype(np.int64), 1, np.maximum(n_children, 1))
+    parent = np.repeat(np.arange(n_each.size), n_each)
+    place = np.arange(parent.size) - np.repeat(np.cumsum(n_each) - n_each, n_each)
+    of, n = n_children[parent], n_each[parent]
+    begin, end = of * place // n, of * (place + 1) // n
+    costs = np.maximum(index.costs[parent] * (end - begin) // np.maximum(of, 1), 1)
+    order = np.argsort(-costs, kind="stable")
+    parent, begin, end = parent[order], begin[order], end[order]
+    pieces = {
+        "item_root": index.item_root[parent],
+        "item_first": index.item_first[parent] + begin,
+        "item_last": index.item_first[parent] + end,
+        "item_later": index.item_later[parent] - begin,
+        "costs": costs[order],
+    }
+    return pieces, parent
+
+
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:
     """Return the item of each vertex of the anchored layer of a part, -1 for those that are no roots."""
     item = np.full(n_vertices, -1, np.int32)

@@ -18,6 +18,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels import listing as rows
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.index import (
+    BicliqueIndex,
     bound_choices,
     build_biclique_index,
     lay_graph,
@@ -34,10 +35,13 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
+from papilio.kernels.biclique.probe import CPU_RATES
+from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.jit import Ints
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import Outlet, SearchEngine
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Listing, Motif
@@ -117,6 +121,7 @@ class PreparedListing(Prepared):
     ids_u: NDArray[np.int32]
     ids_v: NDArray[np.int32]
     n_words: int  # Room for the levels of the search
+    index: BicliqueIndex | None  # None where the left side is a single vertex
     decisions: tuple[Choice, ...]
 
 
@@ -128,6 +133,7 @@ class _Searched(NamedTuple):
     swapped: bool
     ids: tuple[Ids32, Ids32]  # of the left and of the right vertices
     n_words: int
+    biclique_index: BicliqueIndex | None
     chosen: Choice
 
 
@@ -183,8 +189,21 @@ class BicliqueLister(SearchEngine):
             ids_u=kept[1 if swapped else 0],
             ids_v=kept[0 if swapped else 1],
             n_words=searched.n_words,
+            index=searched.biclique_index,
             decisions=(*decisions, searched.chosen),
         )
+
+    def probe(self, prepared: PreparedListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        found = measure_probes(_probed(prepared), items, seeds, ("enumerate",), self.threads)["enumerate"]
+        held = prepared.positions.held.size + prepared.held_right.size
+        return found._replace(members=found.members + held * found.motifs)
+
+    def lots(self, prepared: PreparedListing) -> NDArray[np.float64]:
+        return _probed(prepared).lots
+
+    def probe_rates(self, prepared: PreparedListing) -> Rates:
+        _probed(prepared)
+        return CPU_RATES["enumerate"]
 
     def _find_pairs(self, search: Restricted) -> _Searched:
         motif = Biclique(search.p, search.q)
@@ -195,7 +214,7 @@ class BicliqueLister(SearchEngine):
         ids = index.left_ids, index.right_ids
         asked = self.anchor, "enumerate"
         chosen, *_ = explain_choices(motif, "total", index.sizes, index.swapped, asked, "enumerate")
-        return _Searched(lay_graph(index), pieces, index.swapped, ids, n_words, chosen)
+        return _Searched(lay_graph(index), pieces, index.swapped, ids, n_words, index, chosen)
 
     def _make_state(self, prepared: PreparedListing) -> _Worker:
         (left, right), held, graph = prepared.sizes, prepared.positions.held.size, prepared.graph
@@ -235,6 +254,13 @@ class BicliqueLister(SearchEngine):
         return Partial(span[1] - span[0], _expect_rows(prepared, span, cursors), work)
 
 
+def _probed(prepared: PreparedListing) -> BicliqueIndex:
+    """Return the index whose items are probed; UnsupportedError where there is none."""
+    if prepared.index is None:
+        raise UnsupportedError("stars, bicliques with one vertex on a side, are not probed")
+    return prepared.index
+
+
 def _find_stars(search: Restricted) -> _Searched:
     """Return the rows of the side of a single vertex, which is left; their entries are the first right vertices."""
     swapped = search.p != 1
@@ -245,7 +271,7 @@ def _find_stars(search: Restricted) -> _Searched:
     costs = 1 + bound_choices(int(np.diff(indptr).max(initial=0)), size - 1)[behind]
     chosen = f"layer {'V' if swapped else 'U'} anchored", "one of its vertices is all that is searched for"
     ids = core.left_ids, core.right_ids
-    return _Searched(core.rows, make_pieces(indptr, costs), swapped, ids, 0, chosen)
+    return _Searched(core.rows, make_pieces(indptr, costs), swapped, ids, 0, None, chosen)
 
 
 def _expect_rows(prepared: PreparedListing, span: tuple[int, int], cursors: list[Cursor]) -> int:

@@ -178,6 +178,7 @@ class Chosen(NamedTuple):
     algorithm: str
     layer_reason: str  # empty where there was no choice
     algorithm_reason: str
+    seconds: float  # predicted, of one thread of a CPU
 
 
 def choose_search(
@@ -212,26 +213,27 @@ def choose_search(
     mine = predict(index, algorithms, measure, rates)
     name = "V" if index.swapped else "U"
     if build_other is None:
-        return Chosen(index, mine.algorithm, "", mine.reason)
+        return Chosen(index, mine.algorithm, "", mine.reason, mine.seconds)
     few_wedges = "pairs of its vertices have no more wedges than those of the other layer"
     if mine.seconds <= LEAST_S:
-        return Chosen(index, mine.algorithm, few_wedges, mine.reason)
+        return Chosen(index, mine.algorithm, few_wedges, mine.reason, mine.seconds)
     n_edges, n_wedges = other_size()
     build_s = n_edges / EDGES_S + n_wedges / WEDGES_S
     if mine.seconds <= build_s:
         reason = (
             f"{few_wedges}, which take about {build_s:.2g} s to find, and the search {mine.seconds:.2g} s"
         )
-        return Chosen(index, mine.algorithm, reason, mine.reason)
+        return Chosen(index, mine.algorithm, reason, mine.reason, mine.seconds)
     try:
         other = build_other()
     except CapacityError:
-        return Chosen(index, mine.algorithm, "pairs of the other layer do not fit the memory", mine.reason)
+        reason = "pairs of the other layer do not fit the memory"
+        return Chosen(index, mine.algorithm, reason, mine.reason, mine.seconds)
     theirs = predict(other, algorithms, measure, rates)
     seconds = f"probes predict {mine.seconds:.2g} s of a CPU thread with {name}, {theirs.seconds:.2g} s with the other"
     if theirs.seconds < mine.seconds:
-        return Chosen(other, theirs.algorithm, seconds, theirs.reason)
-    return Chosen(index, mine.algorithm, seconds, mine.reason)
+        return Chosen(other, theirs.algorithm, seconds, theirs.reason, theirs.seconds)
+    return Chosen(index, mine.algorithm, seconds, mine.reason, mine.seconds)
 
 
 def settle_search(
@@ -239,13 +241,14 @@ def settle_search(
     index: Index,
     measure: Measure[Index],
     build: Callable[[str], Index],
+    divide: Callable[[Index], Index],
     rates: Mapping[str, Rates],
 ) -> tuple[Index, str, tuple[Choice, ...]]:
     """Return the index to search for a question, the algorithm, and both with their reasons.
 
     ``build`` returns the index with a layer anchored; ``index`` is that of the layer that the rules of
-    :func:`~papilio.kernels.biclique.question.choose_anchor` take. The other parameters are those of
-    :func:`choose_search`.
+    :func:`~papilio.kernels.biclique.question.choose_anchor` take. ``divide`` divides it among more items, where the
+    search is long. The other parameters are those of :func:`choose_search`.
     """
     algorithms = question.algorithms(index)
     if not algorithms:
@@ -260,7 +263,8 @@ def settle_search(
         rates,
     )
     reasons = chosen.layer_reason, chosen.algorithm_reason
-    return chosen.index, chosen.algorithm, question.explain(chosen.index, chosen.algorithm, reasons)
+    searched = divide(chosen.index) if chosen.seconds >= 10 * LEAST_S else chosen.index
+    return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
 
 
 def predict(

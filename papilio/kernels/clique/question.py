@@ -80,8 +80,8 @@ _GPU_RATES: Mapping[str, Rates] = {
     "pivot": Rates(1.1e10, 1e12, 2.3e11, 7e-4),
     "maximal": Rates(2.5e10, 1e12, 1.5e11, 1e-3),
 }
-"""Of one H200, fitted to 37 runs of 0.6 to 140 ms on eight graphs: each predicted time is 0.43 to 1.3 times the measured
-one."""
+"""Of one H200, fitted to 37 runs of 0.6 to 140 ms on eight graphs: predicted times are 0.43 to 1.3 times the measured
+ones."""
 
 _GPU_VECTOR_SHARE = 0.3
 """Of these for counts of vertices and edges; not measured."""

@@ -26,7 +26,7 @@ from papilio.kernels.maximal.loops import (
     grow_stack,
     make_stack,
 )
-from papilio.kernels.maximal.probe import search_rates
+from papilio.kernels.maximal.probe import SEARCH_RATES
 from papilio.kernels.maximal.probe_loops import probe_bicliques
 from papilio.kernels.maximal.roots import Dominated, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars
@@ -123,7 +123,7 @@ class MaximalBicliqueCpu(SearchEngine):
         return probe_bicliques(prepared.roots, prepared.limits(), items, seeds, self.threads)
 
     def probe_rates(self, prepared: PreparedMaximalCpu) -> Rates:
-        return search_rates(self.name)
+        return SEARCH_RATES[self.name]
 
     def known_count(self, prepared: PreparedMaximalCpu) -> int:
         return sum(prepared.stars.cells.values())

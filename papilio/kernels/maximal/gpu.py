@@ -58,7 +58,7 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
-from papilio.kernels.maximal.probe import probe_on_device, search_rates
+from papilio.kernels.maximal.probe import SEARCH_RATES, probe_on_device
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
@@ -178,7 +178,7 @@ class MaximalBicliqueGpu(TreeEngine):
             return probe_on_device(self.device, prepared.index, prepared.roots, items, seeds)
 
     def probe_rates(self, prepared: PreparedMaximalGpu) -> Rates:
-        return search_rates(self.name)
+        return SEARCH_RATES[self.name]
 
     def known_count(self, prepared: PreparedMaximalGpu) -> int:
         return sum(prepared.stars.cells.values())

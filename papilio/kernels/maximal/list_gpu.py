@@ -19,6 +19,7 @@ from papilio.kernels.exact import mix
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
@@ -85,6 +86,17 @@ class MaximalBicliqueGpuLister(TreeLister):
                 ids_v,
                 (*explain_restriction(graph, left), *searched.decisions),
             )
+
+    def probe(
+        self, prepared: PreparedMaximalGpuListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]
+    ) -> Found:
+        return self.engine.probe(prepared.searched, items, seeds)
+
+    def probe_rates(self, prepared: PreparedMaximalGpuListing) -> Rates:
+        return self.engine.probe_rates(prepared.searched)
+
+    def known_count(self, prepared: PreparedMaximalGpuListing) -> int:
+        return self.engine.known_count(prepared.searched)
 
     def _groups(
         self, prepared: PreparedMaximalGpuListing, start: int, stop: int

@@ -353,6 +353,11 @@ __device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph,
     if (n_taken > limits.sizes.max_left) return;
     if (first == 0 && n_taken > 1 && limits.is_asked(n_taken, degree)) findings.count(1.0, (double)(n_taken + degree));
     if (degree <= limits.sizes.min_right || !limits.are_enough(1, n_later - first)) return;
+    unsigned long long entries = 0;
+#pragma unroll 1
+    for (int i = lane_id(); i < degree; i += kWarpSize)
+        entries += (unsigned long long)rights.size(graph.columns[graph.indptr[root] + i]);
+    findings.spend(0, 0.0, (double)(PROBE_ENTRY_WORDS * warp_sum(entries)));
     const DrawnChild drawn = draw_by_bound(draws, (int)(item.last - item.first), [&](int kid) {
         const int size = common[first + kid];
         return size < degree ? bound_below(n_later - first - kid, size) : 0ll;

@@ -3,8 +3,8 @@
 A probe draws a child of a work item, and goes down one random branch of the search below it. All maximal bicliques that
 are one step away from this branch are counted, each divided by the probability of its node. Nodes are branches of the
 search. Words are those of candidates and excluded rows that it intersects, and compares to drop candidates inside
-excluded rows. On the first level they stand for finding the rows around a child. What takes longer than a word counts
-as several (see :mod:`papilio.kernels.device.constants`).
+excluded rows. On the first level they stand for finding the rows around the root and a child. What takes longer than a
+word counts as several (see :mod:`papilio.kernels.device.constants`).
 
 :mod:`papilio.kernels.maximal.probe_loops` and ``maximal_probe.cu`` find the same, bit for bit.
 """
@@ -23,11 +23,13 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.maximal.gpu_roots import MaximalRoots, root_arguments
 from papilio.kernels.probe import LEVELS, Found, Rates
 
-_CPU_RATES = Rates(inf, 1.1e7, 2.6e9)
-"""Of one thread, fitted to bonanza, marvel, youtube-groupmemberships, senate and yelp2018, all sizes and large ones."""
-
-_GPU_RATES = Rates(9e10, 5.9e8, 1.2e12, 0.0014)
-"""Of one H200, fitted to ten graphs, of 1 to 380 ms: each predicted time is 0.66 to 1.2 times the measured one."""
+SEARCH_RATES: dict[EngineName, Rates] = {
+    "cpu": Rates(inf, 1.1e7, 2.6e9),
+    "gpu": Rates(9e10, 5.9e8, 1.2e12, 0.0014),
+}
+"""Speed of the search. One thread, whose items take no time beside their children: fitted to bonanza, marvel, senate,
+youtube-groupmemberships and yelp2018, all sizes and large ones. One H200: fitted to ten graphs, of 1 to 380 ms; each
+predicted time is 0.66 to 1.2 times the measured one."""
 
 _WARPS, _NEAR_WORDS = 4, 1024
 """Of a block, and words of shared memory of each."""
@@ -39,11 +41,6 @@ _SPARE_WORDS = 64
 """What rounding up takes."""
 
 _MAX_INT = 2**31 - 1
-
-
-def search_rates(engine: EngineName) -> Rates:
-    """Return the speed of the search."""
-    return _GPU_RATES if engine == "gpu" else _CPU_RATES
 
 
 def make_found(found: NDArray[np.float64]) -> Found:

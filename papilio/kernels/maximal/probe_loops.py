@@ -343,6 +343,11 @@ def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, found:
     later = graph.hop_indptr[root + 1] - graph.hop_indptr[root] - roots.n_earlier[root]
     if degree <= limits.min_columns or not are_enough(limits, 1, later - first):
         return
+    entries = np.int64(0)
+    for at in range(graph.lefts.indptr[root], graph.lefts.indptr[root + 1]):
+        column = graph.lefts.ids[at]
+        entries += graph.rights.indptr[column + 1] - graph.rights.indptr[column]
+    _add(found, 0, 0.0, float(PROBE_ENTRY_WORDS * entries))
     kid, chance = draw_by_bound(room.state, room.bounds, _bound_kids(roots, item, room.bounds))
     if kid >= 0:
         _probe_child(

@@ -22,31 +22,32 @@ from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph
 from papilio.kernels.wedge.signed_forms import needs_all_neighbours
 from papilio.motifs import BalancedButterfly, Census, Granularity, Motif
 
-_SPEEDS: dict[str, tuple[float, float]] = {
-    "total": (1.3e7, 9.0e8),
-    "vertex": (8.0e6, 4.3e8),
-    "edge": (4.0e6, 2.2e8),
-    "pairs": (4.5e6, 9.0e8),
+_RATES: dict[EngineName, dict[str, Rates]] = {
+    "cpu": {
+        "total": Rates(inf, 1.3e7, 9.0e8),
+        "vertex": Rates(inf, 8.0e6, 4.3e8),
+        "edge": Rates(inf, 4.0e6, 2.2e8),
+        "pairs": Rates(inf, 4.5e6, 9.0e8),
+    },
+    "gpu": {
+        "total": Rates(inf, 8.0e9, 5.0e11),
+        "vertex": Rates(inf, 5.0e9, 2.5e11),
+        "edge": Rates(inf, 2.5e9, 1.3e11),
+        "pairs": Rates(inf, 2.5e9, 1.5e11),
+    },
 }
-"""Middles and wedges that one thread passes in a second: sparse graphs are bound by middles, dense ones by wedges.
-``pairs`` are counts that look at every pair of ends. Fitted to marvel, movielens-100k and -1m, yelp2018, R-MAT,
-and uniform graphs of mean degree 20 and 750."""
-
-_GPU_GAIN = 600.0
-"""Threads of a CPU that one H200 counts like."""
+"""Speed of a count; nodes are middles, which bound sparse graphs, and words are wedges, which bound dense ones.
+``pairs`` are counts that look at every pair of ends. One thread: fitted to marvel, movielens-100k and -1m, yelp2018,
+R-MAT, and uniform graphs of mean degree 20 and 750. A GPU: one H200's wedges per second, the rest in proportion."""
 
 _MOST_SIZES = 1029
 """All subsets of so many neighbours are about as many as floating point can tell; larger sizes add nothing to that."""
 
 
 def wedge_rates(motif: Motif, per: Granularity, engine: EngineName) -> Rates:
-    """Return the speed of a count: nodes are middles, words are wedges."""
-    sweeps = isinstance(motif, Census) or (
-        isinstance(motif, BalancedButterfly) and needs_all_neighbours(motif)
-    )
-    gain = _GPU_GAIN if engine == "gpu" else 1.0
-    nodes_s, words_s = _SPEEDS["pairs" if sweeps else per]
-    return Rates(inf, gain * nodes_s, gain * words_s)
+    """Return the speed of a count."""
+    sweeps = isinstance(motif, BalancedButterfly) and needs_all_neighbours(motif)
+    return _RATES[engine]["pairs" if sweeps or isinstance(motif, Census) else per]
 
 
 def weigh_pairs(motif: Motif, most: int) -> NDArray[np.float64]:

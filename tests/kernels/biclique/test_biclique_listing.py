@@ -19,6 +19,7 @@ from papilio.kernels import listing as row_blocks
 from papilio.kernels.biclique import list as biclique_listing
 from papilio.kernels.biclique.list import BicliqueLister
 from papilio.kernels.engine import Partial
+from papilio.kernels.probe import cut_strata, draw_items
 from papilio.motifs import Biclique, Butterfly, Listing
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs
@@ -173,3 +174,31 @@ def test_what_cannot_be_listed_is_refused() -> None:
     prepared = lister.prepare(graph, Biclique(1, 1), "total")
     with pytest.raises(InputError, match="not within"):
         lister.run(prepared, 0, 5)
+
+
+@pytest.mark.parametrize("listing", [Listing(), Listing(with_u=(3,)), Listing(with_v=(1, 2))])
+def test_probes_expect_the_rows(listing: Listing) -> None:
+    random = np.random.default_rng(2)
+    graph = BipartiteGraph.from_edges(
+        *np.nonzero(random.random((20, 24)) < np.linspace(0.5, 0.95, 20)[:, None])
+    )
+    lister, motif = BicliqueLister(1, listing), Biclique(3, 4)
+    prepared = lister.prepare(graph, motif, "total")
+    rows = lister.run(prepared, 0, prepared.n_items).total
+    lots = lister.lots(prepared)
+    bounds = cut_strata(lots)
+    found = []
+    for seed in range(300):
+        drawn = draw_items(lots, bounds, np.full(bounds.size - 1, 2), seed)
+        walked = lister.probe(prepared, drawn.items, drawn.seeds)
+        assert walked.members.sum() == pytest.approx(7 * walked.motifs.sum())
+        found.append(float((walked.motifs * drawn.weights).sum()))
+    assert rows > 100
+    assert abs(np.mean(found) - rows) < 4 * np.std(found) / np.sqrt(len(found))
+
+
+def test_stars_are_not_probed() -> None:
+    lister = BicliqueLister(1, Listing())
+    graph = BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1])
+    with pytest.raises(UnsupportedError, match="stars"):
+        lister.probe_rates(lister.prepare(graph, Biclique(1, 2), "total"))

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import gpu_pairs as biclique_pairs
-from papilio.kernels.biclique.gpu_index import build_device_index
+from papilio.kernels.biclique.cpu import BicliqueCpu
+from papilio.kernels.biclique.gpu_index import build_device_index, divide_device_index
+from papilio.kernels.biclique.index import build_biclique_index, divide_index
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
@@ -142,6 +144,36 @@ def test_graphs_without_edges(device: Device) -> None:
     for graph in (BipartiteGraph(0, 0, none, none), BipartiteGraph(5, 3, none, none)):
         assert_equal(device, graph, Biclique(2, 2))
         assert_equal(device, graph, Biclique())
+
+
+@pytest.mark.parametrize("name", ["nested", "skewed", "crown"])
+def test_items_are_divided_alike_and_hold_every_child_once(device: Device, name: str) -> None:
+    graph = {"nested": nested_graph(20), "skewed": skewed_graph(5, 60, 60, 900), "crown": crown_graph(15)}[
+        name
+    ]
+    of_cpu = build_biclique_index(graph, Biclique(5, 3), 1, "u")
+    of_gpu = build_device_index(device, graph, Biclique(5, 3), "u")
+    got, wanted = divide_device_index(device, of_gpu), divide_index(of_cpu)
+    for field in ("item_root", "item_first", "item_last", "item_later", "costs"):
+        assert np.array_equal(getattr(got, field), getattr(wanted, field)), field
+    for field in ("item_root", "item_first", "item_last"):
+        assert np.array_equal(device.to_host(got.arrays[field]), getattr(got, field))
+    assert got.item_degree.size == got.item_common.size == got.n_items > of_gpu.n_items
+    places = np.concatenate(
+        [np.arange(*ends) for ends in zip(wanted.item_first, wanted.item_last, strict=True)]
+    )
+    assert np.array_equal(np.sort(places), np.arange(of_cpu.hop.size))
+    assert np.array_equal(
+        np.searchsorted(of_cpu.hop_indptr, wanted.item_first, side="right") - 1, wanted.item_root
+    )
+    assert np.array_equal(wanted.item_later, of_cpu.hop_indptr[wanted.item_root + 1] - wanted.item_first)
+    assert (np.diff(wanted.costs) <= 0).all()
+    assert wanted.costs[-1] >= 1
+    engine = BicliqueCpu(1, anchor="u")
+    whole, divided = (
+        replace(engine.prepare(graph, Biclique(5, 3), "total"), index=each) for each in (of_cpu, wanted)
+    )
+    assert engine.run(divided, 0, divided.n_items).total == engine.run(whole, 0, whole.n_items).total
 
 
 def test_heavy_roots_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

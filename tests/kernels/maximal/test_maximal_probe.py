@@ -14,9 +14,11 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
+from papilio.kernels.maximal.list import MaximalBicliqueLister
+from papilio.kernels.maximal.list_gpu import MaximalBicliqueGpuLister
 from papilio.kernels.maximal.loops import BRANCHES
 from papilio.kernels.probe import LEVELS, Found, cut_strata, draw_items
-from papilio.motifs import MaximalBiclique
+from papilio.motifs import Listing, MaximalBiclique
 from tests.conftest import EMULATOR_SEED
 from tests.kernels.maximal.questions import motifs
 from tests.tools.devices import cuda_device, emulator
@@ -162,6 +164,27 @@ def test_stars_are_known_and_not_probed(edges: set[tuple[int, int]]) -> None:
         found = probe_all(engine, prepared, 2)
         assert not any(each.any() for each in found)
         assert engine.known_count(prepared) == engine.run(prepared, 0, prepared.n_items).total
+
+
+def test_listings_are_probed_as_counts() -> None:
+    """What every row must hold makes the graph smaller; members are the vertices of all rows but stars."""
+    graph, listing = GRAPHS["planted"], Listing(with_u=(3,))
+    cpu = MaximalBicliqueLister(1, listing)
+    prepared: Any = cpu.prepare(graph, MaximalBiclique(), "total")
+    found = probe_all(cpu, prepared, 2000)
+    members = []
+    listed = cpu.run(
+        prepared, 0, prepared.n_items, sink=lambda u, v, part=None: members.append(u[1].size + v[1].size)
+    )
+    assert_mean(found.motifs.sum(axis=1), listed.total - cpu.known_count(prepared))
+    stars = sum(count * sum(cell) for cell, count in prepared.stars.cells.items())
+    assert_mean(found.members.sum(axis=1), sum(members) - stars)
+    gpu: Any = MaximalBicliqueGpuLister(emulator(EMULATOR_SEED), listing)
+    made = gpu.prepare(graph, MaximalBiclique(), "total")
+    for mine, theirs in zip(probe_all(cpu, prepared, 1), probe_all(gpu, made, 1), strict=True):
+        assert mine.tolist() == theirs.tolist()
+    assert gpu.known_count(made) == cpu.known_count(prepared)
+    assert gpu.probe_rates(made).words_s > cpu.probe_rates(prepared).words_s
 
 
 def test_strata_estimate_the_whole_and_seeds_decide() -> None:

@@ -1,0 +1,143 @@
+"""Estimates as users ask for them: the Python function, the command, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import papilio
+from papilio.api.estimate import Estimate, EstimateCall
+from papilio.cluster.estimating import Goal
+from papilio.cluster.executor import Executor, InlineExecutor
+from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.motifs import Biclique, Butterfly, Clique, Motif
+from papilio.storage.store import write_store
+from tests.tools.commands import Run
+from tests.tools.strategies import skewed_graph
+
+GRAPH = skewed_graph(3, 120, 90, 1500)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("estimate") / "graph"
+    write_store(path, GRAPH, provenance={})
+    return path
+
+
+def sample(graph: Any, motif: Motif, goal: Goal, seed: int = 0, cluster: Any = None) -> Estimate:
+    """Estimate, however quickly the motifs could be counted."""
+    return EstimateCall(graph, motif, goal, seed, cluster=cluster, engine="cpu").estimate(may_count=False)
+
+
+def facts_of(estimate: Estimate) -> dict[str, Any]:
+    """What does not depend on where an estimate was made."""
+    facts = estimate.to_json()
+    return {name: facts[name] for name in facts if name not in ("cluster", "seconds", "graph", "engine")}
+
+
+@pytest.mark.parametrize(
+    "motif", [Biclique(3, 3), Biclique(4, 3), Butterfly(), Biclique(2, 3), Biclique(1, 4)]
+)
+def test_estimates_reach_the_error(motif: Motif) -> None:
+    exact = papilio.count(GRAPH, motif, engine="cpu").count
+    for error in (0.2, 0.02):
+        found = sample(GRAPH, motif, Goal(error, 0.99, None))
+        low, high = found.interval
+        assert low <= exact <= high
+        assert low <= found.count <= high
+        assert found.relative_error <= error
+        assert (found.exact, found.is_reliable, found.warning) == (None, True, "")
+        assert found.motif == motif
+
+
+def test_the_seed_decides(store: Path) -> None:
+    """Neither the workers nor the form of the graph do."""
+    goal = Goal(0.01, 0.95, None)
+    one = facts_of(sample(GRAPH, Biclique(4, 3), goal, 7))
+    assert one == facts_of(sample(GRAPH, Biclique(4, 3), goal, 7, InlineExecutor(threads=1)))
+    assert one == facts_of(sample(store, Biclique(4, 3), goal, 7))
+    assert one["count"] != facts_of(sample(GRAPH, Biclique(4, 3), goal, 8))["count"]
+    cluster: Executor
+    with papilio.open_cluster("local", workers=2) as cluster:
+        assert one == facts_of(sample(store, Biclique(4, 3), goal, 7, cluster))
+
+
+def test_what_is_counted_quickly_is_counted() -> None:
+    found = papilio.estimate(GRAPH, Biclique(4, 3), engine="cpu")
+    exact = papilio.count(GRAPH, Biclique(4, 3), engine="cpu").count
+    assert (found.exact, found.count, found.interval) == (exact, exact, (exact, exact))
+    assert (found.std_error, found.relative_error, found.probes) == (0, 0, 0)
+    assert "exactly" in repr(found)
+    with pytest.raises(CapacityError, match="passes 1e308"):
+        papilio.estimate(papilio.BipartiteGraph.from_edges([0] * 1100, range(1100)), Biclique(1, None))
+
+
+def test_the_time_ends_an_estimate() -> None:
+    found = sample(GRAPH, Biclique(4, 3), Goal(0.0001, 0.95, 0.2))
+    assert found.seconds["probe"] < 5
+    assert found.is_reliable
+    assert found.relative_error > 0.0001
+    assert found.warning.endswith("to either side, not 0.01%: give more seconds")
+
+
+def test_nothing_found_is_doubted() -> None:
+    """A graph whose only (6,6)-biclique lies where few probes go."""
+    found = sample(GRAPH, Biclique(9, 9), Goal(0.1, 0.95, 0.5))
+    assert found.count == papilio.count(GRAPH, Biclique(9, 9)).count == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"error": 0}, "error is 0; give a share between 0 and 1, such as 0.01 for 1 %"),
+        ({"error": 1}, "error is 1; give a share between 0 and 1, such as 0.01 for 1 %"),
+        ({"error": float("nan")}, "error is nan; expected a number"),
+        ({"confidence": 1}, "confidence is 1; give a probability between 0 and 1, such as 0.95"),
+        ({"confidence": 0.0}, "confidence is 0; give a probability between 0 and 1, such as 0.95"),
+        ({"seconds": 0}, "seconds is 0; give a time above 0, or leave it out"),
+        ({"seed": -1}, "seed is -1; at least 0 is needed"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        papilio.estimate(GRAPH, Biclique(3, 3), **options)
+    assert str(caught.value) == message
+
+
+def test_questions_without_estimates_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="per is 'vertex'; estimates are of totals"):
+        papilio.estimate(GRAPH, Biclique(3, 3), per="vertex")
+    with pytest.raises(UnsupportedError, match="unipartite"):
+        papilio.estimate(GRAPH, Clique(3))
+
+
+def test_the_command(store: Path, run: Run) -> None:
+    exact = str(papilio.count(GRAPH, Biclique(4, 3)).count)
+    code, out, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--engine", "cpu")
+    assert (code, out.strip()) == (0, exact)
+    assert "counted, which takes no longer than an estimate" in err
+    code, out, _ = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "2%", "--json")
+    answer = json.loads(out)
+    assert (code, answer["exact"], answer["error"], answer["confidence"]) == (0, int(exact), 0.02, 0.95)
+    code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "0%")
+    assert (code, err.splitlines()[-1]) == (
+        2,
+        "papilio: error is 0; give a share between 0 and 1, such as 0.01 for 1 %",
+    )
+    code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--confidence", "most")
+    assert code == 2
+    assert "'most' is no share; write 1% or 0.01" in err
+
+
+def test_the_command_prints_an_interval(store: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("papilio.cluster.estimating.EXACT_S", -1.0)
+    code, out, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "50%", "--engine", "cpu")
+    assert code == 0
+    estimate, low, high = map(float, out.split())
+    assert low < papilio.count(GRAPH, Biclique(4, 3)).count < high
+    assert low < estimate < high
+    assert "probes, worth" in err

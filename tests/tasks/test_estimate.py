@@ -1,0 +1,138 @@
+"""Statistics of estimates: intervals hold the count as often as they say, and say when they cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from papilio.errors import CapacityError
+from papilio.kernels.biclique.cpu import BicliqueCpu
+from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.probe import cut_strata, draw_items
+from papilio.motifs import Biclique
+from papilio.tasks.estimate import SLICE, Moments, Sample, allocate, walk_slice
+from tests.tools.devices import emulator
+from tests.tools.strategies import planted_graph, skewed_graph
+
+
+def sample_of(rng: np.random.Generator, n: Any, sigma: Any) -> tuple[Moments, float]:
+    """Draw log-normal values of strata, with means of 1, 2, ...; return them and the sum of these means."""
+    n, sigma = np.asarray(n), np.asarray(sigma)
+    means = 1.0 + np.arange(n.size)
+    strata = np.repeat(np.arange(n.size), n)
+    values = np.exp(rng.normal(-(sigma[strata] ** 2) / 2, sigma[strata])) * means[strata]
+    return Moments.of(values, strata, n), float(means.sum())
+
+
+@pytest.mark.parametrize(
+    ("n", "sigma"),
+    [((400,), (1.0,)), ((200, 300, 50), (0.5, 1.2, 0.2)), ((2000, 100), (1.5, 0.1))],
+)  # fmt: skip
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_intervals_hold_the_mean_as_often_as_they_say(
+    n: tuple[int, ...], sigma: tuple[float, ...], confidence: float
+) -> None:
+    rng, held = np.random.default_rng(5), 0
+    for _ in range(1000):
+        moments, exact = sample_of(rng, n, sigma)
+        low, high = Sample.of(moments, 0).interval(confidence, 0)
+        held += low <= exact <= high
+    assert abs(held / 1000 - confidence) <= 0.025
+
+
+def test_slices_add_up_to_the_whole_at_any_scale() -> None:
+    rng = np.random.default_rng(1)
+    values, strata = rng.lognormal(0, 2, 900) * 10.0 ** rng.integers(0, 60, 900), np.arange(900) % 3
+    whole = Sample.of(Moments.of(values, strata, np.full(3, 300)), 7)
+    parts = [
+        Moments.of(values[at : at + 300], strata[at : at + 300], np.full(3, 100)) for at in (0, 300, 600)
+    ]
+    added = Sample.of(parts[0] + parts[1] + parts[2], 7)
+    assert (added.probes, added.value) == (900, pytest.approx(whole.value))
+    assert added.std_error == pytest.approx(whole.std_error)
+    assert added.skewness == pytest.approx(whole.skewness)
+    assert added.largest_share == pytest.approx(whole.largest_share)
+    large = Sample.of(Moments.of(values * 1e240, strata, np.full(3, 300)), 0)
+    assert large.value == pytest.approx((whole.value - 7) * 1e240)
+    assert large.skewness == pytest.approx(whole.skewness)
+
+
+def test_probes_go_where_values_differ() -> None:
+    shares = allocate(np.array([0.0, 1.0, 3.0]))
+    assert sum(shares) == pytest.approx(1)
+    assert shares == pytest.approx((0.25 / 3, 0.25 / 3 + 0.75 / 4, 0.25 / 3 + 0.75 * 3 / 4))
+    assert allocate(np.zeros(4)) == (0.25,) * 4
+
+
+def test_what_few_probes_carry_is_doubted() -> None:
+    even = Moments.of(np.ones(4000), np.zeros(4000, np.int64), np.array([4000]))
+    assert Sample.of(even, 0).why_unreliable() == ""
+    heavy = np.ones(4000)
+    heavy[17] = 1e6
+    doubted = Sample.of(Moments.of(heavy, np.zeros(4000, np.int64), np.array([4000])), 0)
+    assert doubted.why_unreliable().startswith(
+        "few probes carry the estimate: 4,000 are worth 1 of equal weight"
+    )
+    assert doubted.interval(0.95, 3)[0] == 3, "what is known is the least that there is"
+    nothing = Sample.of(Moments.of(np.zeros(40), np.zeros(40, np.int64), np.array([40])), 0)
+    assert nothing.why_unreliable().startswith("none of 40 probes found any")
+    with pytest.raises(CapacityError, match="passes 1e308"):
+        Sample.exactly(2**2000)
+
+
+def test_items_are_drawn_each_for_itself() -> None:
+    lots = np.array([5.0, 1.0, 1.0, 3.0])
+    bounds = np.array([0, 1, 4])
+    drawn = draw_items(lots, bounds, np.array([10, 20_000]), 9, independent=True)
+    assert set(drawn.items[:10].tolist()) == {0}
+    times = np.bincount(drawn.items[10:], minlength=4)[1:]
+    assert np.abs(times / 20_000 - np.array([0.2, 0.2, 0.6])).max() < 0.01
+    assert len(set(drawn.seeds.tolist())) == drawn.seeds.size
+    even = draw_items(lots, bounds, np.array([10, 20_000]), 9)
+    assert (
+        np.abs(np.bincount(even.items[10:], minlength=4)[1:] / 20_000 - np.array([0.2, 0.2, 0.6])).max()
+        < 1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("graph", "motif"),
+    [
+        (skewed_graph(3, 120, 90, 1500), Biclique(3, 3)),
+        (planted_graph(5, 90, 80, blocks=4, block_side=24, noise_edges=400, missing=0.2), Biclique(4, 4)),
+    ],
+    ids=["skewed", "planted"],
+)  # fmt: skip
+def test_intervals_of_searches_hold_the_count(graph: Any, motif: Biclique) -> None:
+    engine = BicliqueCpu(2)
+    prepared = engine.prepare(graph, motif, "total")
+    exact = engine.run(prepared, 0, prepared.n_items).total
+    known, held = engine.known_count(prepared), 0
+    shares = allocate(Sample.of(walk_slice(engine, prepared, (), 1, 0), known).spreads)
+    for number in range(1, 61):
+        sample = Sample.of(walk_slice(engine, prepared, shares, 1, number), known)
+        low, high = sample.interval(0.95, known)
+        held += low <= exact <= high
+        assert SLICE * 0.9 <= sample.probes <= SLICE * 1.1
+        assert sample.why_unreliable() == ""
+    assert 53 <= held <= 60
+
+
+def test_slices_are_the_same_on_a_device() -> None:
+    graph, motif = skewed_graph(3, 30, 25, 200), Biclique(3, 3)
+    cpu, gpu = BicliqueCpu(2, "enumerate", "u"), BicliqueGpu(emulator(3), "enumerate", "u")
+    one, other = (
+        walk_slice(engine, engine.prepare(graph, motif, "total"), (), 4, 2) for engine in (cpu, gpu)
+    )
+    for mine, theirs in zip(one, other, strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_nothing_to_search_is_an_empty_slice() -> None:
+    engine = BicliqueCpu(1)
+    prepared = engine.prepare(skewed_graph(3, 20, 20, 60), Biclique(15, 15), "total")
+    sample = Sample.of(walk_slice(engine, prepared, (), 0, 0), 5)
+    assert (sample.value, sample.std_error, sample.probes) == (5, 0, 0)
+    assert cut_strata(engine.count_lots(prepared)).size == 1
