@@ -104,7 +104,7 @@ def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k
     rates = _LISTS if algorithm == "orient" and k == 3 else _RATES[algorithm if per == "total" else per]
     if engine == "cpu":
         return rates
-    costs_s, nodes_s, words_s, begin_s = _GPU_RATES[algorithm]
+    costs_s, nodes_s, words_s, begin_s, _ = _GPU_RATES[algorithm]
     share = 1.0 if per == "total" else _GPU_VECTOR_SHARE
     return Rates(share * costs_s, share * nodes_s, share * words_s, begin_s)
 
