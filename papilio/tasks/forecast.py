@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, inf, log, log1p, sqrt
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,18 +27,18 @@ NS = 10**9
 _MAX_NS = 2**61
 """Predicted work of all items at most, 73 years: whatever takes longer is divided like this."""
 
-ROUNDS = (4, 32, 256)
-"""Probes of each stratum, on average: each round is walked where the one before predicts a run that is worth it."""
+PILOT, LEAST, MOST = 4, 32, 256
+"""Probes of each stratum, on average: of a pilot, and the bounds of a second round where the run is worth one. Only the
+second round counts then: the pilot decides how long it is, and where its probes go."""
 
 LONG_S = 0.05
-"""A count predicted to take less needs no second round."""
+"""A count that the pilot predicts to take less needs no second round."""
 
 PROBE_SHARE, PROBE_S = 0.02, 0.01
-"""A round may take this share of the predicted run, and so long beside it: opening the items that it draws is most of
-its time."""
+"""The second round may take this share of the predicted run, and so long beside it, by the time of the pilot."""
 
 GOOD_ERROR = 0.1
-"""A relative standard error that no further round needs to improve."""
+"""Relative standard error that the second round is to have."""
 
 RATE_FACTOR = 2.0
 """Rates of probes are right within this factor in nine cases of ten."""
@@ -170,7 +171,9 @@ class _Sums(NamedTuple):
 def predict(
     engine: Engine, prepared: Any, threads: int, even: Pace, *, same_work: bool, lists: bool = False
 ) -> tuple[Forecast, Pace]:
-    """Predict the run of all items of a prepared graph on one worker; the same wherever it is called.
+    """Predict the run of all items of a prepared graph on one worker.
+
+    How many probes there are depends on how fast they are walked, what each of them finds does not.
 
     Parameters
     ----------
@@ -208,6 +211,16 @@ def _nothing(known: float) -> Forecast:
     return Forecast(0, "nothing is left to search", nothing, rows)
 
 
+class _Found(NamedTuple):
+    """What the probes of a round found."""
+
+    took: _Sums  # seconds of one thread
+    rows: _Sums
+    members: _Sums
+    probes: int
+    probe_s: float  # what one of them took to walk
+
+
 def _probe(
     engine: Engine,
     prepared: Any,
@@ -219,33 +232,31 @@ def _probe(
 ) -> tuple[Forecast, Pace]:
     lots = engine.lots(prepared)
     bounds = cut_strata(lots)
-    n = np.full(bounds.size - 1, ROUNDS[0], np.int64)
-    took: _Sums | None = None
-    for number, per_stratum in enumerate(ROUNDS):
-        if took is not None:
-            n = _allocate(took, per_stratum)
-        draws = draw_items(lots, bounds, n, SEED)
-        of_items = costs[draws.items]
-        if took is not None:
-            opening_s = float(of_items.sum(dtype=np.float64)) / rates.costs_s / threads
-            if opening_s > PROBE_S + PROBE_SHARE * took.total / threads:
-                break
+
+    def walk(n: NDArray[np.int64], seed: int) -> _Found:
+        draws = draw_items(lots, bounds, n, seed)
+        began = perf_counter()
         found = engine.probe(prepared, draws.items, draws.seeds)
-        walked = draws.items.size
-        seconds = rates.seconds_of(of_items, found) + member_s * found.members
+        probe_s = (perf_counter() - began) / draws.items.size
+        seconds = rates.seconds_of(costs[draws.items], found) + member_s * found.members
         took, rows, members = (
             _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds, found.motifs, found.members)
         )
-        wanted = (took, rows) if member_s else (took,)
-        if number and max(each.relative_error for each in wanted) < GOOD_ERROR:
-            break
-        if not member_s and took.total / threads < LONG_S:
-            break
-    assert took is not None, "there is a first round"
+        return _Found(took, rows, members, draws.items.size, probe_s)
+
+    engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # loads what it needs
+    found = walk(np.full(bounds.size - 1, PILOT), SEED)
+    run_s = found.took.total / threads
+    if member_s or run_s >= LONG_S:
+        error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
+        needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
+        affordable = (PROBE_S + PROBE_SHARE * run_s) / max(found.probe_s, 1e-9) / (bounds.size - 1)
+        if affordable >= 2 * PILOT:
+            found = walk(_allocate(found.took, min(needed, affordable)), SEED + 1)
+    took = found.took
     run = _Sums(took.sums / threads, took.variances / threads**2).range(rates.begin_s, RATE_FACTOR)
-    return Forecast(walked, "", run, rows.range(known), members.range()), _find_pace(
-        costs, lots, bounds, took, threads
-    )
+    forecast = Forecast(found.probes, "", run, found.rows.range(known), found.members.range())
+    return forecast, _find_pace(costs, lots, bounds, took, threads)
 
 
 def _find_pace(
@@ -271,7 +282,7 @@ def _find_pace(
     return Pace.of(work, np.interp(ends, ends[at], ends_s))
 
 
-def _allocate(took: _Sums, per_stratum: int) -> NDArray[np.int64]:
+def _allocate(took: _Sums, per_stratum: float) -> NDArray[np.int64]:
     """Return the probes of each stratum in the next round: half of them evenly, half where the time varies most."""
     spread = np.sqrt(took.variances)
     share = spread / spread.sum() if spread.sum() > 0 else np.full(spread.size, 1 / spread.size)
