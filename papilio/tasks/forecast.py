@@ -192,7 +192,7 @@ def predict(
         return Forecast(0, "the work is known exactly", spread), even
     try:
         rates = engine.probe_rates(prepared)
-        known = engine.known_count(prepared)
+        known = _as_float(engine.known_count(prepared))
         costs = engine.work(prepared)
         if not costs.any():
             return _nothing(known), even
@@ -201,8 +201,13 @@ def predict(
         return Forecast(0, str(error), None), even
 
 
-def _nothing(known: int) -> Forecast:
-    nothing, rows = Range(0.0, 0.0, 0.0), Range(float(known), float(known), float(known))
+def _as_float(count: int) -> float:
+    """Return a count in floating point; infinite beyond that."""
+    return float(count) if count.bit_length() < 1024 else inf
+
+
+def _nothing(known: float) -> Forecast:
+    nothing, rows = Range(0.0, 0.0, 0.0), Range(known, known, known)
     return Forecast(0, "nothing is left to search", nothing, rows)
 
 
@@ -222,7 +227,7 @@ def _probe(
     costs: NDArray[np.int64],
     threads: int,
     rates: Rates,
-    known: int,
+    known: float,
     member_s: float,
 ) -> tuple[Forecast, Pace]:
     lots = engine.lots(prepared)

@@ -339,6 +339,8 @@ def make_plan(
     decided.append(
         (f"about {plural(len(leases), 'lease')} of at least {lengths.min_s:.3g} s", lengths.reason)
     )
+    if 0 < len(leases) < n_workers:
+        decided.append((f"{plural(len(leases), 'worker')} of {n_workers} at first", lengths.reason))
     if done.n_finished:
         kept_leases = f"{plural(done.n_finished, 'lease')} kept"
         decided.append((kept_leases, "earlier sessions of the job finished them"))

@@ -10,7 +10,7 @@ import pytest
 
 from papilio.errors import CapacityError, TilingError
 from papilio.tasks.forecast import NS
-from papilio.tasks.leases import VECTOR_OVERHEAD
+from papilio.tasks.leases import SHORTEST_LEASE_S, VECTOR_OVERHEAD
 from papilio.tasks.memory import predict_memory, require_memory
 from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease, make_plan
 from tests.tasks.fakes import make_job, make_report, make_worker, plan_of
@@ -37,6 +37,15 @@ def test_every_worker_gets_an_equal_share() -> None:
     assert works == pytest.approx([HEAVY.sum() / 4] * 4, rel=0.01)
     assert sum(works) == plan.predicted_ns == int(HEAVY.sum())
     assert plan.predicted_run_s == pytest.approx(12.5)
+
+
+@pytest.mark.parametrize(("share", "n_leases"), [(0.9, 1), (1.1, 2), (4.1, 4)])
+def test_a_job_too_short_for_all_workers_takes_some(share: float, n_leases: int) -> None:
+    plan = plan_of(np.full(1000, int(2 * share * SHORTEST_LEASE_S * NS / 1000)), n_workers=4)
+    assert len(plan.leases) == n_leases
+    said = [each.reason for each in plan.decisions if each.what.endswith(" of 4 at first")]
+    assert len(said) == (n_leases < 4)
+    assert all("takes longer than it saves" in reason for reason in said)
 
 
 def test_leases_of_vector_jobs_are_long_compared_with_passing_the_vector_on() -> None:

@@ -193,6 +193,8 @@ class _Launched:
 
     number: int  # of the class
     pieces: NDArray[np.int32]
+    blocks: int
+    can_end: bool  # whether pieces are skipped; not where several blocks share each of them
     state: Any  # int32 on the device, as the queue has it
     skipped: Any  # int32 on the device: of each piece whether it was left out
 
@@ -258,6 +260,9 @@ class _Ending:
 
     def _share(self, shared: SharedCut) -> None:
         """Leave the last half of what nobody has taken, by cost, or what the warps have not taken meanwhile."""
+        if not all(each.can_end for each in self._launched):
+            shared.leave(None)
+            return
         taken = self._find_taken()
         done, left = (
             float(self._costs[begin:end].sum())
@@ -372,14 +377,24 @@ class TreeLauncher:
         return made
 
     def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
-        xp = self.device.xp
+        xp, made = self.device.xp, []
         state = np.zeros((len(chosen), QUEUE_STATE_WORDS), dtype=np.int32)
         state[:, QUEUE_PENDING] = [pieces.size for _, pieces in chosen]
         states = xp.asarray(state)
-        return [
-            _Launched(number, pieces, states[at], xp.zeros(pieces.size, dtype=np.int32))
-            for at, (number, pieces) in enumerate(chosen)
-        ]
+        for at, (number, pieces) in enumerate(chosen):
+            blocks = self._count_blocks(number, pieces)
+            can_end = not self._by_blocks or blocks < 2 * pieces.size
+            skipped = xp.zeros(pieces.size, dtype=np.int32)
+            made.append(_Launched(number, pieces, blocks, can_end, states[at], skipped))
+        return made
+
+    def _count_blocks(self, number: int, pieces: NDArray[np.int32]) -> int:
+        n_items, n_warps = pieces.size, self.layout.n_warps
+        is_shared = self._by_blocks or self.layout.n_slots
+        cost = int(self.costs[pieces].sum()) if is_shared else 0
+        least = n_items if self._by_blocks else -(-n_items // n_warps)
+        wanted = max(least, cost // (self.tuning.share_cost * n_warps))
+        return min(wanted, self.layout.blocks[number])
 
     def _submit(
         self, launched: Sequence[_Launched], first: tuple[Any, ...], last: tuple[Any, ...]
@@ -406,16 +421,11 @@ class TreeLauncher:
             self.layout,
             self._memory[stream],
         )
-        n_items = launched.pieces.size
-        is_shared = self._by_blocks or layout.n_slots
-        cost = int(self.costs[launched.pieces].sum()) if is_shared else 0
-        least = n_items if self._by_blocks else -(-n_items // layout.n_warps)
-        wanted = max(least, cost // (tuning.share_cost * layout.n_warps))
         self.kernel(
-            (min(wanted, layout.blocks[launched.number]),),
+            (launched.blocks,),
             (32 * layout.n_warps,),
             (
-                *first, items, np.int32(n_items), self._limit, launched.skipped, np.int32(tuning.near_words),
+                *first, items, np.int32(items.size), self._limit, launched.skipped, np.int32(tuning.near_words),
                 memory.slab, np.int64(one.far_words), launched.state, memory.ends, memory.tickets, memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
                 self.block_words, *last,

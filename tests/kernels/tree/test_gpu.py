@@ -187,6 +187,15 @@ def test_half_of_a_launch_can_be_left_to_another_worker(
     assert max(left) > 0
 
 
+def test_items_that_blocks_share_are_not_left_to_another_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, prepared = ask(Biclique(3, 3), "total", replace(EAGER, share_cost=1))
+    cut = ShareAfter(monkeypatch, 1)
+    two = engine.run(prepared, 0, 2, cut=cut)
+    assert engine.block_words.size >= 4
+    assert (two.n_items, cut.left) == (2, None)
+    assert_same(two, engine.run(prepared, 0, 2))
+
+
 def test_a_run_that_may_not_begin_searches_an_item_all_the_same() -> None:
     engine, prepared = ask(Biclique(5, 4), "total")
     first = engine.run(prepared, 3, prepared.n_items, cut=lambda: True)
