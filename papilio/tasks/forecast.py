@@ -56,6 +56,9 @@ BYTES_FACTOR = 2.0
 MEMBER_S = {"cpu": 1.2e-8, "gpu": 2e-9}
 """Seconds that a vertex of a row takes a listing beside the search: a thread of a CPU, and a device with its host."""
 
+MAX_FOUND = 1e300
+"""Larger estimates are cut off here."""
+
 KNOTS = 256
 """Places in the items between which the pace is even, about."""
 
@@ -109,9 +112,9 @@ def predict_bytes(rows: Range, sizes: Iterable[int | None]) -> Range:
 
 
 class Pace(NamedTuple):
-    """Predicted time of the items, in their order, as a function of their costs; arrays of shape (n_strata + 1,)."""
+    """Predicted time of the items, in their order, as a function of their costs; arrays of shape (n_knots + 1,)."""
 
-    work: NDArray[np.float64]  # cost of all items before the end of a stratum, in the engine's units
+    work: NDArray[np.float64]  # cost of all items before a knot, in the engine's units
     ns: NDArray[np.float64]  # predicted nanoseconds of these items on one worker
 
     @classmethod
@@ -122,7 +125,7 @@ class Pace(NamedTuple):
 
     @classmethod
     def of(cls, work: NDArray[np.float64], seconds: NDArray[np.float64]) -> Pace:
-        """Return that of strata whose costs and seconds add up to these."""
+        """Return that of knots before which the items cost ``work`` and take ``seconds``."""
         ns = seconds * float(NS)
         return cls(work, ns * min(1.0, _MAX_NS / max(ns[-1], 1.0)))
 
@@ -137,26 +140,29 @@ class Pace(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Estimates of one quantity by stratum, and the variances of these; shape (n_strata,)."""
+    """Estimates of one quantity by stratum, and their standard errors; shape (n_strata,)."""
 
     sums: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    errors: NDArray[np.float64]
 
     @classmethod
     def of(cls, weighted: NDArray[np.float64], strata: NDArray[np.int64], n: NDArray[np.int64]) -> _Sums:
         """Add up what probes found, times their weights; ``n`` is how many probes each stratum has, at least 2."""
-        sums: NDArray[np.float64] = np.bincount(strata, weighted, n.size).astype(np.float64)
-        squares = np.bincount(strata, (weighted - (sums / n)[strata]) ** 2, n.size)
-        return cls(sums, squares * n / (n - 1))
+        weighted = np.minimum(weighted, MAX_FOUND)
+        scale = float(weighted.max(initial=0.0)) or 1.0  # no square passes the range of double precision
+        small = weighted / scale
+        sums: NDArray[np.float64] = np.bincount(strata, small, n.size).astype(np.float64)
+        squares = np.bincount(strata, (small - (sums / n)[strata]) ** 2, n.size)
+        return cls(scale * sums, scale * np.sqrt(squares * n / (n - 1)))
 
     def range(self, known: float = 0.0, factor: float = 1.0) -> Range:
         """Return the total with ``known`` added, which is certain; rates are right within ``factor``."""
-        total, error = self.total, sqrt(float(self.variances.sum()))
-        value = total + known
-        if not total > 0.0 or value == inf:
-            return Range(value, value, value)
-        spread = exp(_Z * sqrt(log1p((error / total) ** 2) + (log(factor) / _Z) ** 2))
-        return Range(value, known + total / spread, known + total * spread)
+        total, error = self.total, self.relative_error
+        if not total > 0.0:
+            return Range(known, known, known)
+        spread = exp(_Z * sqrt(log1p(error**2) + (log(factor) / _Z) ** 2))
+        low, value, high = (min(known + each, MAX_FOUND) for each in (total / spread, total, total * spread))
+        return Range(value, low, high)
 
     @property
     def total(self) -> float:
@@ -165,7 +171,7 @@ class _Sums(NamedTuple):
     @property
     def relative_error(self) -> float:
         """Return the standard error of the total by the total; above all where nothing was found."""
-        return sqrt(float(self.variances.sum())) / self.total if self.total else inf
+        return float(np.sqrt(((self.errors / self.total) ** 2).sum())) if self.total else inf
 
 
 def predict(
@@ -202,8 +208,8 @@ def predict(
 
 
 def _as_float(count: int) -> float:
-    """Return a count in floating point; infinite beyond that."""
-    return float(count) if count.bit_length() < 1024 else inf
+    """Return a count in floating point, cut off as estimates are."""
+    return float(min(count, int(MAX_FOUND)))
 
 
 def _nothing(known: float) -> Forecast:
@@ -254,7 +260,7 @@ def _probe(
         if affordable >= 2 * PILOT:
             found = walk(_allocate(found.took, min(needed, affordable)), SEED + 1)
     took = found.took
-    run = _Sums(took.sums / threads, took.variances / threads**2).range(rates.begin_s, RATE_FACTOR)
+    run = _Sums(took.sums / threads, took.errors / threads).range(rates.begin_s, RATE_FACTOR)
     forecast = Forecast(found.probes, "", run, found.rows.range(known), found.members.range())
     return forecast, _find_pace(costs, lots, bounds, took, threads)
 
@@ -274,7 +280,7 @@ def _find_pace(
     at = np.searchsorted(knots, bounds)
     expected = np.diff(ends[at]) * took.total / ends[-1]
     known = np.maximum(expected, 1e-9 * took.total + 1e-30)
-    off, errors = took.sums / known - 1, took.variances / known**2
+    off, errors = took.sums / known - 1, (took.errors / known) ** 2
     differences = max(0.0, float(np.average(off**2 - errors, weights=known)))
     seconds = expected * (1 + off * differences / np.maximum(differences + errors, 1e-300))
     seconds *= took.total / max(float(seconds.sum()), 1e-300) / threads
@@ -284,6 +290,6 @@ def _find_pace(
 
 def _allocate(took: _Sums, per_stratum: float) -> NDArray[np.int64]:
     """Return the probes of each stratum in the next round: half of them evenly, half where the time varies most."""
-    spread = np.sqrt(took.variances)
-    share = spread / spread.sum() if spread.sum() > 0 else np.full(spread.size, 1 / spread.size)
-    return np.rint(per_stratum / 2 * (1 + share * spread.size)).astype(np.int64)
+    errors = took.errors
+    share = errors / errors.sum() if errors.sum() > 0 else np.full(errors.size, 1 / errors.size)
+    return np.rint(per_stratum / 2 * (1 + share * errors.size)).astype(np.int64)

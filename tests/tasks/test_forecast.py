@@ -145,6 +145,18 @@ def test_centuries_fit_the_table() -> None:
     assert np.diff(table.work).min() >= 0
 
 
+@pytest.mark.parametrize("scale", [1e150, 1e290, 1e303])
+def test_counts_beyond_double_precision_are_cut_off(scale: float) -> None:
+    forecast, _ = forecast_of(ProbedEngine(trees=TREES / TREES.max() * scale), COSTS)
+    assert forecast.rows is not None
+    assert forecast.seconds is not None
+    for each in (forecast.rows, forecast.seconds):
+        assert 0 < each.low <= each.value <= each.high <= 1e300
+    huge = ProbedEngine(trees=TREES)
+    huge.known_count = lambda prepared: 10**400  # type: ignore[method-assign]
+    assert forecast_of(huge, COSTS)[0].rows == Range(1e300, 1e300, 1e300)
+
+
 def test_an_end_that_no_probe_met_is_no_division_by_zero() -> None:
     forecast, _ = forecast_of(ProbedEngine(trees=np.zeros(COSTS.size)), COSTS)
     assert forecast.rows == Range(7.0, 7.0, 7.0)
