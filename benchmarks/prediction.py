@@ -77,7 +77,7 @@ PROGRESS: tuple[Question, ...] = (
     ("rmat", Biclique(4, 5)),
     ("yelp2018", MaximalBiclique()),
     ("senate", MaximalBiclique()),
-    ("facebook_combined", Clique(8)),
+    ("facebook_combined", Clique(9)),
 )
 
 

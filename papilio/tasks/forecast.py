@@ -37,7 +37,7 @@ LONG_S = 0.05
 PROBE_SHARE, PROBE_S = 0.02, 0.01
 """The second round may take this share of the predicted run, and so long beside it, by the time of the pilot."""
 
-GOOD_ERROR = 0.1
+GOOD_ERROR = 0.05
 """Relative standard error that the second round is to have."""
 
 RATE_FACTOR = 2.0
