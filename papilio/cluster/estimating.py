@@ -61,8 +61,8 @@ def estimate_job(
     """Walk probes on the workers until the goal is reached, or its time is over.
 
     Where counting is predicted to take less time than the probes that are needed, and no more than there is, nothing is
-    estimated, if the job ``may_count``: the graph stays prepared. UnsupportedError where there are no probes for the question, CapacityError
-    for a count beyond floating point.
+    estimated, if the job ``may_count``: the graph stays prepared. UnsupportedError where there are no probes for the
+    question, CapacityError for a count beyond floating point.
     """
     began = perf_counter()
     run_id = uuid4().hex
