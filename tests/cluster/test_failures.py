@@ -106,7 +106,7 @@ def test_tampered_intervals_are_refused(
 ) -> None:
     monkeypatch.setattr(driver, "run_lease", function)
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
     with pytest.raises(TilingError, match="it was handed items"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 
@@ -115,7 +115,7 @@ def test_leases_that_never_come_back_are_noticed(
     local: Executor, senate: GraphStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
     whole = LeaseScheduler.take
     total = papilio.plan(senate, papilio.Butterfly()).n_items
 
@@ -130,7 +130,7 @@ def test_leases_that_never_come_back_are_noticed(
 
 def test_a_lost_worker_costs_time_only(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
     finished: list[LeaseFinished] = []
 

@@ -77,7 +77,7 @@ def test_the_run_stops_at_the_first_lease_and_can_be_resumed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
     job, calls = tmp_path / "job", list[LeaseTask]()
     with monkeypatch.context() as patch:
         patch.setattr(driver, "run_lease", failing(run.run_lease, calls, 1, raised))
@@ -96,7 +96,7 @@ def test_when_nothing_but_failures_is_met_the_rest_is_not_tried(
     senate: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-3)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
     job, calls = tmp_path / "job", list[LeaseTask]()
     with monkeypatch.context() as patch:
         patch.setattr(

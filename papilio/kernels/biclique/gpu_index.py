@@ -258,9 +258,9 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
     return replace(index, closed_cells=halve_cells(index.closed_cells))
 
 
-def divide_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
+def divide_device_index(device: Device, index: BicliqueDeviceIndex, seconds: float) -> BicliqueDeviceIndex:
     """Do as :func:`~papilio.kernels.biclique.index.divide_index`."""
-    divided = divide_pieces(index)
+    divided = divide_pieces(index, seconds)
     return index if divided is None else _put_pieces(device, index, *divided)
 
 

@@ -15,6 +15,9 @@ from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
 ITEMS_PER_JOB = 8192
 """A root whose cost is more than this part of the job's is cut into several items, as far as its children go."""
 
+ITEM_S, MOST_ITEMS = 0.05, 1 << 18
+"""Time of a thread of a CPU for an item of a long search, and the most items that it is divided among for that."""
+
 LEAST_ITEM_COST = 1 << 14
 """Items below this cost are not worth cutting: some ten microseconds."""
 
@@ -134,21 +137,19 @@ def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
     return product
 
 
-def divide_pieces(index: BicliqueItems) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
+def divide_pieces(index: BicliqueItems, seconds: float) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
     """Divide the pieces of a whole graph among more items, as far as children go, by :attr:`BicliqueItems.lots`.
 
     Returns the arrays of the new pieces by name, heaviest first, and the old piece of each; None where there are enough
     of them, or no root. For searches whose costs leave out most of what is done: a few roots of a dense graph would
-    keep a device waiting, and none could be left to another worker.
+    keep a device waiting, and a run that is ended finishes the items that its warps have begun. ``seconds`` are
+    those that the search takes a thread of a CPU.
     """
-    if (
-        index.item_ptr is not None
-        or index.n_items > ITEMS_PER_JOB // 2
-        or index.item_root.max(initial=-1) < 0
-    ):
+    wanted = int(min(max(seconds / ITEM_S, ITEMS_PER_JOB), MOST_ITEMS))
+    if index.item_ptr is not None or index.n_items > wanted // 2 or index.item_root.max(initial=-1) < 0:
         return None
     n_children = index.item_last - index.item_first
-    share = index.lots / float(index.lots.sum()) * ITEMS_PER_JOB
+    share = index.lots / float(index.lots.sum()) * wanted
     n_each = np.clip(np.ceil(share).astype(np.int64), 1, np.maximum(n_children, 1))
     parent = np.repeat(np.arange(n_each.size), n_each)
     place = np.arange(parent.size) - np.repeat(np.cumsum(n_each) - n_each, n_each)

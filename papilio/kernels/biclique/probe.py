@@ -244,7 +244,7 @@ def settle_search(
     index: Index,
     measure: Measure[Index],
     build: Callable[[str], Index],
-    divide: Callable[[Index], Index],
+    divide: Callable[[Index, float], Index],
     rates: Mapping[str, Rates],
 ) -> tuple[Index, str, tuple[Choice, ...]]:
     """Return the index to search for a question, the algorithm, and both with their reasons.
@@ -266,7 +266,8 @@ def settle_search(
         rates,
     )
     reasons = chosen.layer_reason, chosen.algorithm_reason
-    searched = divide(chosen.index) if chosen.seconds >= 10 * LEAST_S else chosen.index
+    is_long = chosen.seconds >= 10 * LEAST_S
+    searched = divide(chosen.index, chosen.seconds) if is_long else chosen.index
     return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
 
 
