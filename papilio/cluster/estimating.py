@@ -60,9 +60,9 @@ def estimate_job(
 ) -> Sampled:
     """Walk probes on the workers until the goal is reached, or its time is over.
 
-    Where counting is predicted to take less time than the probes that are needed, nothing is estimated, if the job
-    ``may_count``: the graph stays prepared. UnsupportedError where there are no probes for the question, CapacityError
-    for a count beyond floating point.
+    Where counting is predicted to take less time than the probes that are needed, and no more than there is, nothing is
+    estimated, if the job ``may_count``: the graph stays prepared. UnsupportedError where there are no probes for the
+    question, CapacityError for a count beyond floating point.
     """
     began = perf_counter()
     run_id = uuid4().hex
@@ -98,7 +98,9 @@ def estimate_job(
         shares = allocate(sample.spreads)
         needed = sample.slices_needed(shares, goal.error, goal.confidence)
         target = min(max(needed, taken + ceil(taken / 4)), GROWTH * taken)
-        if exact_s <= (max(needed, target) - taken) * (perf_counter() - began) / taken:
+        spent_s = perf_counter() - began
+        more_s = (max(needed, target) - taken) * spent_s / taken
+        if exact_s <= min(more_s, inf if goal.seconds is None else goal.seconds - spent_s):
             return Sampled(plan, None, interval, seconds)
     return Sampled(plan, sample, interval, seconds | {"probe": perf_counter() - began})
 
