@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from math import ceil, inf, isfinite
-from operator import add
 from time import perf_counter
 from typing import NamedTuple
 from uuid import uuid4
@@ -16,7 +14,7 @@ from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
 from papilio.families import EngineChoice
 from papilio.interrupts import check
-from papilio.tasks.estimate import LEAST_SLICES, Moments, ProbeTask, Sample, allocate
+from papilio.tasks.estimate import BEYOND_FLOATS, LEAST_SLICES, Moments, ProbeTask, Sample, allocate
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import CountPlan
@@ -76,24 +74,24 @@ def estimate_job(
     walker = _Walker(executor, plan, workers, run_id, seed)
     if exact_s <= EXACT_S:
         return Sampled(plan, None, (0.0, 0.0), seconds)
-    sample = Sample.of(walker.walk(1, ()), walker.known)
-    found, taken, target, interval = None, 0, LEAST_SLICES, (0.0, 0.0)
+    sample = walker.estimate(walker.walk(1, ()))
+    if not sample.probes:  # nothing is left to search
+        return Sampled(plan, None, (0.0, 0.0), seconds)
+    found: Moments | None = None
+    taken, target, interval = 0, LEAST_SLICES, (0.0, 0.0)
     began, shares = perf_counter(), allocate(sample.spreads)
     while True:
         left_s = inf if goal.seconds is None else goal.seconds - (perf_counter() - began)
         slice_s = (perf_counter() - began) / taken if taken else inf
         affordable = max(min(left_s / 2, REPORT_S) / slice_s, 1)
         n = min(target - taken, ceil(affordable), _MOST_SLICES)
-        more = walker.walk(n, shares)
-        found, taken = more if found is None else found + more, taken + n
+        found, taken = walker.walk(n, shares, found), taken + n
         is_over = goal.seconds is not None and perf_counter() - began >= goal.seconds
         listener(PhaseAdvanced(taken / target))
         if taken < target and not is_over:
             continue
-        sample = Sample.of(found, walker.known)
-        if not isfinite(sample.value):
-            raise CapacityError("the count passes 1e308, the range of floating point: count it instead")
-        interval = sample.interval(goal.confidence, walker.known)
+        sample = walker.estimate(found)
+        interval = walker.interval(sample, goal.confidence)
         is_reached = interval[1] - interval[0] <= 2 * goal.error * sample.value
         if is_reached or is_over:
             break
@@ -111,19 +109,30 @@ class _Walker:
     def __init__(
         self, executor: Executor, plan: CountPlan, workers: Sequence[WorkerInfo], run_id: str, seed: int
     ) -> None:
-        self.known = 0
+        self._known = 0
         self._executor, self._plan, self._workers = executor, plan, workers
         self._run_id, self._seed, self._next = run_id, seed, 0
 
-    def walk(self, n: int, shares: tuple[float, ...]) -> Moments:
-        """Return what the next n slices with these shares of the strata found, added up in their order."""
+    def walk(self, n: int, shares: tuple[float, ...], found: Moments | None = None) -> Moments:
+        """Add what the next n slices with these shares of the strata find to ``found``, in their order."""
         numbers = range(self._next, self._next + n)
         self._next += n
         plan = self._plan
         tasks = [ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, shares) for each in numbers]
         results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
         check()
-        results.sort(key=lambda result: result.number)
-        self.known = results[0].known
-        found: Moments = reduce(add, (result.moments for result in results))
+        for result in sorted(results, key=lambda result: result.number):
+            self._known = result.known
+            found = result.moments if found is None else found + result.moments
+        assert found is not None
         return found
+
+    def estimate(self, found: Moments) -> Sample:
+        """Return what slices say of the count."""
+        sample = Sample.of(found, self._known)
+        if not isfinite(sample.value):
+            raise CapacityError(BEYOND_FLOATS)
+        return sample
+
+    def interval(self, sample: Sample, confidence: float) -> tuple[float, float]:
+        return sample.interval(confidence, self._known)

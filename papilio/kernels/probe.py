@@ -11,6 +11,7 @@ hash of seed and step, and every product is rounded by itself in double precisio
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,11 +51,12 @@ class Rates(NamedTuple):
     nodes_s: float
     words_s: float
     begin_s: float = 0.0  # seconds of a run beside its items
+    items_s: float = inf  # items opened a second, whatever they cost
 
     def seconds_of(self, costs: NDArray[np.int64], found: Found) -> NDArray[np.float64]:
         """Return the estimated seconds of the items that were probed, shape (n_probes,); ``costs`` are theirs."""
         below = found.nodes.sum(1) / self.nodes_s + found.words.sum(1) / self.words_s
-        seconds: NDArray[np.float64] = costs / self.costs_s + below
+        seconds: NDArray[np.float64] = 1 / self.items_s + costs / self.costs_s + below
         return seconds
 
 

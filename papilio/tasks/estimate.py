@@ -44,6 +44,9 @@ LEAST_SLICES = 2
 SPARE = 1.1
 """Probes that are walked for one that is predicted to be needed: most estimates then need no second look."""
 
+BEYOND_FLOATS = "the count passes 1e308, the range of floating point: count it instead"
+"""Why there is no estimate."""
+
 GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
 """An estimate is reliable if its probes are worth at least so many of equal weight, none carries more than this share,
 and the skewness of the estimate is at most this."""
@@ -124,7 +127,7 @@ class Sample(NamedTuple):
         doubt = float((np.maximum(fourth - second**2, 0.0) / n**3).sum())  # variance of the variance
         total = float(means.sum())
         weights = float((found.squares / n**2).sum())
-        value = known + _up(total, found.scale)
+        value = (known if known.bit_length() < 1024 else inf) + _up(total, found.scale)
         return cls(
             value=value,
             std_error=_up(sqrt(variance), found.scale),
@@ -140,7 +143,7 @@ class Sample(NamedTuple):
     def exactly(cls, count: int) -> Sample:
         """Return a count that is no guess; CapacityError beyond floating point."""
         if count.bit_length() > 1023:
-            raise CapacityError("the count passes 1e308, the range of floating point: count it instead")
+            raise CapacityError(BEYOND_FLOATS)
         return cls(float(count), 0.0, 0.0, inf, 0, 0.0, 0.0, np.zeros(0))
 
     def interval(self, confidence: float, known: int) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, inf, log, log1p, sqrt
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,18 +27,18 @@ NS = 10**9
 _MAX_NS = 2**61
 """Predicted work of all items at most, 73 years: whatever takes longer is divided like this."""
 
-ROUNDS = (4, 32, 256)
-"""Probes of each stratum, on average: each round is walked where the one before predicts a run that is worth it."""
+PILOT, LEAST, MOST = 4, 32, 256
+"""Probes of each stratum, on average: of a pilot, and the bounds of a second round where the run is worth one. Only the
+second round counts then: the pilot decides how long it is, and where its probes go."""
 
 LONG_S = 0.05
-"""A count predicted to take less needs no second round."""
+"""A count that the pilot predicts to take less needs no second round."""
 
 PROBE_SHARE, PROBE_S = 0.02, 0.01
-"""A round may take this share of the predicted run, and so long beside it: opening the items that it draws is most of
-its time."""
+"""The second round may take this share of the predicted run, and so long beside it, by the time of the pilot."""
 
 GOOD_ERROR = 0.1
-"""A relative standard error that no further round needs to improve."""
+"""Relative standard error that the second round is to have."""
 
 RATE_FACTOR = 2.0
 """Rates of probes are right within this factor in nine cases of ten."""
@@ -54,6 +55,9 @@ BYTES_FACTOR = 2.0
 
 MEMBER_S = {"cpu": 1.2e-8, "gpu": 2e-9}
 """Seconds that a vertex of a row takes a listing beside the search: a thread of a CPU, and a device with its host."""
+
+MAX_FOUND = 1e300
+"""Larger estimates are cut off here."""
 
 KNOTS = 256
 """Places in the items between which the pace is even, about."""
@@ -108,9 +112,9 @@ def predict_bytes(rows: Range, sizes: Iterable[int | None]) -> Range:
 
 
 class Pace(NamedTuple):
-    """Predicted time of the items, in their order, as a function of their costs; arrays of shape (n_strata + 1,)."""
+    """Predicted time of the items, in their order, as a function of their costs; arrays of shape (n_knots + 1,)."""
 
-    work: NDArray[np.float64]  # cost of all items before the end of a stratum, in the engine's units
+    work: NDArray[np.float64]  # cost of all items before a knot, in the engine's units
     ns: NDArray[np.float64]  # predicted nanoseconds of these items on one worker
 
     @classmethod
@@ -121,7 +125,7 @@ class Pace(NamedTuple):
 
     @classmethod
     def of(cls, work: NDArray[np.float64], seconds: NDArray[np.float64]) -> Pace:
-        """Return that of strata whose costs and seconds add up to these."""
+        """Return that of knots before which the items cost ``work`` and take ``seconds``."""
         ns = seconds * float(NS)
         return cls(work, ns * min(1.0, _MAX_NS / max(ns[-1], 1.0)))
 
@@ -136,26 +140,29 @@ class Pace(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Estimates of one quantity by stratum, and the variances of these; shape (n_strata,)."""
+    """Estimates of one quantity by stratum, and their standard errors; shape (n_strata,)."""
 
     sums: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    errors: NDArray[np.float64]
 
     @classmethod
     def of(cls, weighted: NDArray[np.float64], strata: NDArray[np.int64], n: NDArray[np.int64]) -> _Sums:
         """Add up what probes found, times their weights; ``n`` is how many probes each stratum has, at least 2."""
-        sums: NDArray[np.float64] = np.bincount(strata, weighted, n.size).astype(np.float64)
-        squares = np.bincount(strata, (weighted - (sums / n)[strata]) ** 2, n.size)
-        return cls(sums, squares * n / (n - 1))
+        weighted = np.minimum(weighted, MAX_FOUND)
+        scale = float(weighted.max(initial=0.0)) or 1.0  # no square passes the range of double precision
+        small = weighted / scale
+        sums: NDArray[np.float64] = np.bincount(strata, small, n.size).astype(np.float64)
+        squares = np.bincount(strata, (small - (sums / n)[strata]) ** 2, n.size)
+        return cls(scale * sums, scale * np.sqrt(squares * n / (n - 1)))
 
     def range(self, known: float = 0.0, factor: float = 1.0) -> Range:
         """Return the total with ``known`` added, which is certain; rates are right within ``factor``."""
-        total, error = self.total, sqrt(float(self.variances.sum()))
-        value = total + known
-        if not total > 0.0 or value == inf:
-            return Range(value, value, value)
-        spread = exp(_Z * sqrt(log1p((error / total) ** 2) + (log(factor) / _Z) ** 2))
-        return Range(value, known + total / spread, known + total * spread)
+        total, error = self.total, self.relative_error
+        if not total > 0.0:
+            return Range(known, known, known)
+        spread = exp(_Z * sqrt(log1p(error**2) + (log(factor) / _Z) ** 2))
+        low, value, high = (min(known + each, MAX_FOUND) for each in (total / spread, total, total * spread))
+        return Range(value, low, high)
 
     @property
     def total(self) -> float:
@@ -164,13 +171,15 @@ class _Sums(NamedTuple):
     @property
     def relative_error(self) -> float:
         """Return the standard error of the total by the total; above all where nothing was found."""
-        return sqrt(float(self.variances.sum())) / self.total if self.total else inf
+        return float(np.sqrt(((self.errors / self.total) ** 2).sum())) if self.total else inf
 
 
 def predict(
     engine: Engine, prepared: Any, threads: int, even: Pace, *, same_work: bool, lists: bool = False
 ) -> tuple[Forecast, Pace]:
-    """Predict the run of all items of a prepared graph on one worker; the same wherever it is called.
+    """Predict the run of all items of a prepared graph on one worker.
+
+    How many probes there are depends on how fast they are walked, what each of them finds does not.
 
     Parameters
     ----------
@@ -189,7 +198,7 @@ def predict(
         return Forecast(0, "the work is known exactly", spread), even
     try:
         rates = engine.probe_rates(prepared)
-        known = engine.known_count(prepared)
+        known = _as_float(engine.known_count(prepared))
         costs = engine.work(prepared)
         if not costs.any():
             return _nothing(known), even
@@ -198,9 +207,24 @@ def predict(
         return Forecast(0, str(error), None), even
 
 
-def _nothing(known: int) -> Forecast:
-    nothing, rows = Range(0.0, 0.0, 0.0), Range(float(known), float(known), float(known))
+def _as_float(count: int) -> float:
+    """Return a count in floating point, cut off as estimates are."""
+    return float(min(count, int(MAX_FOUND)))
+
+
+def _nothing(known: float) -> Forecast:
+    nothing, rows = Range(0.0, 0.0, 0.0), Range(known, known, known)
     return Forecast(0, "nothing is left to search", nothing, rows)
+
+
+class _Found(NamedTuple):
+    """What the probes of a round found."""
+
+    took: _Sums  # seconds of one thread
+    rows: _Sums
+    members: _Sums
+    probes: int
+    probe_s: float  # what one of them took to walk
 
 
 def _probe(
@@ -209,38 +233,36 @@ def _probe(
     costs: NDArray[np.int64],
     threads: int,
     rates: Rates,
-    known: int,
+    known: float,
     member_s: float,
 ) -> tuple[Forecast, Pace]:
     lots = engine.lots(prepared)
     bounds = cut_strata(lots)
-    n = np.full(bounds.size - 1, ROUNDS[0], np.int64)
-    took: _Sums | None = None
-    for number, per_stratum in enumerate(ROUNDS):
-        if took is not None:
-            n = _allocate(took, per_stratum)
-        draws = draw_items(lots, bounds, n, SEED)
-        of_items = costs[draws.items]
-        if took is not None:
-            opening_s = float(of_items.sum(dtype=np.float64)) / rates.costs_s / threads
-            if opening_s > PROBE_S + PROBE_SHARE * took.total / threads:
-                break
+
+    def walk(n: NDArray[np.int64], seed: int) -> _Found:
+        draws = draw_items(lots, bounds, n, seed)
+        began = perf_counter()
         found = engine.probe(prepared, draws.items, draws.seeds)
-        walked = draws.items.size
-        seconds = rates.seconds_of(of_items, found) + member_s * found.members
+        probe_s = (perf_counter() - began) / draws.items.size
+        seconds = rates.seconds_of(costs[draws.items], found) + member_s * found.members
         took, rows, members = (
             _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds, found.motifs, found.members)
         )
-        wanted = (took, rows) if member_s else (took,)
-        if number and max(each.relative_error for each in wanted) < GOOD_ERROR:
-            break
-        if not member_s and took.total / threads < LONG_S:
-            break
-    assert took is not None, "there is a first round"
-    run = _Sums(took.sums / threads, took.variances / threads**2).range(rates.begin_s, RATE_FACTOR)
-    return Forecast(walked, "", run, rows.range(known), members.range()), _find_pace(
-        costs, lots, bounds, took, threads
-    )
+        return _Found(took, rows, members, draws.items.size, probe_s)
+
+    engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # loads what it needs
+    found = walk(np.full(bounds.size - 1, PILOT), SEED)
+    run_s = found.took.total / threads
+    if member_s or run_s >= LONG_S:
+        error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
+        needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
+        affordable = (PROBE_S + PROBE_SHARE * run_s) / max(found.probe_s, 1e-9) / (bounds.size - 1)
+        if affordable >= 2 * PILOT:
+            found = walk(_allocate(found.took, min(needed, affordable)), SEED + 1)
+    took = found.took
+    run = _Sums(took.sums / threads, took.errors / threads).range(rates.begin_s, RATE_FACTOR)
+    forecast = Forecast(found.probes, "", run, found.rows.range(known), found.members.range())
+    return forecast, _find_pace(costs, lots, bounds, took, threads)
 
 
 def _find_pace(
@@ -258,7 +280,7 @@ def _find_pace(
     at = np.searchsorted(knots, bounds)
     expected = np.diff(ends[at]) * took.total / ends[-1]
     known = np.maximum(expected, 1e-9 * took.total + 1e-30)
-    off, errors = took.sums / known - 1, took.variances / known**2
+    off, errors = took.sums / known - 1, (took.errors / known) ** 2
     differences = max(0.0, float(np.average(off**2 - errors, weights=known)))
     seconds = expected * (1 + off * differences / np.maximum(differences + errors, 1e-300))
     seconds *= took.total / max(float(seconds.sum()), 1e-300) / threads
@@ -266,8 +288,8 @@ def _find_pace(
     return Pace.of(work, np.interp(ends, ends[at], ends_s))
 
 
-def _allocate(took: _Sums, per_stratum: int) -> NDArray[np.int64]:
+def _allocate(took: _Sums, per_stratum: float) -> NDArray[np.int64]:
     """Return the probes of each stratum in the next round: half of them evenly, half where the time varies most."""
-    spread = np.sqrt(took.variances)
-    share = spread / spread.sum() if spread.sum() > 0 else np.full(spread.size, 1 / spread.size)
-    return np.rint(per_stratum / 2 * (1 + share * spread.size)).astype(np.int64)
+    errors = took.errors
+    share = errors / errors.sum() if errors.sum() > 0 else np.full(errors.size, 1 / errors.size)
+    return np.rint(per_stratum / 2 * (1 + share * errors.size)).astype(np.int64)

@@ -197,11 +197,20 @@ class CountPlan:
 
     @property
     def run_s(self) -> Range | None:
-        """Predicted time of the leases on all workers, with its interval; None where it is not predicted."""
+        """Predicted time of the leases on all workers, with its interval; None where it is not predicted.
+
+        A listing takes as much of the whole time as its limit is of all rows.
+        """
         if self.forecast is None or self.forecast.seconds is None:
             return None
+        seconds, rows, listing = self.forecast.seconds, self.forecast.rows, self.job.listing
+        if rows is not None and listing is not None and listing.limit is not None:
+            most, value, least = (
+                min(1.0, listing.limit / max(n, 1.0)) for n in (rows.low, rows.value, rows.high)
+            )
+            seconds = Range(seconds.value * value, seconds.low * least, seconds.high * most)
         share = 1 - self.work_finished / max(self.predicted_ns, 1)
-        return self.forecast.seconds.scaled(share / self.n_workers)
+        return seconds.scaled(share / self.n_workers)
 
     @property
     def listing_rows(self) -> Range | None:

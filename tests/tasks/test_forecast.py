@@ -14,7 +14,7 @@ from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import LEVELS, STEP, Found, Rates
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.forecast import NS, ROUNDS, Forecast, Pace, Range, predict, predict_bytes
+from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
 
 RATES = Rates(costs_s=1e9, nodes_s=1e6, words_s=1e12)
@@ -26,10 +26,13 @@ class ProbedEngine(FakeEngine):
 
     trees: Any = ()
     spread: float = 1.0  # of the logarithm of what a probe finds by the truth
+    probe_s: float = 0.0
+    clock_s: float = 0.0
     probed: list[int] = field(default_factory=list)
 
     def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         self.probed.append(items.size)
+        self.clock_s += self.probe_s * items.size
         uniform = [(mix(seeds + step) >> np.uint64(11)) / 2.0**53 for step in (STEP, STEP >> np.uint64(1))]
         normal = np.sqrt(-2 * np.log1p(-uniform[0])) * np.cos(2 * np.pi * uniform[1])
         found = np.asarray(self.trees)[items] * np.exp(self.spread * normal - self.spread**2 / 2)
@@ -94,25 +97,26 @@ def test_items_pass_in_their_own_time() -> None:
     assert CostTable.from_costs(COSTS).items == table.items
 
 
-def test_short_runs_are_probed_once_and_long_ones_more() -> None:
-    for scale, rounds in ((1e-7, 1), (1e-2, 2)):
-        engine = ProbedEngine(trees=TREES * scale, spread=0.3)
+def test_short_runs_are_probed_once_and_long_ones_as_they_need() -> None:
+    for scale, spread, least, most in ((1e-7, 0.3, 64, 64), (1e-2, 0.1, 500, 530), (1.0, 2.5, 1000, 4200)):
+        engine = ProbedEngine(trees=TREES * scale, spread=spread)
         forecast, _ = forecast_of(engine, COSTS)
-        assert len(engine.probed) == rounds
-        assert forecast.probes < 20 * ROUNDS[rounds - 1]
-    rough = ProbedEngine(trees=TREES, spread=2.5)
-    forecast, _ = forecast_of(rough, COSTS)
-    assert len(rough.probed) == len(ROUNDS)
-    assert forecast.seconds is not None
-    assert forecast.seconds.high > 4 * forecast.seconds.low
+        assert len(engine.probed) == 2 + (least > 64)
+        assert least <= forecast.probes == engine.probed[-1] <= most
+        assert forecast.seconds is not None
+        assert forecast.seconds.high > 3 * forecast.seconds.low
 
 
-def test_probes_take_a_small_share_of_the_run() -> None:
-    """Opening the items that are drawn is most of what probes take: none are, where that is most of the run."""
-    costs = np.full(100, 10**9, np.int64)
-    engine = ProbedEngine(trees=np.ones(100))
-    forecast_of(engine, costs)
-    assert engine.probed == [16 * ROUNDS[0]]
+@pytest.mark.parametrize(("probe_s", "most"), [(1.0, 64), (2e-3, 500), (1e-6, 4096)])
+def test_probes_take_a_small_share_of_the_run(
+    probe_s: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow probes are as few as the predicted run of some 40 s is worth."""
+    engine = ProbedEngine(trees=TREES, spread=2.5, probe_s=probe_s)
+    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
+    forecast, _ = forecast_of(engine, COSTS)
+    assert engine.probed[:2] == [1, 64]
+    assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
 
 
 def test_without_probes_the_rate_stands_and_the_time_is_not_predicted() -> None:
@@ -139,6 +143,18 @@ def test_centuries_fit_the_table() -> None:
     table = pace.time_table(COSTS)
     assert 2**60 < table.total <= 2**61
     assert np.diff(table.work).min() >= 0
+
+
+@pytest.mark.parametrize("scale", [1e150, 1e290, 1e303])
+def test_counts_beyond_double_precision_are_cut_off(scale: float) -> None:
+    forecast, _ = forecast_of(ProbedEngine(trees=TREES / TREES.max() * scale), COSTS)
+    assert forecast.rows is not None
+    assert forecast.seconds is not None
+    for each in (forecast.rows, forecast.seconds):
+        assert 0 < each.low <= each.value <= each.high <= 1e300
+    huge = ProbedEngine(trees=TREES)
+    huge.known_count = lambda prepared: 10**400  # type: ignore[method-assign]
+    assert forecast_of(huge, COSTS)[0].rows == Range(1e300, 1e300, 1e300)
 
 
 def test_an_end_that_no_probe_met_is_no_division_by_zero() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from papilio.cli.report import plan_lines
 from papilio.errors import CapacityError, TilingError
-from papilio.tasks.forecast import NS
+from papilio.motifs import Biclique, Listing
+from papilio.tasks.forecast import NS, Forecast, Range
 from papilio.tasks.leases import SHORTEST_LEASE_S, VECTOR_OVERHEAD
 from papilio.tasks.memory import predict_memory, require_memory
 from papilio.tasks.plan import VECTOR_BYTES_PER_S, CountPlan, Lease, make_plan
@@ -122,3 +126,63 @@ def test_what_the_engine_decided_is_among_the_decisions() -> None:
     plan = make_plan(job, "cpu", "", (make_worker(),), report, predict_memory(job, "cpu"))
     assert ("layer U anchored", "asked for") in [(each.what, each.reason) for each in plan.decisions]
     assert [each.number for each in plan.decisions] == list(range(1, len(plan.decisions) + 1))
+
+
+FORECAST = Forecast(512, "", Range(60.0, 30.0, 120.0), Range(1e6, 8e5, 1.5e6), Range(5e6, 4e6, 8e6))
+
+
+def forecast_plan(forecast: Forecast, n_workers: int = 1, **job: Any) -> CountPlan:
+    asked = make_job(**{"motif": Biclique(2, 3), **job})
+    report = replace(make_report(HEAVY), forecast=forecast)
+    workers = tuple(make_worker(f"w{i}") for i in range(n_workers))
+    return make_plan(asked, "cpu", "", workers, report, predict_memory(asked, "cpu"))
+
+
+def test_the_time_of_a_plan_is_that_of_what_is_left_on_all_workers() -> None:
+    plan = forecast_plan(FORECAST, 4)
+    assert plan.run_s == Range(15.0, 7.5, 30.0)
+    half = replace(plan, finished=((0, 0, HEAVY.size // 2),))
+    assert half.run_s == Range(7.5, 3.75, 15.0)
+    assert (plan.listing_rows, plan.listing_bytes) == (None, None)
+    assert "15 s (7.5 s to 30 s), 60 s (30 s to 120 s) on one worker" in "\n".join(plan_lines(plan))
+
+
+@pytest.mark.parametrize("limit", [None, 10**6])
+def test_a_plan_of_a_listing_has_rows_and_bytes(limit: int | None) -> None:
+    plan = forecast_plan(FORECAST, listing=Listing(limit=limit))
+    rows, n_bytes = plan.listing_rows, plan.listing_bytes
+    assert rows == FORECAST.rows if limit is None else rows == Range(1e6, 8e5, 1e6)
+    assert rows is not None
+    assert n_bytes is not None
+    assert n_bytes.low <= 1.2 * rows.low
+    assert n_bytes.high > 3.6 * rows.high
+    assert n_bytes.value == 2.4 * rows.value
+    assert plan.run_s == (FORECAST.seconds if limit is None else Range(60.0, 20.0, 120.0))
+    written = json.loads(json.dumps(plan.to_json()))
+    assert written["listing_rows"]["high"] == rows.high
+    assert CountPlan.from_json(written) == plan
+    assert "rows        about 1e+06" in "\n".join(plan_lines(plan))
+
+
+def test_a_listing_of_a_few_rows_ends_early() -> None:
+    plan = forecast_plan(FORECAST, listing=Listing(limit=1000))
+    assert plan.run_s is not None
+    assert plan.run_s.high == pytest.approx(0.15)
+    assert plan.run_s.value == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "what", "reason"),
+    [
+        (FORECAST, "about 60 s (30 s to 120 s) on one worker", "512 probes of the search predict it"),
+        (Forecast(64, "", Range(6, 1, 90)), "about 6 s", "a few of them carry the estimate, which can be far off"),
+        (Forecast(0, "no probes", None), "time not predicted", "no probes; .* can take a thousand times as long"),
+        (Forecast(0, "the work is known exactly", Range(1, 1, 1)), "about 1 s", "the work is known exactly, .* at"),
+    ],
+)  # fmt: skip
+def test_a_plan_explains_its_forecast(forecast: Forecast, what: str, reason: str) -> None:
+    plan = forecast_plan(forecast)
+    (said,) = [each for each in plan.decisions if each.what.startswith(what)]
+    assert re.search(reason, said.reason)
+    lines = "\n".join(plan_lines(plan))
+    assert ("not predicted; " in lines) == (forecast.seconds is None)

@@ -150,9 +150,13 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
     __shared__ NearOnes ones;
+    __shared__ unsigned dense[kEnumerates ? kDenseBins : 1];
     unsigned* const counters = kEnumerates ? warp_memory(kWords + near_words) : nullptr;
-    if (kEnumerates) ones.open(min_right);
-    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right), ones, counters + kLeafWords, nullptr, 0,
+    if (kEnumerates) {
+        ones.open(min_right);
+        LeafHistogram::open_dense(dense);
+    }
+    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right, kEnumerates ? dense : nullptr), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
         subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, min_left - 4) * kSubsetFrameWords));
@@ -161,4 +165,5 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},
                           hop_indptr, hop, subsets, pivots};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
+    if (kEnumerates) subsets.leaves.close_dense();
 }

@@ -265,7 +265,8 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
         if (n_later < min_left - 2) continue;
         int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root), rows.size(hop[child]))));
         const int n_columns = list_shared(rows, root, hop[child], shared);
-        RowList list = fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights);
+        RowList list{nullptr, 0, 0, words_for(n_columns)};
+        if (n_later > 0) list = fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights);
         __syncwarp();
         unsigned* const mask = arena.take(list.n_words);
         fill_set(mask, n_columns);

@@ -32,7 +32,7 @@ from papilio.kernels.biclique.index import (
     lay_graph,
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe import CPU_RATES, settle_search
+from papilio.kernels.biclique.probe import CPU_RATES, RUN_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import measure_counts, measure_probes, weigh_pieces
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
@@ -184,7 +184,7 @@ class BicliqueCpu(SearchEngine):
         return prepared.count_lots
 
     def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
-        return CPU_RATES[prepared.algorithm]
+        return RUN_RATES[prepared.algorithm]
 
     def known_count(self, prepared: PreparedBicliqueCpu) -> int:
         return prepared.index.closed_total

@@ -35,7 +35,7 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe import CPU_RATES
+from papilio.kernels.biclique.probe import RUN_RATES
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
@@ -203,7 +203,7 @@ class BicliqueLister(SearchEngine):
 
     def probe_rates(self, prepared: PreparedListing) -> Rates:
         _probed(prepared)
-        return CPU_RATES["enumerate"]
+        return RUN_RATES["enumerate"]
 
     def _find_pairs(self, search: Restricted) -> _Searched:
         motif = Biclique(search.p, search.q)

@@ -7,9 +7,11 @@ What the CPU engines of cliques share: their items are roots, heaviest first, wh
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,7 @@ from papilio.kernels.clique.order import (
     orient,
     orient_part,
 )
-from papilio.kernels.clique.probe_loops import probe_cliques, probe_maximal
+from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_probed,
@@ -42,11 +44,14 @@ from papilio.kernels.clique.question import (
     predict_work,
     require_part_order,
     size_range,
+    weigh_maximal_roots,
+    weigh_roots,
 )
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import SearchEngine
+from papilio.kernels.tree.probe_loops import Floats
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
@@ -63,6 +68,7 @@ class PreparedRoots(Prepared):
     """Base of what these engines prepare; its items are vertices, or edges, with enough later neighbours."""
 
     later: Later
+    roots: NDArray[np.int64]  # by item
 
     @property
     def max_later(self) -> int:
@@ -75,6 +81,21 @@ class RootsCpu(SearchEngine):
 
     serial_cost = 1 << 16
     """In predicted set operations: about a millisecond."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        super().__init__(threads)
+        self._lots = WeakKeyDictionary[PreparedRoots, Floats]()
+
+    def count_lots(self, prepared: PreparedRoots) -> Floats:
+        if prepared not in self._lots:
+            edges = count_edges(prepared.later, prepared.roots, self.threads)
+            later = np.diff(prepared.later.indptr)[prepared.roots]
+            self._lots[prepared] = self._weigh(prepared, later, edges)
+        return self._lots[prepared]
+
+    @abstractmethod
+    def _weigh(self, prepared: Any, later: NDArray[np.int64], edges: Floats) -> Floats:
+        """Return the lots of roots with these numbers of later neighbours, and of edges among them."""
 
     def _make_rows(self, prepared: PreparedRoots) -> RowBuffer:
         return make_rows(prepared.max_later + 1)
@@ -168,6 +189,9 @@ class CliqueCpu(RootsCpu):
         return probe_cliques(
             prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads
         )
+
+    def _weigh(self, prepared: PreparedCliqueCpu, later: NDArray[np.int64], edges: Floats) -> Floats:
+        return weigh_roots(prepared.costs, later, edges, prepared.sizes)
 
     def probe_rates(self, prepared: PreparedCliqueCpu) -> Rates:
         return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
@@ -273,6 +297,9 @@ class MaximalCliqueCpu(RootsCpu):
         return probe_maximal(
             prepared.later, prepared.earlier, prepared.roots[items], seeds, prepared.least, self.threads
         )
+
+    def _weigh(self, prepared: PreparedMaximalCliqueCpu, later: NDArray[np.int64], edges: Floats) -> Floats:
+        return weigh_maximal_roots(prepared.costs, later, edges)
 
     def probe_rates(self, prepared: PreparedMaximalCliqueCpu) -> Rates:
         return find_rates(self.name, "maximal")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from papilio.kernels.clique.gpu_graph import (
     list_items,
     orient_on_device,
 )
-from papilio.kernels.clique.gpu_probe import probe_cliques, probe_maximal
+from papilio.kernels.clique.gpu_probe import count_edges, probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_probed,
@@ -33,6 +34,8 @@ from papilio.kernels.clique.question import (
     list_closed,
     require_part_order,
     size_range,
+    weigh_maximal_roots,
+    weigh_roots,
 )
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
@@ -111,6 +114,7 @@ class CliqueGpu(TreeEngine):
         super().__init__(device, tuning)
         self.algorithm, self.order = algorithm, order
         self._defines = {"LISTS": 1} if lists else {}
+        self._lots = WeakKeyDictionary[PreparedCliqueGpu, NDArray[np.float64]]()
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -150,6 +154,14 @@ class CliqueGpu(TreeEngine):
                 self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
                 prepared.sizes, _PER[prepared.per], prepared.max_later,
             )  # fmt: skip
+
+    def count_lots(self, prepared: PreparedCliqueGpu) -> NDArray[np.float64]:
+        if prepared not in self._lots:
+            items = prepared.items
+            with self.device.guard():
+                edges = count_edges(self.device, prepared.later, items, prepared.max_later)
+            self._lots[prepared] = weigh_roots(items.costs, items.sizes, edges, prepared.sizes)
+        return self._lots[prepared]
 
     def probe_rates(self, prepared: PreparedCliqueGpu) -> Rates:
         return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
@@ -290,6 +302,7 @@ class MaximalCliqueGpu(TreeEngine):
     def __init__(self, device: Device, tuning: TreeTuning | None = None, lists: bool = False) -> None:
         super().__init__(device, tuning)
         self._defines = {"LISTS": 1} if lists else {}
+        self._lots = WeakKeyDictionary[PreparedMaximalCliqueGpu, NDArray[np.float64]]()
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -334,6 +347,14 @@ class MaximalCliqueGpu(TreeEngine):
                 self.device, prepared.later, prepared.earlier, prepared.items, items, seeds, prepared.least,
                 prepared.max_later,
             )  # fmt: skip
+
+    def count_lots(self, prepared: PreparedMaximalCliqueGpu) -> NDArray[np.float64]:
+        if prepared not in self._lots:
+            items = prepared.items
+            with self.device.guard():
+                edges = count_edges(self.device, prepared.later, items, prepared.max_later)
+            self._lots[prepared] = weigh_maximal_roots(items.costs, items.sizes, edges)
+        return self._lots[prepared]
 
     def probe_rates(self, prepared: PreparedMaximalCliqueGpu) -> Rates:
         return find_rates(self.name, "maximal")

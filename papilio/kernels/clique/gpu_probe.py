@@ -46,6 +46,14 @@ def probe_cliques(
     return _launch(device, 0, later, nothing, items, chosen, seeds, back, given, tables.ways.shape)
 
 
+def count_edges(
+    device: Device, later: DeviceLater, items: DeviceItems, max_later: int
+) -> NDArray[np.float64]:
+    """Return the edges among the later neighbours of the root of each item."""
+    every, seeds = np.arange(items.sizes.size), np.zeros(items.sizes.size, np.uint64)
+    return probe_cliques(device, later, items, every, seeds, True, (3, 3), 0, max_later).motifs
+
+
 def probe_maximal(
     device: Device,
     later: DeviceLater,

@@ -423,6 +423,11 @@ def probe_cliques(
     return _run(later, roots, lambda: make_search(later, most_later, 0, 0), walk, threads)
 
 
+def count_edges(later: Later, roots: NDArray[np.int64], threads: int) -> Floats:
+    """Return the edges among the later neighbours of each of some roots."""
+    return probe_cliques(later, roots, np.zeros(roots.size, np.uint64), True, (3, 3), TOTAL, threads).motifs
+
+
 def probe_maximal(
     later: Later,
     earlier: Earlier,

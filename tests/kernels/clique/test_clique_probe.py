@@ -16,7 +16,12 @@ from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
 from papilio.kernels.clique.list import CliqueLister, MaximalCliqueLister
 from papilio.kernels.clique.list_gpu import CliqueGpuLister, MaximalCliqueGpuLister
 from papilio.kernels.clique.order import order_by_degree
-from papilio.kernels.clique.question import list_maximal_bounds, list_probe_tables
+from papilio.kernels.clique.question import (
+    list_maximal_bounds,
+    list_probe_tables,
+    weigh_maximal_roots,
+    weigh_roots,
+)
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.probe import STEP, Found
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique
@@ -75,6 +80,48 @@ def test_devices_walk_the_branches_of_the_cpu(motif: Any, options: dict[str, str
         if here.n_items:
             probes = draws(here.n_items, 40, 7)
             assert same(mine.probe(here, *probes), theirs.probe(there, *probes))
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+def test_roots_are_drawn_by_the_cliques_that_they_may_have(device: Any) -> None:
+    """By exactly those where no size is above 3; the same on every device."""
+    on: Device = device(5) if device is emulator else device()
+    for motif in (Clique(1), Clique(3), Clique(6), Clique(), Clique(max_k=4), MaximalClique()):
+        engine = cpu_engine(motif, 1, {})
+        there: Any = CliqueGpu(on) if isinstance(motif, Clique) else MaximalCliqueGpu(on)
+        for graph in (*GRAPHS.values(), complete(1)):
+            prepared = engine.prepare(graph, motif, "total")
+            lots = engine.count_lots(prepared)
+            assert lots.tolist() == there.count_lots(there.prepare(graph, motif, "total")).tolist()
+            assert lots.shape == (prepared.n_items,)
+            assert (lots >= prepared.costs).all()
+            assert lots.sum() == pytest.approx(2 * prepared.costs.sum())
+    engine = CliqueCpu(1)
+    prepared = engine.prepare(GRAPHS["half"], Clique(3), "total")
+    triangles = [engine.run(prepared, at, at + 1).total for at in range(prepared.n_items)]
+    extra = engine.count_lots(prepared) - prepared.costs
+    assert extra * sum(triangles) == pytest.approx(np.array(triangles) * extra.sum())
+
+
+def test_roots_of_thousands_have_finite_lots() -> None:
+    """A clique of 3,000 has more cliques than a double can hold; a root of few neighbours is still drawn."""
+    costs, later = np.array([10**9, 10], np.int64), np.array([3000, 4], np.int64)
+    edges = later * (later - 1) / 2.0
+    found = [weigh_roots(costs, later, edges, limits) for limits in ((1, 3001), (900, 900), (1, 900))]
+    for lots in (*found, weigh_maximal_roots(costs, later, edges)):
+        assert np.isfinite(lots).all()
+        assert (lots >= costs).all()
+        assert lots.sum() == pytest.approx(2.0 * costs.sum())
+    assert all(lots[0] > 1.9e9 for lots in found)
+
+
+def test_random_graphs_have_the_maximal_cliques_that_are_expected() -> None:
+    """Of one root whose neighbours are a random graph: the square of what is added to the cost, by definition."""
+    later = np.array([4, 3], np.int64)
+    edges = np.array([3.0, 3.0])
+    wanted = sum(comb(4, j) * 0.5 ** (j * (j - 1) // 2) * (1 - 0.5**j) ** (4 - j) for j in range(1, 5))
+    lots = weigh_maximal_roots(np.array([5, 5], np.int64), later, edges) - 5
+    assert (lots[0] / lots[1]) ** 2 == pytest.approx(wanted)
 
 
 def count_nodes(graph: UnipartiteGraph, motif: Clique) -> int:
