@@ -112,7 +112,7 @@ def test_one_worker_loses_latency_alone() -> None:
     one = simulate(load.cumulative_s(), load.table(), ideal(1, latency_s=0.002), Policy(in_flight=1))
     assert one.makespan_s == pytest.approx(50 + 0.002 * one.leases)
     two = simulate(load.cumulative_s(), load.table(), ideal(1, latency_s=0.002))
-    assert two.makespan_s == pytest.approx(50.002)
+    assert two.makespan_s == pytest.approx(50, abs=0.005)
 
 
 def test_the_same_seed_gives_the_same_schedule() -> None:

@@ -323,7 +323,7 @@ def test_chunks_of_a_run_are_left_to_another_worker(threads: int) -> None:
         assert sorted(done) == list(range(3 * n_chunks))
         assert watch.left_at == (None if n_chunks == 20 else 100 + 3 * n_chunks)
         if threads == 1:
-            assert n_chunks == 20 - (19 - asked_at) // 2
+            assert n_chunks == 20 - (20 - asked_at) // 2
 
 
 async def _ask_twice(key: str) -> list[int | None]:
