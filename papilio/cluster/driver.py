@@ -135,7 +135,7 @@ def plan_job(
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
     n_slots = len(workers) if everywhere else 1
-    tasks = [PrepareTask(job, name, run_id, slot, predict) for slot in range(n_slots)]
+    tasks = [PrepareTask(job, name, run_id, slot, predict=predict) for slot in range(n_slots)]
     reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
     first = next(report for report in reports if manifest is not None or report.table is not None)
     for report in reports:

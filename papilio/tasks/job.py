@@ -148,8 +148,8 @@ class PrepareTask:
     engine: EngineName
     run_id: str  # identifies one call; results are never shared between calls
     slot: int = 0  # which of the workers that prepare at the same time; the costs travel from slot 0 alone
-    predict: bool = False  # whether to probe the items: the time of the run, and what a listing will have
     attempt: int = 0  # how many times the task was handed out before
+    predict: bool = False  # whether to probe the items: the time of the run, and what a listing will have
 
     @property
     def key(self) -> str:
