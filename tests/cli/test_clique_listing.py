@@ -104,8 +104,8 @@ def test_a_listing_goes_on_where_it_was_stopped(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 0.00001)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 0.00001)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-7)
 
     def stop(event: object) -> None:
         if isinstance(event, LeaseFinished):

@@ -295,6 +295,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
     """The others are no workers that came while it ran, however long nothing ends."""
     monkeypatch.setattr(dispatcher, "WATCH_S", 0.0)
     monkeypatch.setattr(lengths, "SHORTEST_LEASE_S", 0.0)
+    monkeypatch.setattr(lengths, "MAX_LEASE_S", 1e-4)
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
     with papilio.open_cluster("local:insecure", workers=2) as cluster:
         address = cluster.client.scheduler.address
