@@ -9,6 +9,7 @@ What a plan says of a partitioned graph: its parts with short tables of costs, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,10 +286,25 @@ class CountPlan:
         theirs.
         """
         known = {name: value for name, value in data.items() if name not in _DERIVED}
+        if "worker_speed" in known:
+            with suppress(KeyError, TypeError, ArithmeticError):
+                known = _take_older(known)
         plan = read_record(cls, known, name, "it was damaged, plan again")
         if data.get("key") != plan.key:
             raise TilingError(f"{name} says key {data.get('key')}; its content has {plan.key}: plan again")
         return plan
+
+
+def _take_older(known: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a plan of an earlier version, whose work is in the engine's units, with their speed."""
+    ns = NS / known["worker_speed"]
+    partitions = [
+        {**each, "table": {**each["table"], "work": [round(ns * work) for work in each["table"]["work"]]}}
+        for each in known["partitions"]
+    ]
+    leases = [{**each, "work": round(ns * each["work"])} for each in known["leases"]]
+    older = {name: value for name, value in known.items() if name != "worker_speed"}
+    return {**older, "partitions": partitions, "leases": leases, "forecast": None}
 
 
 def make_plan(
