@@ -22,6 +22,10 @@
 #ifndef ALGORITHM
 #define ALGORITHM 0
 #endif
+/// 1: leaves that a warp has no counters for are many, and the block counts them.
+#ifndef DENSE
+#define DENSE 0
+#endif
 /// Blocks that a multiprocessor must have registers for.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
@@ -30,6 +34,7 @@
 /// A matrix of a root takes no more than one of so many parts of shared memory: lists below it are read more often.
 constexpr int kMatrixShare = 4;
 constexpr bool kEnumerates = ALGORITHM == 0;
+constexpr bool kDense = kEnumerates && DENSE;
 
 __device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
     unsigned* to = arena.take(n);
@@ -150,13 +155,11 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     Arena arena SEARCH_ARENA(kWords);
     TreeQueue queue SEARCH_QUEUE;
     __shared__ NearOnes ones;
-    __shared__ unsigned dense[kEnumerates ? kDenseBins : 1];
+    __shared__ unsigned dense[kDense ? kDenseBins : 1];
     unsigned* const counters = kEnumerates ? warp_memory(kWords + near_words) : nullptr;
-    if (kEnumerates) {
-        ones.open(min_right);
-        LeafHistogram::open_dense(dense);
-    }
-    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right, kEnumerates ? dense : nullptr), ones, counters + kLeafWords, nullptr, 0,
+    if (kEnumerates) ones.open(min_right);
+    if (kDense) LeafHistogram::open_dense(dense);
+    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right, kDense ? dense : nullptr), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
         subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, min_left - 4) * kSubsetFrameWords));
@@ -165,5 +168,5 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},
                           hop_indptr, hop, subsets, pivots};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
-    if (kEnumerates) subsets.leaves.close_dense();
+    if (kDense) subsets.leaves.close_dense();
 }

@@ -37,6 +37,7 @@ from papilio.kernels.device.arrays import find_counted, take, turn_rows
 from papilio.kernels.device.constants import (
     BIT_PLANES,
     KEPT_WORDS,
+    LEAF_BINS,
     LEAF_WORDS,
     PIVOT_FRAME_WORDS,
     RUN_WORDS,
@@ -290,8 +291,10 @@ class BicliqueGpu(TreeEngine):
                 "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True
             )
         code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS + RUN_WORDS
-        blocks = tuning.blocks_per_sm[code]
-        return TreeSearch("biclique", "biclique_search", {"ALGORITHM": code}, tuning, words, blocks)
+        defines = {"ALGORITHM": code}
+        if algorithm != "pivot" and _has_large_leaves(index):
+            defines["DENSE"] = 1
+        return TreeSearch("biclique", "biclique_search", defines, tuning, words, tuning.blocks_per_sm[code])
 
     def _count(self, prepared: PreparedBicliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         if prepared.vertices is not None:
@@ -391,6 +394,17 @@ class BicliqueGpu(TreeEngine):
 def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
     indptr, rows = turn_rows(device, index.arrays["indptr"], index.arrays["columns"], index.n_right)
     return replace(index, arrays=index.arrays | {"right_indptr": indptr, "right_rows": rows})
+
+
+def _has_large_leaves(index: BicliqueDeviceIndex) -> bool:
+    """Whether sets of left vertices share more right ones than a warp has counters for, if each costs a like share.
+
+    The block counts those then, which takes 6 to 20 % longer where there are none. In device memory all lanes would meet
+    at the few sizes of a dense graph.
+    """
+    degree = float(index.item_degree.mean()) if index.item_degree.size else 0.0
+    shared = float(index.item_common.mean()) / max(degree, 1.0) if index.item_common.size else 0.0
+    return degree * min(shared, 1.0) ** (index.sizes.max_left - 1) >= index.sizes.min_right + LEAF_BINS
 
 
 def _goes_by_blocks(index: BicliqueDeviceIndex, algorithm: str) -> bool:

@@ -13,11 +13,12 @@ import pytest
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
-from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.biclique.gpu import BicliqueGpu, _has_large_leaves
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity
+from tests.kernels.biclique.cases import count_crown, crown_graph
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_biclique import count_all
 from tests.tools.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
@@ -163,6 +164,14 @@ def test_three_left_vertices_beyond_64_bits(device: Device) -> None:
     assert count(engine, graph, Biclique(3, 45)).total == comb(40, 3) * comb(90, 45) > 1 << 64
     cells = count(engine, graph, Biclique(p=3)).cells
     assert cells == {(3, q): comb(40, 3) * comb(90, q) for q in range(1, 91)}
+
+
+def test_blocks_count_the_large_leaves_of_dense_graphs(device: Device) -> None:
+    engine = BicliqueGpu(device, "enumerate", "u")
+    prepared = engine.prepare(crown_graph(42), Biclique(5, 3), "total")
+    assert _has_large_leaves(prepared.index)
+    assert engine.run(prepared, 0, prepared.n_items).total == count_crown(42, 5, 3)
+    assert not _has_large_leaves(engine.prepare(GRAPHS["planted"](), Biclique(5, 3), "total").index)
 
 
 def test_a_table_of_leaves_that_is_full_is_made_larger(device: Device) -> None:
