@@ -157,7 +157,7 @@ families.load_engine = lambda *key, **options: engine
 worker_state.warm_engine = lambda *key: None
 tree._LOOK_S = 1e-4
 leases.SHORTEST_LEASE_S = leases.KEPT_SHARE_S = 1e-9
-leases.KEPT_LEASE_S = 0.01
+leases.KEPT_LEASE_S = 0.004
 LeaseScheduler._speed = lambda scheduler: 1e21
 record, n_recorded = session.JobSession.record, 0
 
@@ -166,7 +166,7 @@ def record_and_die(self, result):
     record(self, result)
     n_recorded += 1
     if n_recorded == 2:
-        threading.Timer(0.02, os._exit, [7]).start()
+        threading.Timer(0.004, os._exit, [7]).start()
 
 session.JobSession.record = record_and_die
 graph = planted_graph(3, 60, 70, 4, 9, 400, 0.1)
@@ -189,6 +189,6 @@ def test_a_search_on_a_gpu_keeps_what_it_has_searched_when_it_is_killed(tmp_path
     graph = planted_graph(3, 60, 70, 4, 9, 400, 0.1)
     assert int(process.stdout) == papilio.count(graph, papilio.Biclique(5, 3), **HERE).count
     leases = leases_of(job)
-    assert ended.count(7) >= 2
+    assert ended.count(7) >= 1
     assert len(leases) >= 2 * ended.count(7)
     assert max(lease["stop"] - lease["start"] for lease in leases) < leases[-1]["stop"]
