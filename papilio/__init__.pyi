@@ -10,6 +10,8 @@ from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
 from papilio.api.estimate import Estimate as Estimate
 from papilio.api.estimate import estimate as estimate
+from papilio.api.graph import Graph as Graph
+from papilio.api.graph import read as read
 from papilio.api.jobs import list_jobs as list_jobs
 from papilio.api.jobs import open_job as open_job
 from papilio.api.jobs import resume_job as resume_job
@@ -52,7 +54,6 @@ from papilio.storage.convert import convert as convert
 from papilio.storage.generate import generate as generate
 from papilio.storage.reading import clear_conversions as clear_conversions
 from papilio.storage.reading import list_conversions as list_conversions
-from papilio.storage.reading import read as read
 from papilio.storage.store import GraphStore as GraphStore
 from papilio.tasks.directory import JobDirectory as JobDirectory
 from papilio.tasks.job_remote import cancel_job as cancel_job

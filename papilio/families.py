@@ -204,9 +204,10 @@ class Question:
         per: Granularity = "total",
         options: Mapping[str, str] | None = None,
         listing: Listing | None = None,
+        sizes: Mapping[str, Any] | None = None,
     ) -> Question:
-        """Return the question that a call asks; InputError for an unknown motif or option."""
-        motif = read_motif(motif)
+        """Return the question that a call asks; InputError for an unknown motif, parameter or option."""
+        motif = read_motif(motif, sizes)
         return cls(motif, per, choose_options(motif, options or {}), listing)
 
     def _require_listable(self, listing: Listing) -> None:

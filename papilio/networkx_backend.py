@@ -60,7 +60,7 @@ class Graph:
         from papilio.storage.interop import from_networkx
 
         colours = nx.bipartite.color(self.nx)
-        return from_networkx(self.nx, u_nodes=[node for node, colour in colours.items() if colour])
+        return from_networkx(self.nx, u=[node for node, colour in colours.items() if colour])
 
     def listed(self, motif: Any, containing: Iterable[Node] = ()) -> Iterator[list[Node]]:
         """Yield motifs as lists of nodes, from files that end with the listing."""

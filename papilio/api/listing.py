@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from papilio.api.call import Call, GraphInput
+from papilio.api.call import Call
+from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
@@ -52,14 +53,15 @@ def enumerate_motifs(
     progress: Listener | None = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> ListingResult:
     """List motifs: every one is a row of a directory of Parquet files, and none comes twice.
 
     Parameters
     ----------
-    graph : path-like, GraphStore, BipartiteGraph, or object
+    graph : Graph, path, or object
         As for :func:`papilio.count`.
-    motif : Motif
+    motif : Motif or str
         ``Biclique(p, q)`` with both sizes, ``Clique(k)``, ``MaximalBiclique()`` or ``MaximalClique()``.
     output : path-like
         The directory to make. Its files have the columns ``u`` and ``v``, or ``n`` of a unipartite graph: lists of
@@ -82,6 +84,8 @@ def enumerate_motifs(
         on one file system.
     options : mapping of str to str, optional
         Of bicliques ``anchor`` (``auto``, ``u``, ``v``), of cliques of one k ``order``.
+    **asked
+        As for :func:`papilio.count`.
 
     Returns
     -------
@@ -102,7 +106,7 @@ def enumerate_motifs(
     """
     return _call(
         graph, motif, local_path(output), limit, (containing, with_u, with_v), options,
-        cluster=cluster, engine=engine, workers=workers, progress=progress, job=job,
+        asked, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job,
     ).execute()  # fmt: skip
 
 
@@ -119,6 +123,7 @@ def plan_listing(
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
     options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the listing of ``motif``, without running it.
 
@@ -127,7 +132,7 @@ def plan_listing(
     """
     return _call(
         graph, motif, local_path("listing"), limit, (containing, with_u, with_v), options,
-        cluster=cluster, engine=engine, workers=workers,
+        asked, cluster=cluster, engine=engine, workers=workers,
     ).plan()  # fmt: skip
 
 
@@ -145,10 +150,13 @@ def _call(
     limit: int | None,
     required: tuple[Iterable[str | int], ...],
     options: Mapping[str, str] | None,
+    asked: Mapping[str, Any],
     **where: Any,
 ) -> _ListingCall:
-    question = Question.of(motif, "total", options, Listing(limit))
-    return _ListingCall(GraphInput(graph, question.family.graph_kind), question, target, required, **where)
+    reading, sizes = split_options(asked)
+    question = Question.of(motif, "total", options, Listing(limit), sizes)
+    source = GraphInput(graph, question.family.graph_kind, reading)
+    return _ListingCall(source, question, target, required, **where)
 
 
 class _ListingCall(Call[ListingResult]):

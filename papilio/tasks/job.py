@@ -360,7 +360,7 @@ def require_graph(question: Question, kind: str, *, signed: bool, source: str) -
     if question.motif.needs_signs and not signed:
         raise UnsupportedError(
             f"{source} has no signs, and a {question.motif.title} is defined by the signs of edges; convert "
-            "the input again with --sign-column N (values above 0 are positive) or --positive-from X (ratings of "
+            "the input again with --sign N (values above 0 are positive) or --positive-from X (ratings of "
             "X and more are positive)"
         )
 
