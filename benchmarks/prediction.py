@@ -167,7 +167,7 @@ def measure(
             began = clock()
             if lists:
                 output = Path(scratch) / f"rows-{number}"
-                found = papilio.enumerate_motifs(graph, motif, output=output, **where).rows
+                found = papilio.enumerate(graph, motif, output=output, **where).rows
                 written = sum(path.stat().st_size for path in output.glob("*.parquet"))
             else:
                 watch = Watch(clock)
