@@ -14,13 +14,12 @@ ones are the balanced ones, and so is the first cell of the table of every k.
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cases import CASES, load_case
+from benchmarks.cases import load_graph, read_columns
 from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.skewed_graphs import draw_skewed
@@ -75,16 +74,13 @@ def load_signed(name: str, data: Path) -> BipartiteGraph | None:
     """Return the graph of a case, or None when its file is not in ``data``."""
     if name in SIZES:
         return draw_skewed(*SIZES[name], (FALL, FALL), positive=POSITIVE, seed=1)
-    if name in SIGNED:
-        path = data / "bipartite" / f"{name}.txt.gz"
-        if not path.is_file():
-            return None
-        with gzip.open(path, "rt") as file:
-            table = np.loadtxt(file, np.int64)
-        signs = np.where(table[:, 2] >= SIGNED[name], 1, -1)
-        return BipartiteGraph.from_edges(table[:, 0], table[:, 1], sign=signs)
-    graph = load_case(next(case for case in CASES if case.name == name), data)
-    return None if graph is None else with_random_signs(graph)
+    graph = load_graph(name, data)
+    if graph is None:
+        return None
+    if name not in SIGNED:
+        return with_random_signs(graph)
+    u, v, rating, *_ = read_columns(data / "bipartite" / f"{name}.txt.gz")
+    return BipartiteGraph.from_edges(u, v, sign=np.where(rating >= SIGNED[name], 1, -1))
 
 
 def measure_case(
@@ -142,7 +138,6 @@ def main() -> int:
             continue
         graph = load_signed(name, options.data)
         if graph is None:
-            print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
             continue
         found = measure_case(name, graph, options.engine, limit, options.repeats, options.tables)
         rows += found.values()

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine, print_rows, write_json
 from papilio.errors import UnsupportedError
 from papilio.families import load_engine
@@ -210,10 +210,9 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     ]
     for case in (case for case in CASES if not options.cases or case.name in options.cases.split()):
         if case.graph not in graphs:
-            graphs[case.graph] = load_case(Case(case.graph, 0), options.data)
+            graphs[case.graph] = load_graph(case.graph, options.data)
         graph = graphs[case.graph]
         if graph is None:
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
         for threads, algorithm, anchor, order in product(*ways):
             chosen = {"algorithm": algorithm, "anchor": anchor}

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.biclique import CASES, BicliqueCase
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, print_rows, write_json
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
@@ -142,9 +142,8 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     order = {case.name: case for case in CASES}
     for name in wanted:
         case = order[name]
-        graph = load_case(Case(case.graph, 0), options.data)
+        graph = load_graph(case.graph, options.data)
         if graph is None:
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
         engine: Any = load_engine(case.motif, "gpu")
         usual = engine.tuning

@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.cases import CASES, load_case
+from benchmarks.cases import CASES, load_graph
 from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from papilio.motifs import GRANULARITIES, Butterfly
@@ -35,9 +35,8 @@ def main() -> int:
     for case in CASES:
         if case.name not in wanted if wanted else options.engine == "cpu" and case.name in _CPU_SKIPS:
             continue
-        graph = load_case(case, options.data)
+        graph = load_graph(case.name, options.data)
         if graph is None:
-            print(f"{case.name}: not in {options.data}, skipped", file=sys.stderr)
             continue
         for per in GRANULARITIES:
             if per in options.per.split(","):

@@ -6,7 +6,6 @@ python -m benchmarks.clique_gpu --data ../shared/data --output benchmarks/result
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections.abc import Iterator
@@ -19,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cases import load_graph
 from benchmarks.clique import CHOICES
-from benchmarks.graphs import rmat_baseline
 from benchmarks.harness import TimedKernels, describe_machine
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
@@ -152,16 +151,6 @@ class Row:
     correct: bool
 
 
-def read_graph(data: Path, name: str) -> UnipartiteGraph:
-    """Read ``unipartite/<name>.txt.gz`` of the data folder, or generate ``ru1``, an R-MAT graph."""
-    if name == "ru1":
-        n, _, u, v = rmat_baseline("unipartite", 19, 19, 10_000_000, 1)
-        return UnipartiteGraph.from_edges(u, v, n)
-    with gzip.open(data / "unipartite" / f"{name}.txt.gz", "rt") as file:
-        pairs = np.fromstring(file.read(), dtype=np.int64, sep=" ").reshape(-1, 2)
-    return UnipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1])
-
-
 def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple[Any, float, float]:
     """Prepare once to compile, then three times; return what was prepared, the kernels' time and the time of all."""
     kernels, times = [], []
@@ -255,13 +244,12 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     began = perf_counter()
     cases = GRID if options.grid else CASES
     wanted = options.cases.split(";") if options.cases else [case.name for case in cases]
-    graphs: dict[str, UnipartiteGraph] = {}
+    graphs: dict[str, UnipartiteGraph | None] = {}
     for case in (case for case in cases if case.name in wanted):
-        if case.graph != "ru1" and not (options.data / "unipartite" / f"{case.graph}.txt.gz").exists():
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
-            continue
         if case.graph not in graphs:
-            graphs = {case.graph: read_graph(options.data, case.graph)}
+            graphs = {case.graph: load_graph(case.graph, options.data)}
+        if graphs[case.graph] is None:
+            continue
         for way in ways(case, options):
             if perf_counter() - began > options.seconds:
                 return

@@ -19,8 +19,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks.cases import Case, load_case
-from benchmarks.clique_gpu import read_graph
+from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.families import family_of, load_engine
 from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif
@@ -151,14 +150,10 @@ def time_disk(paths: Sequence[Path]) -> float:
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the cases asked for, in their order, while there is time."""
     for name in in_time(options.cases, options.seconds):
-        graph_name, motif, *_ = CASES[name]
-        kind = family_of(motif).graph_kind
-        if not (options.data / kind / f"{graph_name}.txt.gz").is_file():
-            print(f"{name}: {graph_name} is not in {options.data}, skipped", file=sys.stderr)
-        elif kind == "bipartite":
-            yield measure(name, load_case(Case(graph_name, 0), options.data), options.folder)
-        else:
-            yield measure(name, read_graph(options.data, graph_name), options.folder)
+        graph_name = CASES[name][0]
+        graph = load_graph(graph_name, options.data)
+        if graph is not None:
+            yield measure(name, graph, options.folder)
 
 
 def main() -> int:

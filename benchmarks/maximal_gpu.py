@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.cuda import shared_device
@@ -113,11 +113,9 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the graphs asked for, in their order, while there is time."""
     variants = VARIANTS if options.filters else [""]
     for variant, name in in_time(product(variants, options.graphs), options.seconds):
-        graph = load_case(Case(name, 0), options.data)
-        if graph is None:
-            print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
-            continue
-        yield measure(name, graph, variant, options.repeats)
+        graph = load_graph(name, options.data)
+        if graph is not None:
+            yield measure(name, graph, variant, options.repeats)
 
 
 def main() -> int:

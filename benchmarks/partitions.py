@@ -28,8 +28,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from benchmarks.cases import CASES, Case, load_case
-from benchmarks.clique import read
+from benchmarks import cases
 from benchmarks.groupings import (
     Grouping,
     Ids,
@@ -106,12 +105,9 @@ def community_graph(
 
 def load_graph(case: PartCase, data: Path) -> Any:
     """Return the graph of a case, or None when its file is not in ``data``."""
-    if case.anchor == "n":
-        return read(data, case.name) if (data / "unipartite" / f"{case.name}.txt.gz").is_file() else None
     if case.name in ("community", "large-community"):
         return community_graph(size=500 if case.name == "community" else 4_000)
-    known = next((one for one in CASES if one.name == case.name), Case(case.name, 0))
-    return load_case(known, data)
+    return cases.load_graph(case.name, data)
 
 
 def rows_of(graph: BipartiteGraph, anchor: str, least: int) -> tuple[Ints, Ids, int]:

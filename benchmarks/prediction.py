@@ -23,7 +23,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import papilio
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine, in_time, print_rows, write_json
 from papilio.cluster.events import Event, LeaseFinished, LeasesStarted, PlanMade
 from papilio.cluster.executor import InlineExecutor
@@ -100,12 +100,6 @@ class Row:
     worst_later: float | None = None  # ... from its half on
 
 
-def load(name: str, data: Path) -> Any:
-    """Return a graph, or the file of one."""
-    path = data / "unipartite" / f"{name}.txt.gz"
-    return papilio.read(path, kind="unipartite") if path.is_file() else load_case(Case(name, 0), data)
-
-
 class Watch:
     """A listener that notes how much of a run is done as it goes."""
 
@@ -144,9 +138,8 @@ def measure(
     name: str, motif: Motif, options: argparse.Namespace, *, lists: bool, watches: bool
 ) -> Row | None:
     """Plan a question and run it; None where the graph is not there, or the motif cannot be listed."""
-    graph = load(name, options.data)
+    graph = load_graph(name, options.data)
     if graph is None:
-        print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
         return None
     clock = process_time if options.engine == "cpu" else perf_counter
     divisor = options.threads if options.engine == "cpu" else 1

@@ -10,7 +10,6 @@ the GPU one after the other. A row is marked where the GPU is slower and the CPU
 from __future__ import annotations
 
 import argparse
-import gzip
 import multiprocessing
 import os
 import sys
@@ -21,12 +20,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine, print_rows, write_json
 from papilio.families import Question, load_engine
-from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique
 
 THREADS = 2
@@ -62,18 +58,6 @@ class Row:
         """Whether the GPU takes longer than the CPU, which takes 0.2 s or more."""
         cpu, gpu = self.seconds["cpu"], self.seconds["gpu"]
         return cpu is not None and cpu >= 0.2 and (gpu is None or gpu > cpu)
-
-
-def load_graph(kind: str, name: str, data: Path) -> BipartiteGraph | UnipartiteGraph | None:
-    """Return a named graph, or None when its file is not in ``data``."""
-    if kind == "bipartite":
-        return load_case(Case(name, 0), data)
-    path = data / kind / f"{name}.txt.gz"
-    if not path.is_file():
-        return None
-    with gzip.open(path, "rt") as file:
-        ends = np.loadtxt(file, dtype=np.int64, comments="#", usecols=(0, 1))
-    return UnipartiteGraph.from_edges(ends[:, 0], ends[:, 1])
 
 
 def answer(pipe: Any, engine: Any, graph: Any) -> None:
@@ -123,7 +107,7 @@ def run_all(options: argparse.Namespace) -> list[Row]:
         names = sorted(each.name.removesuffix(".txt.gz") for each in (options.data / kind).glob("*.txt.gz"))
         for name in (*names, *(options.generated if kind == "bipartite" else [])):
             if not options.graphs or name in options.graphs:
-                graphs[name] = load_graph(kind, name, options.data), questions
+                graphs[name] = load_graph(name, options.data), questions
     began = perf_counter()
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // THREADS)) as pool:
         asked = {
