@@ -13,14 +13,13 @@ ones are the balanced ones, and so is the first cell of the table of every k.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.cases import load_graph, read_columns
-from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
+from benchmarks.harness import Measurement, describe_machine, make_parser, measure, print_table
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.skewed_graphs import draw_skewed
 from papilio.families import load_engine
@@ -117,17 +116,13 @@ def measure_case(
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
     parser.add_argument(
         "--cases", help="comma-separated names; by default those of a minute (rb1 only on a GPU)"
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tables", action="store_true", help="every k, for pairs of either layer, as well")
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     names = options.cases.split(",") if options.cases else DEFAULT
     limit = wedge_limit_gpu() if options.engine == "gpu" else wedge_limit_cpu()
@@ -144,10 +139,8 @@ def main() -> int:
         ratio = found["signed"].rate / found["unsigned"].rate
         ratios.append(f"{name}: signed at {ratio:.0%} of the unsigned rate")
     facts = describe_machine(options.engine)
-    print_table(facts, rows)
+    print_table(facts, rows, options.output)
     print("\n".join(["", *ratios]))
-    if options.output is not None:
-        write_json(options.output, facts, rows)
     return 0 if all(row.correct for row in rows) else 1
 
 

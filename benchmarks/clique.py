@@ -8,13 +8,11 @@ python -m benchmarks.clique --data ../shared/data --grid
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 from time import thread_time
 from typing import Any
 
@@ -22,7 +20,7 @@ import numpy as np
 
 from benchmarks.cases import load_graph
 from benchmarks.clique_peers import count_by_kclist, count_by_pivoter
-from benchmarks.harness import describe_machine
+from benchmarks.harness import describe_machine, make_parser
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import Partial
@@ -162,13 +160,9 @@ def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
 
 def main() -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True)
+    parser = make_parser(__doc__)
     parser.add_argument("--graphs", default="", help="only these, with commas")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path)
     parser.add_argument("--grid", action="store_true", help="every choice of one k beside the others")
     given = parser.parse_args()
     names = given.graphs.split(",") if given.graphs else [name for name, _ in CASES]

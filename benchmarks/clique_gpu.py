@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 
 from benchmarks.cases import load_graph
 from benchmarks.clique import CHOICES
-from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.harness import TimedKernels, describe_machine, make_parser
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
@@ -260,19 +259,12 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with unipartite/<name>.txt.gz"
-    )
+    parser = make_parser(__doc__, seconds=25.0)
     parser.add_argument("--cases", help="names such as ca-HepPh:6;ca-HepPh:all, split by semicolons")
     parser.add_argument("--plain", action="store_true", help="only what is chosen by default")
     parser.add_argument("--grid", action="store_true", help="every algorithm, order and kind of items")
     parser.add_argument("--most", type=float, default=3.0, help="seconds after which a first run is cut off")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     facts, limit = describe_machine("gpu"), popcount_limit_gpu()
     print("\n".join(f"- {name}: {value}" for name, value in facts.items()))

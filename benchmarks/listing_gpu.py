@@ -158,9 +158,11 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a number of rows is wrong."""
-    parser = make_parser(__doc__, "--cases", CASES)
+    parser = make_parser(__doc__, seconds=60.0)
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--folder", type=Path, help="where the files go; by default that of temporary files")
-    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(parser.parse_args()))
+    options = parser.parse_args()
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(options), options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 

@@ -120,10 +120,12 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> int:
     """Run the graphs asked for; the exit status is 1 when a count is wrong."""
-    parser = make_parser(__doc__, "--graphs", ANSWERS)
+    parser = make_parser(__doc__, seconds=60.0)
+    parser.add_argument("--graphs", nargs="+", default=list(ANSWERS), choices=list(ANSWERS))
     parser.add_argument("--filters", action="store_true", help="also without each filter")
     parser.add_argument("--repeats", type=int, default=3)
-    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(parser.parse_args()))
+    options = parser.parse_args()
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(options), options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 
