@@ -47,11 +47,7 @@ Names = Mapping[EngineName, str]
 
 @dataclass(frozen=True)
 class WorkRate:
-    """Speed of one motif on one kind of processor: it sizes leases and progress bars, and no count depends on it.
-
-    A rate that is wrong by a factor of three makes leases three times too long or too short, which the guided split
-    forgives.
-    """
+    """Speed of one motif on one kind of processor, for items that no probe has timed; no count depends on it."""
 
     unit: str  # of work, in the plural
     per_second: float  # of one CPU thread, or of one device, for a plain count
