@@ -266,7 +266,7 @@ def test_top_edges_of_a_graph_in_memory_have_their_labels() -> None:
     other.add_nodes_from([10, 20, 30], bipartite=1)
     other.add_edges_from([("a", 10), ("a", 20), ("b", 10), ("b", 20), ("c", 30)])
     found = papilio.top_butterflies(other, per="edge", n=2, engine="cpu")
-    assert [(entry.labels, entry.count) for entry in found.top()] == [(("a", 10), 1), (("a", 20), 1)]
+    assert [(entry.labels, entry.count) for entry in found.top(2)] == [(("a", 10), 1), (("a", 20), 1)]
     assert found.graph["path"] is None
 
 
