@@ -8,6 +8,7 @@ the host, for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import comb
 from typing import Any, NamedTuple, TypeVar
 
@@ -266,8 +267,9 @@ def settle_search(
         rates,
     )
     reasons = chosen.layer_reason, chosen.algorithm_reason
-    is_long = chosen.seconds >= 10 * LEAST_S
-    searched = divide(chosen.index, chosen.seconds) if is_long else chosen.index
+    searched = chosen.index
+    if chosen.seconds >= 10 * LEAST_S:
+        searched = replace(divide(searched, chosen.seconds), seconds=chosen.seconds)
     return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
 
 

@@ -55,9 +55,11 @@ class TreeEngine(Engine):
 
     name: EngineName = "gpu"
     stem: ClassVar[str]
+    least_slice_s = 0.25
 
     def __init__(self, device: Device, tuning: TreeTuning | None) -> None:
         self.device, self.tuning = device, tuning or tree_tuning(self.stem, device.max_shared_bytes)
+        self._bounds: NDArray[np.int64] = np.zeros(0, np.int64)  # of the run under way
         self.block_words = np.zeros(0, dtype=np.uint64)
         """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
 
@@ -68,9 +70,10 @@ class TreeEngine(Engine):
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:
-        """Count, in one launch whatever the ``bounds`` are: it can be cut at any item; see :meth:`Engine.run`."""
+        """Count, heavy slices in launches of their own; the run can be cut at any item. See :meth:`Engine.run`."""
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
+        self._bounds = np.asarray(bounds, np.int64)
         with self.device.guard():
             return self._count(prepared, start, stop, cut)
 
@@ -103,7 +106,7 @@ class TreeEngine(Engine):
         last: tuple[Any, ...],
     ) -> Pieces:
         """Search pieces; return those that were searched, see :meth:`TreeLauncher.run`."""
-        launcher = TreeLauncher(self.device, search, classes, pieces, costs)
+        launcher = TreeLauncher(self.device, search, classes, pieces, costs, pieces.starts_of(self._bounds))
         searched = launcher.run(cut, first, last)
         self.block_words = self.device.to_host(launcher.block_words)
         return searched
@@ -158,6 +161,11 @@ class Pieces:
     def of(cls, start: int, stop: int) -> Pieces:
         """Return those of the items [start, stop) where each is a piece."""
         return cls(start, np.arange(start, stop + 1))
+
+    def starts_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pieces at which those of some items begin that lie inside the run, int64."""
+        inside = items[(items > self.first) & (items < self.stop)]
+        return self.starts[inside - self.first]
 
     @property
     def stop(self) -> int:
@@ -294,7 +302,7 @@ class TreeLauncher:
     """All launches of one kernel in one run.
 
     ``classes`` are those of all pieces; memory is shared among those of the run alone. ``costs`` is the estimated cost
-    of each piece, int64 on the host.
+    of each piece, int64 on the host. ``bounds`` are pieces inside the run, rising: where slices end.
     """
 
     def __init__(
@@ -304,12 +312,14 @@ class TreeLauncher:
         classes: Sequence[TreeClass],
         pieces: Pieces,
         costs: NDArray[np.int64],
+        bounds: NDArray[np.int64],
     ) -> None:
-        self.device, self.tuning, self.kernel, self.costs = (
+        self.device, self.tuning, self.kernel, self.costs, self._bounds = (
             device,
             search.tuning,
             search.kernel_on(device),
             costs,
+            bounds,
         )
         self._by_blocks = search.by_blocks
         self._pieces = pieces
@@ -358,23 +368,35 @@ class TreeLauncher:
         return searched
 
     def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
-        """Return class and pieces of each launch.
+        """Return class and pieces of each launch, the heaviest pieces first.
 
-        Costs that fall, of one class, are searched in one launch. Else there are launches for each part of the run,
-        which take the heaviest pieces first.
+        Costs that fall, of one class, need one launch, but for heavy slices. Otherwise each part of the run has
+        launches.
         """
         begin, end = self._pieces.span
-        if len(self.classes) == 1 and bool((np.diff(self.costs[begin:end]) <= 0).all()):
-            return [(0, self.classes[0].items)]
-        ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
-        parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
+        cuts = self._cut_heavy_slices()
+        if len(self.classes) > 1 or bool((np.diff(self.costs[begin:end]) > 0).any()):
+            ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
+            parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
+            cuts = np.concatenate((cuts, parts))
         made = []
-        for low, high in pairwise(np.unique(np.concatenate(([begin], parts, [end]))).tolist()):
+        for low, high in pairwise(np.unique(np.concatenate(([begin], cuts, [end]))).tolist()):
             for number in reversed(range(len(self.classes))):
                 pieces = self.classes[number].between(low, high).items
                 if pieces.size:
                     made.append((number, pieces[np.argsort(-self.costs[pieces], kind="stable")]))
         return made
+
+    def _cut_heavy_slices(self) -> NDArray[np.int64]:
+        """Return the bounds of slices with fewer pieces than there are warps, where warps share pieces.
+
+        Each is a launch of its own: a run that is cut ends with the slices under way. In one launch every warp would
+        begin another piece, and all of these take as long as many slices.
+        """
+        if self._by_blocks or not self.layout.n_slots:
+            return np.zeros(0, np.int64)
+        n_pieces = np.diff(self._bounds, prepend=self._pieces.span[0])
+        return self._bounds[n_pieces < self.layout.resident * self.layout.n_warps]
 
     def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
         xp, made = self.device.xp, []
