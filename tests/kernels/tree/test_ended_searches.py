@@ -1,7 +1,8 @@
-"""Searches that are ended in the middle, on a GPU: they answer soon, for a prefix of the items, and nothing is lost."""
+"""Searches that are ended in the middle: they answer soon, for a prefix of the items, and nothing is lost."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -10,9 +11,15 @@ import pytest
 
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import fold_partials
-from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
-from tests.tools.devices import cuda_device
+from papilio.kernels.tree.gpu import TreeLauncher
+from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
+from papilio.tasks.forecast import NS, Pace, predict
+from papilio.tasks.worker_state import MAX_STEPS, PreparedGraph, find_breakpoints
+from tests.kernels.biclique.test_gpu_biclique import EAGER
+from tests.kernels.tree.test_gpu import CutAfter, ask, assert_same
+from tests.tools.devices import cuda_device, emulator
 
 
 def copies(n: int, ends: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
@@ -82,3 +89,91 @@ def test_a_search_ends_soon_and_the_rest_folds_to_the_whole(name: str) -> None:
         folded = fold_partials(folded, part)
     assert (folded.total, folded.cells, folded.checksum) == (whole.total, whole.cells, whole.checksum)
     print(f"{name}: {took:.3f} s, {n_items} items, cuts after {[part.n_items for part in parts]}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("after_s", [0.2, 0.7, 1.3])
+def test_a_search_of_heavy_items_ends_within_a_second(after_s: float) -> None:
+    """Each item of the dense graph takes the device milliseconds, and there are thousands of warps."""
+    cuda_device()
+    engine: Any = load_engine(Biclique(6, 6), "gpu")
+    prepared = engine.prepare(dense(1, 320, 640), Biclique(6, 6), "total")
+    n_items, costs = prepared.n_items, engine.work(prepared)
+    held = PreparedGraph(prepared, Pace.even(1.0, 1.0), *find_breakpoints(costs, MAX_STEPS))
+    held.foresee(*predict(engine, prepared, 1, held.pace, same_work=False))
+    bounds = held.bounds(0, n_items, int(engine.least_slice_s * NS))
+    assert len(bounds) > 4
+    ends_at = perf_counter() + after_s
+    first = engine.run(prepared, 0, n_items, bounds, lambda: perf_counter() > ends_at)
+    late_s = perf_counter() - ends_at
+    print(f"{first.n_items} of {n_items} items, {late_s:.3f} s late, {len(bounds)} bounds")
+    assert 0 < first.n_items < n_items
+    assert late_s < 1.0
+    whole = engine.run(prepared, 0, n_items)
+    rest = engine.run(prepared, first.n_items, n_items)
+    assert_same(fold_partials(first, rest), whole)
+
+
+def spy_launches(patch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Return the list to which the pieces of every launch are added from now on."""
+    made: list[list[int]] = []
+    find = TreeLauncher._make_launches
+
+    def listen(launcher: TreeLauncher, chosen: Any) -> Any:
+        made.extend(pieces.tolist() for _, pieces in chosen)
+        return find(launcher, chosen)
+
+    patch.setattr(TreeLauncher, "_make_launches", listen)
+    return made
+
+
+SHARING: list[tuple[Motif, Granularity, bool]] = [
+    (Biclique(5, 4), "total", True),
+    (Biclique(), "total", True),
+    (Clique(), "total", True),
+    (Clique(4), "edge", True),
+    (MaximalBiclique(), "total", True),
+    (MaximalClique(), "total", True),
+    (Biclique(4, 3), "total", False),
+    (Biclique(3, 3), "vertex", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("motif", "per", "shares"), SHARING, ids=[f"{motif.title} per {per}" for motif, per, _ in SHARING]
+)
+def test_slices_of_few_items_are_launches_of_their_own(
+    motif: Motif, per: Granularity, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where warps share items; a slice with more items than warps is one with the slice before it or behind it."""
+    engine, prepared = ask(motif, per, replace(EAGER, blocks_per_sm=(16, 16, 16)))
+    n_items = prepared.n_items
+    bounds = [3, 4, 9, n_items // 2, n_items - 2]
+    assert bounds == sorted(set(bounds))
+    whole = engine.run(prepared, 0, n_items)
+    with monkeypatch.context() as patch:
+        launches = spy_launches(patch)
+        assert_same(engine.run(prepared, 0, n_items, bounds), whole)
+    pieces = sorted(piece for launch in launches for piece in launch)
+    assert pieces == sorted(set(pieces))
+    ends = [max(launch) for launch in launches]
+    assert ends == sorted(ends)
+    assert (len(launches) >= 3) == shares
+    for n_taken in (1, 6, 12):
+        with monkeypatch.context() as patch:
+            first = engine.run(prepared, 0, n_items, bounds, CutAfter(patch, n_taken))
+        rest = engine.run(prepared, first.n_items, n_items, [n_items - 1])
+        assert_same(fold_partials(first, rest), whole)
+
+
+def test_an_item_of_a_long_search_gets_all_warps() -> None:
+    """Its cost is worth one block, the time that probes predicted for it is worth them all."""
+    engine = BicliqueGpu(emulator(4), "enumerate", "u", replace(EAGER, share_cost=1 << 30))
+    prepared = engine.prepare(dense(1, 24, 40), Biclique(5, 4), "total")
+    used, totals = [], set()
+    for seconds in (0.0, 1e6):
+        long = replace(prepared, index=replace(prepared.index, seconds=seconds))
+        totals.add(engine.run(long, 0, 1).total)
+        used.append(int(np.count_nonzero(engine.block_words)))
+    assert len(totals) == 1
+    assert used[0] == 1 < used[1]
