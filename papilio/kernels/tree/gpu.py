@@ -314,12 +314,11 @@ class TreeLauncher:
         costs: NDArray[np.int64],
         bounds: NDArray[np.int64],
     ) -> None:
-        self.device, self.tuning, self.kernel, self.costs, self._bounds = (
+        self.device, self.tuning, self.kernel, self.costs = (
             device,
             search.tuning,
             search.kernel_on(device),
             costs,
-            bounds,
         )
         self._by_blocks = search.by_blocks
         self._pieces = pieces
@@ -331,6 +330,7 @@ class TreeLauncher:
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
         self._limit = device.xp.full(1, _NO_LIMIT, dtype=np.int32)
+        self._cuts = self._cut_heavy_slices(bounds)
 
     def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
         """Search the pieces, or, once ``cut`` is true, no more than were taken by then; return those searched.
@@ -374,7 +374,7 @@ class TreeLauncher:
         launches.
         """
         begin, end = self._pieces.span
-        cuts = self._cut_heavy_slices()
+        cuts = self._cuts
         if len(self.classes) > 1 or bool((np.diff(self.costs[begin:end]) > 0).any()):
             ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
             parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
@@ -387,16 +387,16 @@ class TreeLauncher:
                     made.append((number, pieces[np.argsort(-self.costs[pieces], kind="stable")]))
         return made
 
-    def _cut_heavy_slices(self) -> NDArray[np.int64]:
+    def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bounds of slices with fewer pieces than there are warps, where warps share pieces.
 
         Each is a launch of its own: a run that is cut ends with the slices under way. In one launch every warp would
         begin another piece, and all of these take as long as many slices.
         """
         if self._by_blocks or not self.layout.n_slots:
-            return np.zeros(0, np.int64)
-        n_pieces = np.diff(self._bounds, prepend=self._pieces.span[0])
-        return self._bounds[n_pieces < self.layout.resident * self.layout.n_warps]
+            return bounds[:0]
+        n_pieces = np.diff(bounds, prepend=self._pieces.span[0])
+        return bounds[n_pieces < self.layout.resident * self.layout.n_warps]
 
     def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
         xp, made = self.device.xp, []
@@ -411,6 +411,8 @@ class TreeLauncher:
         return made
 
     def _count_blocks(self, number: int, pieces: NDArray[np.int32]) -> int:
+        if self._cuts.size:
+            return self.layout.blocks[number]
         n_items, n_warps = pieces.size, self.layout.n_warps
         is_shared = self._by_blocks or self.layout.n_slots
         cost = int(self.costs[pieces].sum()) if is_shared else 0
