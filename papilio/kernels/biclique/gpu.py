@@ -51,7 +51,8 @@ from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
+from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part

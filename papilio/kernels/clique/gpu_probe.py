@@ -12,7 +12,7 @@ from papilio.kernels.clique.question import list_maximal_bounds, list_probe_tabl
 from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.probe import LEVELS, Found
-from papilio.kernels.tree.gpu import add_aligned
+from papilio.kernels.tree.layout import add_aligned
 
 _WARPS = 4
 """Of a block."""
