@@ -67,7 +67,7 @@ def convert_once(source: str, output: str, memory_bytes: int, kind: str) -> dict
 
     phases: dict[str, float] = {}
     started, cpu_started = perf_counter(), process_time()
-    signed: dict[str, Any] = {"sign_column": 3, "time_column": 4} if kind == "signed" else {}
+    signed: dict[str, Any] = {"sign": 3, "time": 4} if kind == "signed" else {}
     store = convert(
         source,
         output,

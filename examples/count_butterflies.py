@@ -18,7 +18,7 @@ VOTES = Path(__file__).parent / "data" / "senate-votes.txt.gz"
 def main() -> None:
     """Convert the bundled text file into a graph store, then count."""
     with tempfile.TemporaryDirectory() as directory:
-        store = papilio.convert(VOTES, Path(directory) / "senate", sign_column=3)
+        store = papilio.convert(VOTES, Path(directory) / "senate", sign=3)
         print(f"{store.n_u} senators, {store.n_v} bills, {store.n_edges:,} votes")
 
         result = papilio.count(store, papilio.Butterfly(), per="vertex")

@@ -47,7 +47,7 @@ def write_network(path: Path, seed: int) -> None:
 def show_pairs(store: papilio.GraphStore, by: PairOrder) -> None:
     """Print the pairs of drugs with the most butterflies of a group."""
     print(f"\nmost {by} pairs of drugs:")
-    for pair in papilio.census_pairs(store, "u", by=by, k=3).pairs:
+    for pair in papilio.census_pairs(store, "u", by=by, n=3).pairs:
         one, other = pair.labels
         print(
             f"  {one} and {other}: both activate {pair.both_positive} targets, both inhibit {pair.both_negative}, "

@@ -10,14 +10,17 @@ from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
 from papilio.api.estimate import Estimate as Estimate
 from papilio.api.estimate import estimate as estimate
+from papilio.api.graph import Graph as Graph
+from papilio.api.graph import read as read
 from papilio.api.jobs import list_jobs as list_jobs
 from papilio.api.jobs import open_job as open_job
 from papilio.api.jobs import resume_job as resume_job
 from papilio.api.jobs import submit as submit
 from papilio.api.jobs import verify_job as verify_job
-from papilio.api.listing import enumerate_motifs as enumerate_motifs
+from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
+from papilio.api.rows import Rows as Rows
 from papilio.errors import PapilioError as PapilioError
 from papilio.graph import BipartiteGraph as BipartiteGraph
 from papilio.graph import UnipartiteGraph as UnipartiteGraph
@@ -52,7 +55,6 @@ from papilio.storage.convert import convert as convert
 from papilio.storage.generate import generate as generate
 from papilio.storage.reading import clear_conversions as clear_conversions
 from papilio.storage.reading import list_conversions as list_conversions
-from papilio.storage.reading import read as read
 from papilio.storage.store import GraphStore as GraphStore
 from papilio.tasks.directory import JobDirectory as JobDirectory
 from papilio.tasks.job_remote import cancel_job as cancel_job

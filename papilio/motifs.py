@@ -10,8 +10,9 @@ signed graph with its classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal
+from dataclasses import MISSING, asdict, dataclass, fields
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 from papilio.arguments import Between, Count, check_fields
 from papilio.errors import InputError, UnsupportedError
@@ -529,28 +530,59 @@ def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
     return tuple((name, options[name]) for name in sorted(options) if options[name] != motif.choices[name][0])
 
 
-def read_motif(motif: Motif | str) -> Motif:
-    """Return a motif, which may be given by its name where no size and no side has to be chosen.
+class SizeOptions(TypedDict, total=False):
+    """The parameters of a motif that is given by its name; those of the classes in :mod:`papilio.motifs`."""
 
-    InputError for anything else.
+    p: int | None
+    q: int | None
+    max_p: int | None
+    max_q: int | None
+    k: int | None
+    max_k: int | None
+    min_size: int | None
+    min_u: int | None
+    min_v: int | None
+    max_u: int | None
+    max_v: int | None
+    pair_side: PairSide | None
+
+
+def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Motif:
+    """Return a motif, which may be given by its name and parameters; InputError for anything else.
+
+    A size that has no default must be given: None stands for every one of them.
     """
+    given = dict(sizes or {})
     if isinstance(motif, Motif):
+        if given:
+            raise InputError(
+                f"{', '.join(given)} and {motif!r} are both given; sizes beside a motif are for one given by its name"
+            )
         return motif
-    ready: dict[str, type[Motif]] = {
-        each.name: each for each in (Butterfly, BalancedButterfly, MaximalBiclique, MaximalClique)
-    }
-    if motif in ready:
-        return ready[motif]()
-    if motif in MOTIFS:
-        kind = MOTIFS[motif]
-        parameters = ", ".join(field.name for field in fields(kind))
+    if motif not in MOTIFS:
+        near = get_close_matches(motif, MOTIFS, 1)
         raise InputError(
-            f"motif is {motif!r}, whose parameters are not said; give papilio.{kind.__name__}({parameters}), with a "
-            "value for each, or without"
+            f"motif is {motif!r}; {f'did you mean {near[0]!r}? ' if near else ''}known: {', '.join(sorted(MOTIFS))}, "
+            "as papilio.Butterfly() and so on"
         )
-    raise InputError(
-        f"motif is {motif!r}; known: {', '.join(sorted(MOTIFS))}, as papilio.Butterfly() and so on"
-    )
+    kind = MOTIFS[motif]
+    defaults = {field.name: field.default for field in fields(kind)}
+    strange = [name for name in given if name not in defaults]
+    if strange:
+        known = ", ".join(defaults) or "no parameters"
+        raise InputError(f"{', '.join(strange)} is given, which {motif!r} does not have; it has {known}")
+    missing = [
+        name
+        for name, default in defaults.items()
+        if name not in given and (default is MISSING or (name in kind.sizes and default is None))
+    ]
+    if missing:
+        example = ", ".join(f"{name}={'u' if name == 'pair_side' else 3!r}" for name in missing)
+        every = "" if "pair_side" in missing else ", with None for every size"
+        raise InputError(
+            f"motif is {motif!r}, whose parameters are not said: give {' and '.join(missing)}{every}, as in {example}"
+        )
+    return kind(**given)
 
 
 def motif_to_json(motif: Motif) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Graph:
         from papilio.storage.interop import from_networkx
 
         colours = nx.bipartite.color(self.nx)
-        return from_networkx(self.nx, u_nodes=[node for node, colour in colours.items() if colour])
+        return from_networkx(self.nx, u=[node for node, colour in colours.items() if colour])
 
     def listed(self, motif: Any, containing: Iterable[Node] = ()) -> Iterator[list[Node]]:
         """Yield motifs as lists of nodes, from files that end with the listing."""
@@ -72,7 +72,7 @@ class Graph:
         graph, wanted = self.unipartite.graph, [ids[node] for node in containing]
         with tempfile.TemporaryDirectory(prefix="papilio-networkx-") as scratch:
             target = Path(scratch) / "listing"
-            papilio.enumerate_motifs(graph, motif, output=target, limit=None, containing=wanted)
+            papilio.enumerate(graph, motif, output=target, limit=None, containing=wanted)
             for batch in listing_batches(str(target)):
                 for row in batch.column("n").to_pylist():
                     yield [names[i] for i in row]

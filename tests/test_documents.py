@@ -107,9 +107,9 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     friends = [f"{named.get(a, a)} {named.get(b, b)}" for a, b in nx.karate_club_graph().edges()]
     (root / "friends.txt").write_text("\n".join(friends), "utf-8")
     for name in ("STORE", "graph", "drugs", "signed"):
-        papilio.convert(root / "votes.txt", root / name, sign_column=3)
+        papilio.convert(root / "votes.txt", root / name, sign=3)
     papilio.convert(root / "votes.txt", root / "ratings", u=1, v=2)
-    papilio.convert(root / "friends.txt", root / "friends", bipartite=False)
+    papilio.convert(root / "friends.txt", root / "friends", kind="unipartite")
     return root
 
 

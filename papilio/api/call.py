@@ -16,26 +16,22 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar
 
+from papilio.api.graph import GraphInput
 from papilio.api.partition import fit_job
-from papilio.arguments import Bytes, Workers, read_path
-from papilio.cluster.driver import JobOutcome, count_job, plan_job, run_directory
+from papilio.arguments import Bytes, Workers
+from papilio.cluster.driver import JobOutcome, count_job, plan_job
 from papilio.cluster.events import Listener, PhaseStarted, ignore_events
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.selection import is_auto, make_executor, resolve_auto
-from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.errors import CapacityError, InputError
 from papilio.families import EngineChoice, Question
-from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
 from papilio.motifs import Granularity, Motif
 from papilio.storage.answers import check_table_file
-from papilio.storage.files import is_url, local_path, os_errors_named
-from papilio.storage.interop import label_any
-from papilio.storage.labelled import LabelledGraph
-from papilio.storage.labels import label_type
+from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.listings import ListingShard
-from papilio.storage.reading import describe_reading, read_as, warn_outside
-from papilio.storage.store import GraphStore, write_store
-from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, hash_graph, held_graph, job_of, require_graph
+from papilio.storage.reading import GraphOptions
+from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, held_graph, require_graph
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
@@ -50,153 +46,20 @@ class RunOptions(TypedDict, total=False):
     job: str | os.PathLike[str] | None
 
 
-class CountOptions(RunOptions, total=False):
+class CensusOptions(RunOptions, GraphOptions, total=False):
+    """Where a census runs, and how its graph is read."""
+
+
+class CountOptions(CensusOptions, total=False):
     """How butterflies are counted: the parameters of these names of :func:`papilio.count`.
 
-    All measures take a graph as that does, whose signs are ignored. They raise what it does, and UnsupportedError for a
-    graph that is not bipartite.
+    All measures take a graph, and how to read it, as that does; its signs are ignored. They raise what it does, and
+    UnsupportedError for a graph that is not bipartite.
     """
 
     device_memory: Bytes | None
     host_memory: Bytes | None
     parts: str | os.PathLike[str] | None
-
-
-class GraphInput:
-    """The graph of a call: a store, or a labelled graph in memory that becomes one when needed.
-
-    ``kind`` is what a file or an object that does not say it itself is read as.
-    """
-
-    def __init__(self, graph: Any, kind: GraphKind = "bipartite") -> None:
-        self.store: GraphStore | None = None
-        self.labelled: LabelledGraph | None = None  # the graph in memory; None for a store
-        self._file: str | None = None  # the file of edges that was converted into the store
-        self._notes: list[str] = []
-        if isinstance(graph, GraphStore):
-            self.store = graph
-        elif isinstance(graph, str | os.PathLike):
-            path = os.fspath(read_path("graph", graph))
-            self.store = read_as(path, kind)
-            if os.path.isfile(path):
-                self._file = os.path.abspath(path)
-                if kind == "unipartite":
-                    _require_one_set(path, self.store.manifest.provenance.get("doubt", ""))
-        else:
-            self.labelled = label_any(graph, kind=kind)
-            if not isinstance(graph, LabelledGraph | BipartiteGraph | UnipartiteGraph):
-                self._doubt_object(kind)
-
-    def _doubt_object(self, kind: GraphKind) -> None:
-        """Reject an object that looks bipartite for questions on one set of vertices; warn of the opposite."""
-        assert self.labelled is not None
-        why = self.labelled.sides.doubt(kind)
-        if kind == "unipartite":
-            _require_one_set("the graph in memory", why)
-        elif why:
-            self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
-            warn_outside(
-                f"{self._notes[0]}; if both columns name the same things, read it with kind='unipartite' "
-                "(papilio.storage.interop), else with kind='bipartite'"
-            )
-
-    @property
-    def graph(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
-        """The store, or the graph in memory without its labels."""
-        return self.given if isinstance(self.given, GraphStore) else self.given.graph
-
-    @property
-    def path(self) -> str | None:
-        """Where the store is, from whatever directory; None for a graph in memory."""
-        if self.store is None or is_url(self.store.path):
-            return None if self.store is None else self.store.path
-        return os.path.abspath(self.store.path)
-
-    @property
-    def name(self) -> str:
-        return "the graph in memory" if self.store is None else self.store.path
-
-    @property
-    def given(self) -> GraphStore | LabelledGraph:
-        """What was given, read once: takes the place of the caller's object in further calls."""
-        if self.labelled is not None:
-            return self.labelled
-        assert self.store is not None
-        return self.store
-
-    def job(self, question: Question, name: str = "memory:") -> JobSpec:
-        """Return the job on the store, or on the graph in memory held under ``name``."""
-        if self.store is not None:
-            return job_of(self.store, question)
-        return job_of(self.graph, question, name, self._hash)
-
-    @cached_property
-    def _hash(self) -> str:
-        """Content hash of the graph in memory, computed when it is first needed: it takes a pass over the edges."""
-        assert self.labelled is not None
-        return hash_graph(self.labelled.graph)
-
-    def read(self) -> BipartiteGraph | UnipartiteGraph:
-        """Return the graph in memory; a store is read."""
-        return self.graph.read() if isinstance(self.graph, GraphStore) else self.graph
-
-    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
-        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
-        if self.store is None:
-            assert self.labelled is not None
-            directory = stack.enter_context(run_directory(parent))
-            self.store = write_store(
-                Path(directory) / "graph",
-                self.labelled.graph,
-                provenance={"source": "memory"},
-                labels_u=self.labelled.labels_u,
-                labels_v=self.labelled.labels_v,
-            )
-        return self.store
-
-    def require_storable(self, target: Path | None) -> None:
-        """Refuse, before anything is counted, labels of a graph in memory that cannot be written: GraphError."""
-        if self.labelled is None or target is None:
-            return
-        for labels in (self.labelled.labels_u, self.labelled.labels_v):
-            if labels is not None:
-                label_type(labels)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the identity and sizes of the graph."""
-        graph = self.graph
-        return {
-            "path": graph.path if isinstance(graph, GraphStore) else None,
-            "hash": self._hash if self.store is None else self.store.hash,
-            "kind": graph.kind,
-            "n_u": graph.n_u,
-            "n_v": graph.n_v,
-            "n_edges": graph.n_edges,
-            "signed": graph.signed,
-            "provenance": self.describe_reading(),
-        }
-
-    def describe_reading(self) -> dict[str, Any]:
-        """Return where the graph comes from, how it was read and which lines were dropped."""
-        if self.labelled is not None:
-            origin = self.labelled.origin
-            return {
-                "source": "memory" if origin is None else origin.name,
-                "dropped": dict(self.labelled.dropped),
-                "notes": self._notes,
-            }
-        assert self.store is not None
-        described = describe_reading(self.store.manifest)
-        return described if self._file is None else described | {"source": self._file}
-
-
-def _require_one_set(name: str, why: str) -> None:
-    if why:
-        raise UnsupportedError(
-            f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name the "
-            "same things, say so: kind='unipartite' for papilio.read or the functions of papilio.storage.interop, "
-            "or papilio convert FILE STORE --unipartite"
-        )
 
 
 def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:

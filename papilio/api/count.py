@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from papilio.api.call import Call, GraphInput, RunOptions, check_output, owns_output
+from papilio.api.call import Call, CensusOptions, check_output, owns_output
+from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.arguments import Bytes, Workers, checked
 from papilio.cluster.events import Listener
 from papilio.cluster.executor import Executor
@@ -97,6 +98,7 @@ def plan(
     device_memory: Bytes | None = None,
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the count of ``motif``, without running it.
 
@@ -104,7 +106,7 @@ def plan(
     """
     return CountCall(
         graph, motif, per=per, options=options, device_memory=device_memory, host_memory=host_memory, parts=parts,
-        cluster=cluster, engine=engine, workers=workers,
+        cluster=cluster, engine=engine, workers=workers, asked=asked,
     ).plan()  # fmt: skip
 
 
@@ -125,18 +127,19 @@ def count(
     device_memory: Bytes | None = None,
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> CountResult:
     """Count a motif exactly.
 
     Parameters
     ----------
-    graph : path-like, GraphStore, BipartiteGraph, or object
-        A graph store or its path or URL, an edge list in a file (see :func:`papilio.read`), a graph in memory, or
-        whatever :mod:`papilio.storage.interop` reads (NetworkX, SciPy sparse, pandas, Arrow, NumPy, pairs). Graphs in
-        memory are counted where they are by the inline cluster and written to a temporary store for any other.
+    graph : Graph, path, or object
+        What :func:`papilio.read` returns, or whatever it takes: a graph store or its path or URL, a file of edges, a
+        data frame, a table, a graph of another library. Graphs in memory are counted where they are by the inline
+        cluster and written to a temporary store for any other.
     motif : Motif or str
-        What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q; ``"butterfly"`` and
-        ``"balanced-butterfly"``, which need no sizes, also by name.
+        What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q; or its name, with its
+        sizes as keywords: ``"butterfly"``, ``"biclique", p=3, q=4``, ``"clique", k=5``.
     per : {"total", "vertex", "edge"}
         Count in all, for every vertex, or for every edge.
     cluster : str, path-like, distributed.Client, Dask cluster or Executor, optional
@@ -166,6 +169,9 @@ def count(
     parts : path-like, optional
         The partition whose parts are counted, as :func:`papilio.partition` made them. If nothing is there and parts are
         needed, they are cut there and kept; without it, in the job directory, else for this count alone.
+    **asked
+        Sizes of a motif that is given by its name, and how ``graph`` is read where it is none of Papilio's yet, as for
+        :func:`papilio.read`: ``u="user", v="film"``.
 
     Returns
     -------
@@ -180,7 +186,7 @@ def count(
     return CountCall(
         graph, motif, per=per, options=options, output=output, overwrite=overwrite, device_memory=device_memory,
         host_memory=host_memory, parts=parts, cluster=cluster, engine=engine, workers=workers, progress=progress,
-        job=job,
+        job=job, asked=asked,
     ).execute()  # fmt: skip
 
 
@@ -198,12 +204,14 @@ class CountCall(Call[CountResult]):
         overwrite: bool = False,
         device_memory: Bytes | None = None,
         host_memory: Bytes | None = None,
+        asked: Mapping[str, Any] | None = None,
         **where: Any,
     ) -> None:
-        question = Question.of(motif, per, options)
+        reading, sizes = split_options(asked or {})
+        question = Question.of(motif, per, options, sizes=sizes)
         self._overwrite = overwrite or owns_output(where.get("job"), output)
         target = check_output(output, question.motif, per, overwrite=self._overwrite)
-        source = GraphInput(graph, question.family.graph_kind)
+        source = GraphInput(graph, question.family.graph_kind, reading)
         budget = Budget.of(device_memory, host_memory)
         super().__init__(source, question, target, budget=budget, **where)
         source.require_storable(target)
@@ -291,7 +299,7 @@ def census(
     *,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    **options: Unpack[RunOptions],
+    **options: Unpack[CensusOptions],
 ) -> CensusResult:
     """Count the butterflies of a signed graph by class.
 
@@ -303,7 +311,7 @@ def census(
         Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it.
     output : path-like, optional
         File for the classes: Parquet, CSV or JSON, as its suffix says.
-    overwrite, cluster, engine, workers, progress, job
+    overwrite, cluster, engine, workers, progress, job, and how the graph is read
         As for :func:`papilio.count`.
 
     Raises

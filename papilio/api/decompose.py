@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.call import GraphInput
+from papilio.api.graph import GraphInput
 from papilio.arguments import Threads, checked
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
@@ -32,6 +32,7 @@ from papilio.storage.answers import (
     write_decomposition,
 )
 from papilio.storage.labelled import LabelledGraph, Vectors
+from papilio.storage.reading import ReadingOptions
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
@@ -149,6 +150,7 @@ def decompose(
     engine: EngineChoice = "auto",
     threads: Threads | None = None,
     progress: PeelProgress | None = None,
+    **reading: Unpack[ReadingOptions],
 ) -> DecompositionResult:
     """Decompose a bipartite graph by peeling, exactly, in this process.
 
@@ -159,7 +161,7 @@ def decompose(
 
     Parameters
     ----------
-    graph : path-like, GraphStore, BipartiteGraph, or object
+    graph : Graph, path, or object
         As for :func:`papilio.count`. Signs are ignored.
     kind : {"wing", "tip"}
         What is peeled: edges or vertices.
@@ -176,6 +178,8 @@ def decompose(
         Of the cpu engine; by default the processors that this process may use.
     progress : callable, optional
         Called as ``progress(phase, done, total)``, also from other threads.
+    **reading
+        How the graph is read, as for :func:`papilio.read`.
 
     Raises
     ------
@@ -192,7 +196,7 @@ def decompose(
     began = perf_counter()
     _check_question(kind, layer)
     report = progress or ignore_report
-    source = GraphInput(graph)
+    source = GraphInput(graph, "bipartite", reading)
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     target = None if output is None else check_decomposition_path(output, overwrite)
     chosen = _choose_engine(engine)
@@ -250,7 +254,7 @@ def _read(source: GraphInput) -> BipartiteGraph:
 def _describe(source: GraphInput, graph: BipartiteGraph) -> dict[str, Any]:
     return {
         "path": source.path,
-        "hash": None if source.store is None else source.store.hash,
+        "hash": None if source.store is None else source.asked.hash,
         "n_u": graph.n_u,
         "n_v": graph.n_v,
         "n_edges": graph.n_edges,
@@ -269,7 +273,7 @@ def _write(
     """Write the Parquet files; a graph in memory becomes a store for as long as that takes. Returns the seconds."""
     began, forest = perf_counter(), made.forest
     with ExitStack() as stack:
-        store: GraphStore = source.stored(stack, target.parent)
+        store = source.stored(stack, target.parent)
         write_decomposition(
             target,
             store,

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from time import perf_counter
-from typing import Any
+from typing import Any, Unpack
 
 from papilio.api.call import enter_executor
 from papilio.api.count import CountCall
+from papilio.api.graph import AskedOptions
 from papilio.arguments import Seed, Workers, checked
 from papilio.cluster.driver import count_job
 from papilio.cluster.estimating import Goal, Sampled, estimate_job
@@ -107,6 +108,7 @@ def estimate(
     workers: Workers | None = None,
     progress: Listener | None = None,
     options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> Estimate:
     """Estimate the number of motifs from random branches of their search, with an interval.
 
@@ -116,7 +118,7 @@ def estimate(
 
     Parameters
     ----------
-    graph, motif, cluster, engine, workers, progress, options
+    graph, motif, cluster, engine, workers, progress, options, asked
         As for :func:`papilio.count`. Of a motif of several sizes all sizes are counted together.
     error : float
         Half of the interval, as a share of the estimate: 0.01 is 1 %.
@@ -154,7 +156,7 @@ def estimate(
         raise UnsupportedError(f"per is {per!r}; estimates are of totals: count per {per} instead")
     return EstimateCall(
         graph, motif, Goal(error, confidence, seconds), seed, options=options, cluster=cluster, engine=engine,
-        workers=workers, progress=progress,
+        workers=workers, progress=progress, asked=asked,
     ).estimate()  # fmt: skip
 
 

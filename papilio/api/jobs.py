@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from papilio.api.call import enter_executor
 from papilio.api.count import CountCall, count
+from papilio.api.graph import AskedOptions
 from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
 from papilio.arguments import Bytes, Number, Seed, Workers, checked
@@ -19,7 +20,6 @@ from papilio.errors import InputError
 from papilio.families import EngineChoice
 from papilio.motifs import Granularity, Motif
 from papilio.storage.files import local_path
-from papilio.storage.store import GraphStore
 from papilio.tasks.directory import JobDirectory, find_finished, list_jobs
 from papilio.tasks.job_remote import JobCheck, check_job
 from papilio.tasks.job_state import Priority
@@ -30,7 +30,7 @@ __all__ = ["list_jobs", "open_job", "resume_job", "submit", "verify_job"]
 
 @checked
 def submit(
-    graph: str | os.PathLike[str] | GraphStore,
+    graph: Any,
     motif: Motif | str,
     *,
     cluster: str | os.PathLike[str] | Any,
@@ -46,6 +46,7 @@ def submit(
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
     progress: Listener | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> JobDirectory:
     """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
 
@@ -75,19 +76,22 @@ def submit(
     check_cluster(cluster)
     call = CountCall(
         graph, motif, per=per, options=options, output=output, overwrite=overwrite, device_memory=device_memory,
-        host_memory=host_memory, parts=parts, engine=engine, progress=progress, job=job,
+        host_memory=host_memory, parts=parts, engine=engine, progress=progress, job=job, asked=asked,
     )  # fmt: skip
     if call.source.path is None:
-        raise InputError("the graph is in memory, which ends with this process; write it to a store")
-    asked = replace(call.asked, source=call.source.path)
-    found = find_finished(job, lambda: asked)
+        raise InputError(
+            "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; write it "
+            "to a store with papilio.Graph.save or papilio convert"
+        )
+    made = replace(call.asked, source=call.source.path)
+    found = find_finished(job, lambda: made)
     if found is not None:
         return found
     if call.in_parts:
         with call.stack:
-            asked = fit_job(call, asked, enter_executor(call.stack, cluster, engine, workers))
+            made = fit_job(call, made, enter_executor(call.stack, cluster, engine, workers))
     submit_job(
-        local_path(job), asked, cluster=cluster, engine=engine, workers=workers, priority=priority,
+        local_path(job), made, cluster=cluster, engine=engine, workers=workers, priority=priority,
         output=call.target, count=count,
     )  # fmt: skip
     return JobDirectory(job)

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
@@ -22,13 +23,13 @@ from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.cut_run import PLANNED_SHARE
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.files import is_url, local_path, release_memory
-from papilio.storage.store import GraphStore, open_store
+from papilio.storage.store import open_store
 from papilio.tasks.job import Budget, JobSpec, PartitionRef, job_of
 from papilio.tasks.machine import WorkerInfo, describe_worker, free_memory_bytes
 from papilio.tasks.memory import PROCESS_BYTES, needs_parts, part_limit, unlimit, with_least_budget
 
 if TYPE_CHECKING:
-    from papilio.api.call import Call, GraphInput
+    from papilio.api.call import Call
 
 CUTTING_SHARE = 0.5
 """Share of the free memory of this machine that cutting takes where nothing else is said."""
@@ -36,7 +37,7 @@ CUTTING_SHARE = 0.5
 
 @checked
 def partition(
-    graph: str | os.PathLike[str] | GraphStore,
+    graph: Any,
     output: str | os.PathLike[str],
     motif: Motif | str,
     *,
@@ -48,11 +49,14 @@ def partition(
     threads: Threads | None = None,
     temp_dir: str | os.PathLike[str] | None = None,
     progress: CutProgress | None = None,
+    **asked: Unpack[AskedOptions],
 ) -> Partition:
     """Cut a stored graph into self-contained parts, each small enough for one worker, and store them.
 
     Parameters
     ----------
+    graph : Graph or path
+        As for :func:`papilio.count`; a graph in memory is saved first (:meth:`papilio.Graph.save`).
     output : path-like
         Directory of the partition, which must not exist.
     motif : Motif
@@ -75,6 +79,8 @@ def partition(
         Directory for scratch files; by default that of ``output``.
     progress : callable, optional
         Called with the share that is done, from 0 to 1.
+    **asked
+        As for :func:`papilio.count`.
 
     Returns
     -------
@@ -87,8 +93,14 @@ def partition(
         InputError, StoreError or UnsupportedError for what is given; CapacityError, before anything is written, when
         even the smallest part does not fit.
     """
-    store = graph if isinstance(graph, GraphStore) else open_store(graph)
-    question = Question.of(motif, per, options)
+    reading, sizes = split_options(asked)
+    question = Question.of(motif, per, options, sizes=sizes)
+    source = GraphInput(graph, question.family.graph_kind, reading)
+    if source.store is None:
+        raise InputError(
+            "a partition is of a stored graph, and this one is in memory; write it with papilio.Graph.save"
+        )
+    store = source.store
     if device_memory is None and host_memory is None:
         raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)

@@ -9,6 +9,7 @@ import click
 import papilio
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
+    BIPARTITE_STORE,
     CLUSTER_OPTIONS,
     COUNT_OPTIONS,
     ENGINES,
@@ -164,7 +165,7 @@ def enumerate_(
     if output is None:
         raise InputError("where to? give --output DIR, a directory to make")
     with show_progress() as bar:
-        result = papilio.enumerate_motifs(
+        result = papilio.enumerate(
             store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
         )
     answer(result, as_json, report_result)
@@ -184,7 +185,7 @@ _SHOWN_LEVELS = 5
 
 @click.command()
 @click.argument("kind", type=click.Choice(["wing", "tip"]))
-@STORE
+@BIPARTITE_STORE
 @click.option(
     "--layer", type=click.Choice(["u", "v"]),
     help="Tip: the layer whose vertices are peeled; the other stays whole.",

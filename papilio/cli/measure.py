@@ -146,7 +146,7 @@ def cohesion(**options: Any) -> None:
 @_COUNT_OPTIONS
 @_PER_FLAG
 @click.option(
-    "-k",
+    "-n",
     type=integer,
     default=10,
     show_default=True,
@@ -313,7 +313,7 @@ def census(
         options["progress"] = bar
         asked: CensusResult | CensusPairs | CensusVertices
         if top is not None and by is not None:
-            asked = papilio.census_pairs(store, pair_side, by=by, k=top, **options)
+            asked = papilio.census_pairs(store, pair_side, by=by, n=top, **options)
             result, lines = asked.census, _pair_lines(asked)
         elif per == "vertex":
             asked = papilio.census_vertices(store, pair_side, **options)

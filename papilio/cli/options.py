@@ -86,8 +86,67 @@ def _report_reading(context: click.Context, parameter: click.Parameter, store: s
     return store
 
 
-STORE = click.argument("store", type=click.Path(), callback=_report_reading)
-"""A graph store, or a file of edges."""
+READING_OPTIONS = with_options(
+    click.option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on."),
+    click.option(
+        "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
+    ),
+    click.option("--sign", type=column, help="Column whose values above 0 are positive."),
+    click.option(
+        "--positive-from", type=float, metavar="VALUE",
+        help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
+    ),
+    click.option(
+        "--sign-values", metavar="POSITIVE:NEGATIVE", help="Words of the sign column, such as yea,aye:nay,no."
+    ),
+    click.option(
+        "--duplicates", type=click.Choice(["first", "last", "error"]),
+        help="Which of several equal edges is kept, first by default: by time where there is a time column, else by "
+        "place.",
+    ),
+    click.option(
+        "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
+    ),
+    click.option(
+        "--header/--no-header", default=None,
+        help="Whether the first line holds names or sizes; detected by default.",
+    ),
+    click.option("--time", type=column, help="Column of times; known from the format or by its name."),
+    click.option(
+        "--weight", type=column,
+        help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
+    ),
+    click.option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default."),
+    click.option(
+        "--quotes/--no-quotes", default=None,
+        help="Whether fields may be quoted, as RFC 4180 has it; by default in CSV alone.",
+    ),
+    click.option(
+        "--skip-malformed", is_flag=True, default=None, help="Leave out and count lines that cannot be read."
+    ),
+)  # fmt: skip
+"""How a file of edges is read: :class:`papilio.storage.reading.ReadingOptions`."""
+
+KIND_FLAG = with_options(
+    click.option(
+        "--bipartite", "kind", flag_value="bipartite", help="Two layers with their own ids, in a file of edges.",
+    ),
+    click.option(
+        "--unipartite", "kind", flag_value="unipartite", help="One set of vertices in both columns of a file.",
+    ),
+)  # fmt: skip
+
+_GRAPH = click.argument("store", type=click.Path(allow_dash=True), callback=_report_reading)
+
+_FORMAT = click.option(
+    "--input-format", "format", metavar="FORMAT", help="Format of a file of edges; detected by default."
+)
+
+BIPARTITE_STORE = with_options(_GRAPH, _FORMAT, READING_OPTIONS)
+"""As :data:`STORE`, of what is bipartite in any case."""
+
+STORE = with_options(BIPARTITE_STORE, KIND_FLAG)
+"""A graph store, a file of edges, a pattern, a URL or - for standard input, and how it is read."""
 
 DIRECTORY = click.argument("directory", type=click.Path())
 

@@ -13,7 +13,17 @@ import click
 import papilio
 from papilio.arguments import plural, show_bytes
 from papilio.cli.motifs import MotifGroup, attribute_help, field_option
-from papilio.cli.options import BUDGET_OPTIONS, JSON_FLAG, SEED, STORE, THREADS, column, size, with_options
+from papilio.cli.options import (
+    BUDGET_OPTIONS,
+    JSON_FLAG,
+    KIND_FLAG,
+    READING_OPTIONS,
+    SEED,
+    STORE,
+    THREADS,
+    size,
+    with_options,
+)
 from papilio.cli.report import (
     conversion_lines,
     info_lines,
@@ -29,54 +39,15 @@ from papilio.storage.formats import FORMATS
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import Conversion, cache_directory
 from papilio.storage.statistics import describe
+from papilio.storage.store import GraphStore
 
 
 @click.command()
 @click.argument("input", nargs=-1, required=True, type=click.Path())
 @click.argument("output", type=click.Path())
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the input; detected by default.")
-@click.option(
-    "--bipartite/--unipartite", default=True, show_default=True,
-    help="Two layers with their own ids, or one set of vertices, whose cliques are counted.",
-)  # fmt: skip
-@click.option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on.")
-@click.option(
-    "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
-)
-@click.option("--sign-column", "--sign", type=column, help="Column whose values above 0 are positive.")
-@click.option(
-    "--positive-from", type=float, metavar="VALUE",
-    help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
-)  # fmt: skip
-@click.option(
-    "--sign-values", metavar="POSITIVE:NEGATIVE", help="Words of the sign column, such as yea,aye:nay,no."
-)
-@click.option(
-    "--duplicates", type=click.Choice(["first", "last", "error"]), default="first", show_default=True,
-    help="Which of several equal edges is kept: by time where there is a time column, else by place.",
-)  # fmt: skip
-@click.option(
-    "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
-)
-@click.option(
-    "--header/--no-header",
-    default=None,
-    help="Whether the first line holds names or sizes; detected by default.",
-)
-@click.option(
-    "--time-column", "--time", type=column, help="Column of times; known from the format or by its name."
-)
-@click.option(
-    "--weight-column", "--weight", type=column,
-    help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
-)  # fmt: skip
-@click.option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default.")
-@click.option(
-    "--quotes/--no-quotes",
-    default=None,
-    help="Whether fields may be quoted, as RFC 4180 has it; by default in CSV alone.",
-)
-@click.option("--skip-malformed", is_flag=True, help="Leave out and count lines that cannot be read.")
+@READING_OPTIONS
+@KIND_FLAG
 @click.option(
     "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."
 )
@@ -101,7 +72,8 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
             what, unit = (reading, "bytes") if phase == "read" else ("sorting and writing", "edges")
             bar.advance_phase(what, done, total, unit)
 
-        store = papilio.convert(input[0] if len(input) == 1 else input, output, progress=show, **options)
+        given = {name: value for name, value in options.items() if value is not None}
+        store = papilio.convert(input[0] if len(input) == 1 else input, output, progress=show, **given)
     report_store(store, as_json)
 
 
@@ -151,9 +123,10 @@ def _report_conversions(conversions: Sequence[Conversion], as_json: bool, what: 
 @STORE
 @click.option("--verify", is_flag=True, help="Read all edges and compare their hash with the manifest.")
 @JSON_FLAG
-def info(store: str, verify: bool, as_json: bool) -> None:
+def info(store: str, verify: bool, as_json: bool, **reading: Any) -> None:
     """Describe the graph STORE: sizes, degrees, density, signs, provenance, what ingest dropped."""
-    opened = papilio.read(store)
+    opened = papilio.read(store, **reading).held
+    assert isinstance(opened, GraphStore), "it was a path"
     if verify:
         opened.verify()
     described = describe(opened)

@@ -298,5 +298,5 @@ class InlineExecutor(Executor):
             yield result
 
     def close(self) -> None:
-        """Forget the prepared graphs of this process."""
-        forget_graphs()
+        """Forget the prepared graphs of this process, but those that a :class:`papilio.Graph` keeps."""
+        forget_graphs(kept=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.api.call import CountOptions, check_output
 from papilio.api.count import count
+from papilio.api.graph import split_options
 from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import Listener
 from papilio.graph import BipartiteGraph
@@ -29,6 +30,7 @@ from papilio.measures.values import (
 from papilio.motifs import Butterfly
 from papilio.parts import Layer
 from papilio.storage.labelled import Vectors
+from papilio.storage.reading import GraphOptions
 from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
 from papilio.tasks.result import CountResult, find_top
 
@@ -48,11 +50,12 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     10(1), 2004). The paths are counted by passes over the edges, which need not fit the memory. Graph, options and
     errors: :class:`CountOptions`.
     """
-    edges = Edges(graph, "Robins-Alexander clustering", options.get("progress"))
+    reading, where = split_options(options)
+    edges = Edges(graph, "Robins-Alexander clustering", where.get("progress"), reading=reading)
     with edges.phase("paths", passes=2):
         degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
         paths = count_three_paths(degrees, edges.once)
-    counted = count(edges.source.given, Butterfly(), **options)
+    counted = count(edges.source.asked, Butterfly(), **where)
     return RobinsAlexander(counted.count, paths, counted, edges.seconds)
 
 
@@ -65,6 +68,7 @@ def latapy_clustering(
     overwrite: bool = False,
     threads: Threads | None = None,
     progress: Listener | None = None,
+    **reading: Unpack[GraphOptions],
 ) -> LatapyClustering:
     """Measure the clustering of every vertex by its overlaps with others of its layer, in this process.
 
@@ -85,6 +89,8 @@ def latapy_clustering(
         By default the processors that this process may use.
     progress : callable, optional
         Called with events of :mod:`papilio.cluster.executor`.
+    **reading
+        How the graph is read, as for :func:`papilio.read`.
 
     Raises
     ------
@@ -96,7 +102,7 @@ def latapy_clustering(
         When the graph does not fit the memory; known before it is read.
     """
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
-    edges = Edges(graph, "Latapy's clustering", progress, target=target)
+    edges = Edges(graph, "Latapy's clustering", progress, target=target, reading=reading)
     chosen = choose_threads(threads)
     with edges.phase("read"):
         held = _read(edges, chosen)
@@ -136,10 +142,11 @@ def local_clustering(
     One that is there is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
-    edges = Edges(graph, "local clustering", options.get("progress"), target=target)
+    reading, where = split_options(options)
+    edges = Edges(graph, "local clustering", where.get("progress"), target=target, reading=reading)
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
-    counted = count(edges.source.given, Butterfly(), per=per, **options)
+    counted = count(edges.source.asked, Butterfly(), per=per, **where)
     butterflies = counted.vectors
     values = {place: _local_values(butterflies.by_id(place), paths[place], per) for place in paths}
     columns = {
@@ -161,8 +168,9 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
     components and least degree, and so how many edges at most have to go until it falls apart. The edges are passed
     over once for each level, and need not fit the memory. Graph, options and errors: :class:`CountOptions`.
     """
-    edges = Edges(graph, "the cohesion profile", options.get("progress"))
-    counted = count(edges.source.given, Butterfly(), per="vertex", **options)
+    reading, where = split_options(options)
+    edges = Edges(graph, "the cohesion profile", where.get("progress"), reading=reading)
+    counted = count(edges.source.asked, Butterfly(), per="vertex", **where)
     levels_u, levels_v = (
         np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8)
         for layer in ("u", "v")
@@ -174,17 +182,18 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
 
 @checked
 def top_butterflies(
-    graph: Any, *, per: Per = "vertex", k: Count = 10, **options: Unpack[CountOptions]
+    graph: Any, *, per: Per = "vertex", n: Count = 10, **options: Unpack[CountOptions]
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
-    ``top`` of the result has up to ``k`` entries per layer, or of the edges, by falling count, ties by id; those in no
+    ``top`` of the result has up to ``n`` entries per layer, or of the edges, by falling count, ties by id; those in no
     butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
-    edges = Edges(graph, "the number of butterflies", options.get("progress"))
-    counted = count(edges.source.given, Butterfly(), per=per, **options)
+    reading, where = split_options(options)
+    edges = Edges(graph, "the number of butterflies", where.get("progress"), reading=reading)
+    counted = count(edges.source.asked, Butterfly(), per=per, **where)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
-    return replace(counted, top=find_top(vectors, edges.source.given, k))
+    return replace(counted, top=find_top(vectors, edges.source.asked.held, n))
 
 
 def _read(edges: Edges, threads: int) -> BipartiteGraph:

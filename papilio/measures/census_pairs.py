@@ -14,8 +14,9 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import RunOptions, check_output
+from papilio.api.call import CensusOptions, check_output
 from papilio.api.count import CensusResult, census
+from papilio.api.graph import split_options
 from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import PhaseStarted
 from papilio.errors import ExecutionError
@@ -139,11 +140,11 @@ def census_pairs(
     pair_side: PairSide,
     *,
     by: PairOrder,
-    k: Count = 100,
+    n: Count = 100,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    **options: Unpack[RunOptions],
+    **options: Unpack[CensusOptions],
 ) -> CensusPairs:
     """Find the pairs of a layer with the most coherent, incoherent or conflicting butterflies.
 
@@ -156,7 +157,7 @@ def census_pairs(
         As for :func:`papilio.count`; signed.
     by : {"coherent", "incoherent", "conflicting"}
         ``conflicting`` are the mixed butterflies.
-    k : int
+    n : int
         Most pairs.
     output : path-like, optional
         File (Parquet, CSV or JSON, as its suffix says) for the pairs: ``first``, ``second``, ``first_label``,
@@ -170,23 +171,23 @@ def census_pairs(
     Raises
     ------
     InputError
-        For an order, ``k`` or a number of threads that makes no sense, or an output that cannot be written.
+        For an order, ``n`` or a number of threads that makes no sense, or an output that cannot be written.
     CapacityError
         When the pairs need more memory than there is; known before anything is counted.
     PapilioError
         As :func:`papilio.census`; ExecutionError if pairs and census do not agree.
     """
-    walk = _Walk(graph, pair_side, (output, overwrite), threads, k, options)
-    counted = walk.count(options)
+    walk = _Walk(graph, pair_side, (output, overwrite), threads, n, options)
+    counted = walk.count()
     chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
-    rows, totals = find_pairs(walk.read(), pair_side, chosen, k, walk.threads, walk.report)
+    rows, totals = find_pairs(walk.read(), pair_side, chosen, n, walk.threads, walk.report)
     _require_census(counted, totals, 1)
-    labels = walk.source.given.labels(pair_side)
+    labels = walk.source.asked.labels(pair_side)
     pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
     if walk.target is not None:
         names = CensusPair((0, 1), (0, 1), 0, 0, 0).columns
         columns = {name: [pair.columns[name] for pair in pairs] for name in names}
-        metadata = file_metadata(counted.counted.graph["hash"], motif=walk.question(by=by, k=k))
+        metadata = file_metadata(counted.counted.graph["hash"], motif=walk.question(by=by, n=n))
         ids, named = [pair.ids for pair in pairs], [pair.labels for pair in pairs]
         write_pairs(walk.target, ids, named, columns, metadata, overwrite=overwrite)
     return CensusPairs(counted, by, pairs, walk.output)
@@ -200,7 +201,7 @@ def census_vertices(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    **options: Unpack[RunOptions],
+    **options: Unpack[CensusOptions],
 ) -> CensusVertices:
     """Count, for every vertex of a layer, the butterflies of each class that its pairs are in.
 
@@ -212,7 +213,7 @@ def census_vertices(
     vertex could be in more than 2^63 - 1 butterflies.
     """
     walk = _Walk(graph, pair_side, (output, overwrite), threads, 0, options)
-    counted = walk.count(options)
+    counted = walk.count()
     counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
     _require_census(counted, [exact_sum(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
@@ -232,12 +233,15 @@ class _Walk(Edges):
         output: tuple[str | os.PathLike[str] | None, bool],
         threads: int | None,
         k: int,
-        options: RunOptions,
+        options: CensusOptions,
     ) -> None:
         self.pair_side, motif = pair_side, Census(pair_side)
         target = check_output(output[0], motif, "total", overwrite=output[1])
         self.threads = choose_threads(threads)
-        super().__init__(graph, f"motif {motif.name!r}", options.get("progress"), target=target)
+        reading, self._where = split_options(options)
+        super().__init__(
+            graph, f"motif {motif.name!r}", options.get("progress"), target=target, reading=reading
+        )
         sizes = self.source.graph
         require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
         n_side = self.n_u if pair_side == "u" else self.n_v
@@ -252,8 +256,8 @@ class _Walk(Edges):
     def question(self, **asked: Any) -> dict[str, Any]:
         return {**motif_to_json(Census(self.pair_side)), **asked}
 
-    def count(self, options: RunOptions) -> CensusResult:
-        return census(self.source.given, self.pair_side, **options)
+    def count(self) -> CensusResult:
+        return census(self.source.asked, self.pair_side, **self._where)
 
     def read(self) -> BipartiteGraph:
         """Return the graph; the walk begins."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from papilio.measures.clustering import Report, run_reported
 from papilio.measures.values import Edges, LargestBiclique, LargestBicliques, MaximumClique
 from papilio.motifs import Clique, Listing, MaximalBiclique
 from papilio.storage.labelled import Vectors, plain_labels
+from papilio.storage.reading import GraphOptions
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
 """Host memory for ordering and orienting a graph; see papilio.kernels.memory."""
@@ -64,6 +65,7 @@ def maximum_clique(
     overwrite: bool = False,
     threads: Threads | None = None,
     progress: Listener | None = None,
+    **reading: Unpack[GraphOptions],
 ) -> MaximumClique:
     """Find a largest clique of a unipartite graph, exactly, in this process; the same one at every call.
 
@@ -80,6 +82,8 @@ def maximum_clique(
         By default the processors that this process may use.
     progress : callable, optional
         Called with events of :mod:`papilio.cluster.executor`.
+    **reading
+        How the graph is read, as for :func:`papilio.read`.
 
     Raises
     ------
@@ -92,7 +96,7 @@ def maximum_clique(
     """
     # The answer per vertex is no table, and a whole graph has no values for a file: as of counts.
     target = check_output(output, Clique(1), per, overwrite=overwrite)
-    edges = Edges(graph, "the maximum clique", progress, "unipartite", target)
+    edges = Edges(graph, "the maximum clique", progress, "unipartite", target, reading)
     with edges.phase("read"):
         roots = _read(edges, choose_threads(threads))
     sizes: dict[str, NDArray[np.int32]] = {}
@@ -105,7 +109,7 @@ def maximum_clique(
         members = _first_of_size(roots, size)
     if sizes:
         edges.write({"n": {"size": sizes["n"]}}, {"measure": "maximum-clique"}, overwrite)
-    labels = edges.source.given.labels("u")
+    labels = edges.source.asked.labels("u")
     return MaximumClique(
         size,
         tuple(members.tolist()),
@@ -206,6 +210,7 @@ def top_bicliques(
     motif: MaximalBiclique | None = None,
     threads: Threads | None = None,
     progress: Listener | None = None,
+    **reading: Unpack[GraphOptions],
 ) -> LargestBicliques:
     """Find the largest maximal bicliques of a graph, exactly, in this process; the same ones at every call.
 
@@ -223,6 +228,8 @@ def top_bicliques(
         By default the processors that this process may use.
     progress : callable, optional
         Called with events of :mod:`papilio.cluster.executor`.
+    **reading
+        How the graph is read, as for :func:`papilio.read`.
 
     Raises
     ------
@@ -234,7 +241,7 @@ def top_bicliques(
         When the graph does not fit the memory.
     """
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
-    edges = Edges(graph, "the largest bicliques", progress)
+    edges = Edges(graph, "the largest bicliques", progress, reading=reading)
     job = edges.source.job(Question(asked, "total"))
     edges.require_memory(MAXIMAL_BICLIQUES.predict_graph(job, "cpu", used)[0], "whose search needs", used)
     with edges.phase("read"):
@@ -243,7 +250,7 @@ def top_bicliques(
         prepared = MaximalBicliqueLister(used, Listing()).prepare(whole, asked, "total")
     with edges.phase("search"):
         best = find_best(prepared, by, n, used)
-    columns = edges.source.given.labels("u"), edges.source.given.labels("v")
+    columns = edges.source.asked.labels("u"), edges.source.asked.labels("v")
     found = []
     for each in best:
         labels = (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.api.call import GraphInput
+from papilio.api.graph import GraphInput
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
@@ -241,10 +241,11 @@ class Edges:
         progress: Listener | None,
         kind: GraphKind = "bipartite",
         target: Path | None = None,
+        reading: Mapping[str, Any] | None = None,
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph, kind)
+        self.source = GraphInput(graph, kind, reading)
         require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         self.source.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)

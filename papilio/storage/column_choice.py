@@ -6,7 +6,7 @@ two is U. Anything else is refused: the first two columns of a table are not its
 
 The sign of an edge, as it follows from a column of the input.
 
-Three rules: above zero (``sign_column``), from a threshold on (``positive_from``), and by words
+Three rules: above zero (``sign``), from a threshold on (``positive_from``), and by words
 (``sign_values``). A rule gives +1 or -1 or says that a value has no sign, which makes the line malformed.
 """
 
@@ -71,11 +71,10 @@ class WantedColumns:
     def __post_init__(self) -> None:
         for role in ("u", "v", "sign", "time"):
             ref = getattr(self, role)
-            option = role if role in "uv" else f"{role}_column"
             if ref is None or (isinstance(ref, str) and ref):
                 continue
             if not isinstance(ref, int) or isinstance(ref, bool) or ref < 1:
-                raise InputError(f"{option} is {ref!r}; expected a number of a column, from 1 on, or a name")
+                raise InputError(f"{role} is {ref!r}; expected a number of a column, from 1 on, or a name")
 
 
 def plain_name(name: str) -> str:
@@ -156,8 +155,8 @@ def choose_columns(
     """
     chooser = _Chooser(source, tuple(names), count, usual, frozenset(unfit))
     u, v = chooser.find(wanted.u, "u"), chooser.find(wanted.v, "v")
-    sign = chooser.find(wanted.sign, "sign_column", "for signs")
-    time = chooser.find(wanted.time, "time_column", "for times")
+    sign = chooser.find(wanted.sign, "sign", "for signs")
+    time = chooser.find(wanted.time, "time", "for times")
     others = frozenset(at for at in (sign, time) if at is not None)
     ends = chooser.ends(u, v, others)
     if wanted.signed and sign is None:
@@ -169,7 +168,7 @@ def choose_columns(
         )
     if ends[0] == ends[1]:
         raise InputError(f"{source}: {show_column(names, ends[0])} cannot be both u and v")
-    for at, option in ((sign, "sign_column"), (time, "time_column")):
+    for at, option in ((sign, "sign"), (time, "time")):
         if at in ends:
             raise InputError(
                 f"{source}: {option} is {show_column(names, at)}, but columns {ends[0] + 1} and {ends[1] + 1} are the "
@@ -239,7 +238,7 @@ class _Chooser:
         named = [at for at, name in plain if _is_value(name) and at not in {u, v, *others}]
         if len(named) > 1:
             raise InputError(
-                f"{self.source} has several columns of values: {self.listed(named)}; name one by sign_column"
+                f"{self.source} has several columns of values: {self.listed(named)}; name one as sign"
             )
         if named:
             return named[0], self.ends(u, v, others | {named[0]})
@@ -255,7 +254,7 @@ class _Chooser:
         if usual in {u, v, *others, *(ends or ())}:
             raise InputError(
                 f"{self.source}: column {usual + 1} is an endpoint or the time; name the column of the values "
-                "that signs follow from by sign_column"
+                "that signs follow from as sign"
             )
         return usual, ends
 

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import Bytes, checked, read_bytes, show_bytes, show_mebibytes
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
+from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
@@ -454,17 +455,17 @@ def convert(
     output: InputPath,
     *,
     format: FormatName | None = None,
-    bipartite: bool = True,
+    kind: GraphKind = "bipartite",
     u: ColumnRef | None = None,
     v: ColumnRef | None = None,
-    sign_column: ColumnRef | None = None,
+    sign: ColumnRef | None = None,
     positive_from: float | None = None,
     sign_values: str | None = None,
     duplicates: Duplicates = "first",
     labels: LabelType | None = None,
     header: bool | None = None,
-    time_column: ColumnRef | None = None,
-    weight_column: ColumnRef | None = None,
+    time: ColumnRef | None = None,
+    weight: ColumnRef | None = None,
     encoding: str | None = None,
     quotes: bool | None = None,
     skip_malformed: bool = False,
@@ -486,13 +487,13 @@ def convert(
         The store to create, in an existing local directory.
     format : str, optional
         Name of the format; detected by default.
-    bipartite : bool
+    kind : {"bipartite", "unipartite"}
         Whether the two columns are two layers, each with its own ids (then an edge 3 3 is no loop), or vertices of one
         undirected graph (then self loops are dropped, and a b and b a are the same edge).
-    u, v, sign_column, time_column : int or str, optional
+    u, v, sign, time : int or str, optional
         Columns of the endpoints, of the values that signs follow from (positive above 0) and of times, by number from
         1 on or by name; by default as :mod:`papilio.storage.column_choice` says.
-    weight_column : int or str, optional
+    weight : int or str, optional
         Column of weights, never an endpoint and not kept; ``positive_from`` or ``sign_values`` derive signs from it.
     positive_from, sign_values : float, str, optional
         Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
@@ -518,13 +519,15 @@ def convert(
         when ``output`` exists or cannot be written; CapacityError for more than 2^31 - 1 vertices, or too little memory
         or disk.
     """
-    rule = sign_rule(sign_column is not None, positive_from, sign_values)
-    if weight_column is not None and sign_column is not None:
-        raise InputError("weight_column and sign_column are both given; signs follow from one column")
-    values = weight_column if sign_column is None else sign_column
-    columns = WantedColumns(u, v, values, time_column, signed=rule is not None)
+    rule = sign_rule(sign is not None, positive_from, sign_values)
+    if weight is not None and sign is not None:
+        raise InputError("weight and sign are both given; signs follow from one column")
+    values = weight if sign is None else sign
+    columns = WantedColumns(u, v, values, time, signed=rule is not None)
     text = known_encoding(encoding)
-    options = ReadOptions(format, bipartite, rule, columns, labels, header, skip_malformed, text, quotes)
+    options = ReadOptions(
+        format, kind == "bipartite", rule, columns, labels, header, skip_malformed, text, quotes
+    )
     memory = _read_memory(memory_bytes)
     target = local_path(output)
     check_replaceable(target, overwrite)

@@ -10,6 +10,7 @@ labels then stand in place of the ids, and imports the library that it needs.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -27,6 +28,7 @@ from papilio.storage.labelled import (
     FrameRows,
     Graph,
     LabelledGraph,
+    LabelsAs,
     NetworkEdges,
     Origin,
     SparseEntries,
@@ -50,7 +52,7 @@ def from_networkx(
     graph: networkx.Graph[Any],
     *,
     kind: GraphKind = "bipartite",
-    u_nodes: Collection[Hashable] | None = None,
+    u: Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
@@ -58,7 +60,7 @@ def from_networkx(
 
     Parameters
     ----------
-    u_nodes : collection of nodes, optional
+    u : collection of nodes, optional
         The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1.
     sign : str, optional
         Edge attribute whose value gives the sign.
@@ -73,7 +75,7 @@ def from_networkx(
     nodes = list(graph.nodes)
     sides: list[Any] = [side for _, side in graph.nodes(data="bipartite")]
     if kind == "bipartite":
-        layer_u = _layer_u(graph, u_nodes)
+        layer_u = _layer_u(graph, u)
         sides = [node not in layer_u for node in nodes]
     place = {node: at for at, node in enumerate(nodes)}
     ends = [(place[a], place[b]) for a, b in graph.edges()]
@@ -94,18 +96,19 @@ def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) 
     )
 
 
-def _layer_u(graph: networkx.Graph[Any], u_nodes: Collection[Hashable] | None) -> set[Any]:
-    if u_nodes is not None:
-        layer = set(u_nodes)
+def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[Any]:
+    if u is not None:
+        layer = set(u)
         for node in layer:
             if node not in graph:
-                raise GraphError(f"u_nodes holds {node!r}, which is not a node of the graph")
+                raise GraphError(f"u holds {node!r}, which is not a node of the graph")
         return layer
     layer = set()
     for node, side in graph.nodes(data="bipartite"):
         if side not in (0, 1):
             raise GraphError(
-                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V), or give u_nodes"
+                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V), or give the "
+                "nodes of layer U as u"
             )
         if side == 0:
             layer.add(node)
@@ -322,7 +325,7 @@ def from_numpy(
     edges: NDArray[Any],
     *,
     kind: GraphKind = "bipartite",
-    relabel: bool | None = None,
+    labels: LabelsAs | None = None,
     n_u: int | None = None,
     n_v: int | None = None,
     positive_from: float | None = None,
@@ -331,9 +334,9 @@ def from_numpy(
 
     Parameters
     ----------
-    relabel : bool, optional
-        Whether the entries are labels to be given dense ids, rather than dense 0-based ids themselves. By
-        default numbers are ids and anything else is a label.
+    labels : {"integer", "text", "id"}, optional
+        ``id``: the entries are dense ids, from 0 on. ``integer``, ``text``: they are labels, and get ids. By default
+        numbers are ids and anything else is a label.
     n_u, n_v : int, optional
         Layer sizes where the entries are ids (``n_u`` alone if unipartite); by default one more than the largest.
     positive_from : float, optional
@@ -352,8 +355,9 @@ def from_numpy(
         raise InputError(f"edges are no array ({error}); give one of shape (k, 2) or (k, 3)") from error
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
-    relabel = array.dtype.kind not in "iuf" if relabel is None else relabel
-    return assemble_columns(list(array.T), (), Origin("NumPy array"), kind, relabel, n_u, n_v, positive_from)
+    if labels is None and array.dtype.kind in "iuf":
+        labels = "id"
+    return assemble_columns(list(array.T), (), Origin("NumPy array"), kind, labels, n_u, n_v, positive_from)
 
 
 @checked
@@ -364,14 +368,14 @@ def from_pandas(
     v: Hashable | None = None,
     sign: Hashable | None = None,
     kind: GraphKind = "bipartite",
-    relabel: bool = True,
+    labels: LabelsAs | None = None,
     n_u: int | None = None,
     n_v: int | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
     """Read a data frame of one edge per row; parameters and errors as :func:`from_numpy`.
 
-    Entries are labels unless ``relabel`` is False. InputError also for a column that is not there, or missing values.
+    Entries are labels unless ``labels`` is ``id``. InputError also for a column that is not there, or missing values.
 
     Parameters
     ----------
@@ -382,9 +386,9 @@ def from_pandas(
         Column of the value that gives the sign.
     """
     names = _pick_columns("data frame", list(frame.columns), u, v, sign)
-    columns = [frame[name].to_numpy() for name in names]
+    columns = [frame[name] for name in names]
     origin = FrameRows(index=frame.index)
-    return assemble_columns(columns, names, origin, kind, relabel, n_u, n_v, positive_from)
+    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from)
 
 
 @checked
@@ -395,7 +399,7 @@ def from_arrow(
     v: str | None = None,
     sign: str | None = None,
     kind: GraphKind = "bipartite",
-    relabel: bool = True,
+    labels: LabelsAs | None = None,
     n_u: int | None = None,
     n_v: int | None = None,
     positive_from: float | None = None,
@@ -415,9 +419,9 @@ def from_arrow(
                 f"a {kind_of} gives no Arrow table ({error}); give a table of one edge per row"
             ) from error
     names = _pick_columns("table", list(table.schema.names), u, v, sign)
-    columns = [table.column(name).to_numpy(zero_copy_only=False) for name in names]
+    columns = [table.column(name) for name in names]
     origin = ArrowRows("pyarrow table")
-    return assemble_columns(columns, names, origin, kind, relabel, n_u, n_v, positive_from)
+    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from)
 
 
 @checked
@@ -450,7 +454,7 @@ def from_pairs(
             )
     columns = [label_array([row[i] for row in rows]) for i in range(width)]
     origin = Origin("list of pairs", "pairs")
-    return assemble_columns(columns, (), origin, kind, True, None, None, positive_from)
+    return assemble_columns(columns, (), origin, kind, None, None, None, positive_from)
 
 
 @checked
@@ -478,7 +482,8 @@ def from_scipy(
     if kind == "unipartite" and signs is not None:
         _check_symmetric_signs(u, v, signs)
     result = assemble(kind, u, v, signs, n_u, n_v)
-    dropped = {"zeros": int(present.size - np.count_nonzero(present))}
+    # Zeros pad the blocks of that format.
+    dropped = {"zeros": 0 if matrix.format == "bsr" else int(present.size - np.count_nonzero(present))}
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
     return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(format=matrix.format))
@@ -515,6 +520,21 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
         )
 
 
+def _from_lazy(frame: Any, **options: Any) -> LabelledGraph:
+    """Read a lazy frame of polars, of which the columns of the edges alone are computed."""
+    ends = {name: options[name] for name in ("u", "v", "sign") if isinstance(options.get(name), str)}
+    asked = frame.select([*ends.values()]) if {"u", "v"} <= ends.keys() else frame
+    return from_arrow(asked.collect(), **options)
+
+
+def _from_dask(frame: Any, **options: Any) -> LabelledGraph:
+    """Read a data frame of Dask, of which the columns of the edges alone are computed."""
+    ends = _pick_columns(
+        "data frame", list(frame.columns), *(options.get(name) for name in ("u", "v", "sign"))
+    )
+    return from_pandas(frame[ends].compute(), **options)
+
+
 _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
     ("networkx", "Graph"): from_networkx,
     ("pandas", "DataFrame"): from_pandas,
@@ -536,6 +556,10 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
             return reader
     if hasattr(obj, "__arrow_c_stream__"):
         return from_arrow
+    if hasattr(obj, "collect") and type(obj).__name__ == "LazyFrame":
+        return _from_lazy
+    if type(obj).__module__.startswith("dask") and hasattr(obj, "compute"):
+        return _from_dask
     if isinstance(obj, Iterable) and not isinstance(obj, Mapping | str | bytes):
         return from_pairs
     raise InputError(
@@ -555,7 +579,15 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
         return obj
     if isinstance(obj, BipartiteGraph | UnipartiteGraph):
         return LabelledGraph(obj)
-    return _find_reader(obj)(obj, **options)
+    reader = _find_reader(obj)
+    known = inspect.signature(reader).parameters
+    unfit = [name for name in options if name not in known]
+    if unfit:
+        raise InputError(
+            f"{', '.join(unfit)} is given, which says nothing about a {type(obj).__name__}; it takes "
+            f"{', '.join([*known][1:])}"
+        )
+    return reader(obj, **options)
 
 
 @overload

@@ -8,20 +8,26 @@ The objects that graphs in memory were read from; values of edges and vertices a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer, unique_edges
+from papilio.storage.edge_files import numbers_of
 from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph
+
+LabelsAs = Literal["integer", "text", "id"]
+"""What the entries of arrays and tables are: labels, or ids from 0 on."""
 
 
 def plain_labels(labels: NDArray[Any]) -> list[Any]:
@@ -207,14 +213,14 @@ def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.
 
 def _read_ids(name: str, values: NDArray[Any], size: int | None) -> tuple[NDArray[np.int64], int]:
     if values.dtype.kind not in "iuf":
-        raise GraphError(f"{name} has dtype {values.dtype}; ids are integers: use relabel=True for labels")
+        raise GraphError(f"{name} has dtype {values.dtype}; ids are integers: give labels='text' for labels")
     if values.dtype.kind == "f" and not bool((np.isfinite(values) & (values == np.rint(values))).all()):
         raise GraphError(f"{name} holds fractions or missing values; ids are integers")
     low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
     n = high + 1 if size is None else size
     if low < 0 or high >= n:
         raise GraphError(
-            f"{name} holds ids {low} to {high}; expected 0 to {n - 1}, or use relabel=True for labels"
+            f"{name} holds ids {low} to {high}; expected 0 to {n - 1}, or labels='integer' if these are labels"
         )
     return values.astype(np.int64), n
 
@@ -229,9 +235,12 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
                 "labels are floats of 2^53 or more, which may have been rounded; give integers or strings"
             )
         values = values.astype(np.int64)
+    encoded = _as_arrow(values)
+    if encoded is not None:
+        return _encode(encoded)
     if values.dtype.kind != "O":
         labels, ids = np.unique(values, return_inverse=True)
-        return (labels.astype(object) if labels.dtype.kind == "U" else labels), ids.astype(np.int64)
+        return labels, ids.astype(np.int64)
     items = values.tolist()
     try:
         distinct = list(dict.fromkeys(items))
@@ -243,6 +252,102 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         distinct = list(dict.fromkeys(items))
     position = {label: i for i, label in enumerate(distinct)}
     return label_array(distinct), np.fromiter((position[item] for item in items), np.int64, len(items))
+
+
+def _wrap(values: NDArray[Any]) -> pa.Array:
+    """Return integers as Arrow has them, without ``pyarrow.array``, which imports pandas."""
+    plain = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), plain.size, [None, pa.py_buffer(plain)])
+
+
+def _as_arrow(column: Any) -> pa.Array | None:
+    """Return a column of integers or text as Arrow has it, missing values as nulls; None for any other."""
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            array = column.combine_chunks()
+        elif isinstance(column, np.ndarray) and column.dtype.kind in "iu":
+            array = _wrap(column)
+        elif isinstance(column, np.ndarray) and "pandas" not in sys.modules:
+            return None
+        else:
+            array = pa.array(column, from_pandas=True)
+            array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    kind = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return None
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        return array.cast(kind)
+    return array
+
+
+def _encode(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values of a column without nulls, sorted, and the place of each value among them."""
+    import pyarrow.compute as pc  # slow to import, and only needed for labels
+
+    given = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    once = given.dictionary.dictionary_encode()  # values of a given dictionary may be there twice
+    ids = numbers_of(once.indices)[numbers_of(given.indices)]
+    used = np.zeros(len(once.dictionary), bool)
+    used[ids] = True
+    order = numbers_of(pc.sort_indices(once.dictionary)).astype(np.int64)
+    order = order[used[order]]
+    rank = np.empty(used.size, np.int64)
+    rank[order] = np.arange(order.size)
+    labels = pc.take(once.dictionary, _wrap(order))
+    if pa.types.is_integer(labels.type):
+        return numbers_of(labels).copy(), rank[ids]
+    return object_array(labels.to_pylist()), rank[ids]
+
+
+def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | NDArray[Any]:
+    """Return a column as Arrow has it where it is integers or text, else as NumPy; GraphError for a missing value."""
+    found = _as_arrow(column)
+    if found is None:
+        plain = (
+            column.to_numpy(zero_copy_only=False) if hasattr(column, "combine_chunks") else np.asarray(column)
+        )
+        row = find_missing(plain)
+    else:
+        row = found.is_null().to_pylist().index(True) if found.null_count else None
+    if row is not None:
+        raise GraphError(f"column {name!r} has a missing value in row {row}; drop or fill it")
+    if labels == "text":
+        if found is not None:
+            return found.cast(pa.string())
+        return object_array([str(each) for each in plain.tolist()])
+    if found is None:
+        return plain
+    if labels == "integer" and not pa.types.is_integer(found.type):
+        raise GraphError(f"column {name!r} holds text; labels='integer' is for integers")
+    return numbers_of(found) if labels == "id" and pa.types.is_integer(found.type) else found
+
+
+def _as_numbers(column: pa.Array | NDArray[Any]) -> NDArray[Any]:
+    if isinstance(column, np.ndarray):
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return numbers_of(column) if pa.types.is_integer(column.type) else object_array(column.to_pylist())
+
+
+def _factorize_any(column: pa.Array | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    return _factorize(column) if isinstance(column, np.ndarray) else _encode(column)
+
+
+def _joined(u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]) -> pa.Array | NDArray[Any]:
+    """Return the values of two columns, one after the other."""
+    if isinstance(u, pa.Array) and isinstance(v, pa.Array):
+        plain = [
+            each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in (u, v)
+        ]
+        if plain[0].type == plain[1].type:
+            return pa.concat_arrays(plain)
+    first, second = _as_numbers(u), _as_numbers(v)
+    if first.dtype.kind != second.dtype.kind:
+        first, second = first.astype(object), second.astype(object)
+    return np.concatenate((first, second))
 
 
 def assemble(
@@ -280,11 +385,11 @@ def assemble(
 
 
 def assemble_columns(
-    columns: Sequence[NDArray[Any]],
+    columns: Sequence[Any],
     names: Sequence[Any],
     origin: Origin,
     kind: GraphKind,
-    relabel: bool,
+    labels: LabelsAs | None,
     n_u: int | None,
     n_v: int | None,
     positive_from: float | None,
@@ -295,13 +400,11 @@ def assemble_columns(
     InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
     signs that cannot be read.
     """
-    for name, column in zip(names or ("u", "v", "sign"), columns, strict=False):
-        row = find_missing(column)
-        if row is not None:
-            raise GraphError(f"column {name!r} has a missing value in row {row}; drop or fill it")
-    u, v, values = columns[0], columns[1], columns[2] if len(columns) == 3 else None
-    if relabel and (n_u is not None or n_v is not None):
-        raise InputError("n_u and n_v are for ids; with relabel=True the labels give the sizes")
+    called = names or ("u", "v", "sign")
+    u, v = (_as_column(name, each, labels) for name, each in zip(called, columns[:2], strict=False))
+    values = _as_numbers(_as_column(called[2], columns[2], None)) if len(columns) == 3 else None
+    if labels != "id" and (n_u is not None or n_v is not None):
+        raise InputError("n_u and n_v are for ids (labels='id'); labels give the sizes themselves")
     if positive_from is not None and values is None:
         raise InputError(f"positive_from is {positive_from}, but no column of values was given")
     if kind == "unipartite" and n_v is not None:
@@ -311,22 +414,20 @@ def assemble_columns(
     sides.add(u, v)
     labels_u = labels_v = None
     if kind == "unipartite":
-        if relabel and u.dtype.kind != v.dtype.kind:
-            u, v = u.astype(object), v.astype(object)
-        both = np.concatenate((u, v))
-        if relabel:
-            labels_u, ids = _factorize(both)
+        both = _joined(u, v)
+        if labels != "id":
+            labels_u, ids = _factorize_any(both)
             size_u = labels_u.size
         else:
-            ids, size_u = _read_ids("u or v", both, n_u)
-        ids_u, ids_v, size_v = ids[: u.size], ids[u.size :], size_u
-    elif relabel:
-        labels_u, ids_u = _factorize(u)
-        labels_v, ids_v = _factorize(v)
+            ids, size_u = _read_ids("u or v", _as_numbers(both), n_u)
+        ids_u, ids_v, size_v = ids[: len(u)], ids[len(u) :], size_u
+    elif labels != "id":
+        labels_u, ids_u = _factorize_any(u)
+        labels_v, ids_v = _factorize_any(v)
         size_u, size_v = labels_u.size, labels_v.size
     else:
-        ids_u, size_u = _read_ids("u", u, n_u)
-        ids_v, size_v = _read_ids("v", v, n_v)
+        ids_u, size_u = _read_ids("u", _as_numbers(u), n_u)
+        ids_v, size_v = _read_ids("v", _as_numbers(v), n_v)
     result = assemble(kind, ids_u, ids_v, sign, size_u, size_v)
     return replace(result, labels_u=labels_u, labels_v=labels_v, origin=origin, sides=sides)
 

@@ -22,19 +22,18 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
-from papilio.storage.column_choice import ColumnRef
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.sides import LOOKS_BIPARTITE
 from papilio.storage.store import FORMAT_VERSION, GraphStore, Manifest, open_store
@@ -58,58 +57,52 @@ _ADVICE = (
 )
 
 
-@checked
-def read(
-    path: str | os.PathLike[str],
-    *,
-    kind: GraphKind = "bipartite",
-    u: ColumnRef | None = None,
-    v: ColumnRef | None = None,
-    sign_column: ColumnRef | None = None,
-    positive_from: float | None = None,
-    header: bool | None = None,
-) -> GraphStore:
-    """Open a graph store, or the edge list in a file, which is converted once.
+class ReadingOptions(TypedDict, total=False):
+    """How an edge list or an object of another library is read: keywords of everything that takes a graph.
 
-    The conversion is kept in a cache: in the directory ``PAPILIO_CACHE``, else ``papilio`` in ``XDG_CACHE_HOME``, else
-    ``~/.cache/papilio``. It is used again as long as path, size, times and inode of the file are the same. How a file
-    was read is an :class:`papilio.errors.InputWarning` when it is converted, and again where the reading is in doubt.
-
-    Parameters
-    ----------
-    path : path-like
-        A graph store, a URL of one, or a file of a format that :func:`papilio.convert` reads.
-    kind : {"bipartite", "unipartite"}
-        What an edge list is read as; a store is what it is.
-    u, v, sign_column, positive_from, header
-        As for :func:`papilio.convert`, which has more options, for an edge list.
-
-    Raises
-    ------
-    InputError
-        For options with a store, or a file that changes while it is read.
-    StoreError
-        When the cache cannot be written to.
-    PapilioError
-        As for :func:`papilio.convert` and :func:`papilio.open_graph`.
-
-    Examples
-    --------
-    >>> papilio.count(papilio.read("ratings.csv"), "butterfly").count
+    None, or leaving one out, means that the content decides. A keyword that says nothing about what is given, such as
+    ``header`` for a data frame, is an InputError.
     """
-    given = {"u": u, "v": v, "sign_column": sign_column, "positive_from": positive_from, "header": header}
-    options = {option: value for option, value in given.items() if value is not None}
-    return read_as(os.fspath(path), kind, options)
+
+    # Columns of the two ends, by name or by number from 1 on; for a NetworkX graph ``u`` holds the nodes of layer U.
+    u: Any
+    v: Any
+    sign: Any  # column, or attribute of edges, whose values above 0 are positive; True for a SciPy matrix
+    positive_from: float | None  # smallest value that is positive
+    sign_values: str | None  # words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``
+    weight: Any  # column of weights, never an end
+    time: Any  # column of times, by which ``duplicates`` goes
+    # What the entries are: labels of either type, or ids from 0 on (of arrays and tables only).
+    labels: Literal["integer", "text", "id"] | None
+    n_u: int | None  # sizes of the layers, where entries are ids; by default one more than the largest
+    n_v: int | None
+    header: bool | None  # whether the first line holds names or sizes
+    format: str | None
+    encoding: str | None
+    quotes: bool | None  # whether fields may be quoted
+    duplicates: Literal["first", "last", "error"] | None  # which of equal edges is kept
+    skip_malformed: bool | None  # leave out and count lines that cannot be read
 
 
-def read_as(name: str, kind: GraphKind, options: dict[str, Any] | None = None) -> GraphStore:
-    """Open a store or a file, as :func:`read`, and report how a file was read."""
-    options = options or {}
+class GraphOptions(ReadingOptions, total=False):
+    """The same, and what an edge list is read as."""
+
+    # Two layers with their own ids, or one set of vertices; by default what the motif needs.
+    kind: GraphKind | None
+
+
+def read_as(name: str, kind: GraphKind, options: Mapping[str, Any]) -> GraphStore:
+    """Open the store at a path or a URL, or the file at a path through its conversion; report how a file was read.
+
+    The conversion is used again as long as path, size, times and inode of the file are the same. InputError for
+    options with a store, or a file that changes while it is read; StoreError when the cache cannot be written to; other
+    errors as :func:`papilio.convert` and :func:`papilio.open_graph`.
+    """
     if is_url(name) or not os.path.isfile(name):
         if options:
             raise InputError(f"{name} is a graph store; {', '.join(options)} would change how a file is read")
         return open_store(name)
-    record = _record_of(name, kind, options)
+    record = record_of(name, kind, options)
     cache = cache_directory()
     _require_private(cache)
     entry = cache / _entry_name(record)
@@ -121,6 +114,28 @@ def read_as(name: str, kind: GraphKind, options: dict[str, Any] | None = None) -
         os.utime(entry)  # the time of the last use
     _reporter.get()(Reading(name, store, reused))
     return store
+
+
+def convert_aside(
+    inputs: Sequence[str], kind: GraphKind, options: Mapping[str, Any]
+) -> tuple[GraphStore, Path]:
+    """Convert what no cache keeps: standard input, URLs, patterns and several files; errors as :func:`read_as`.
+
+    Returns the store and its directory, which the caller removes.
+    """
+    from papilio.storage.convert import convert
+
+    name = ", ".join(inputs) if len(inputs) < 4 else f"{inputs[0]} and {len(inputs) - 1} more"
+    cache = _make_cache(name)
+    scratch = _make_scratch(name, cache, "aside")
+    with removed_at_end(scratch), os_errors_named(cache, _ADVICE):
+        try:
+            store = convert(list(inputs), scratch / _GRAPH, kind=kind, **options)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+    _reporter.get()(Reading("standard input" if name == "-" else name, store, False))
+    return store, scratch
 
 
 class Reading(NamedTuple):
@@ -227,14 +242,14 @@ def is_cached(path: str) -> bool:
     return not is_url(path) and Path(os.path.abspath(path)).is_relative_to(cache_directory())
 
 
-def _record_of(name: str, kind: GraphKind, options: dict[str, Any]) -> dict[str, Any]:
+def record_of(name: str, kind: GraphKind, options: Mapping[str, Any]) -> dict[str, Any]:
     source = os.path.realpath(name)
     with os_errors_named(name):
         found = os.stat(source)
     return {
         "source": source,
         "kind": kind,
-        "options": options,
+        "options": dict(options),
         "reader": f"{__version__}, store {FORMAT_VERSION}",
         "size": found.st_size,
         "mtime_ns": found.st_mtime_ns,
@@ -265,7 +280,7 @@ def _find(entry: Path, record: dict[str, Any]) -> GraphStore | None:
     return None
 
 
-def _convert(name: str, kind: GraphKind, options: dict[str, Any]) -> tuple[GraphStore, Path]:
+def _convert(name: str, kind: GraphKind, options: Mapping[str, Any]) -> tuple[GraphStore, Path]:
     """Convert a file into an entry of the cache; InputError when the file changes meanwhile."""
     from papilio.storage.convert import convert  # slow to import, and only needed once for each file
 
@@ -277,14 +292,11 @@ def _convert(name: str, kind: GraphKind, options: dict[str, Any]) -> tuple[Graph
 
         text = f"converting {name} ({show_bytes(record['size'])}), which later runs reuse"
         logging.getLogger("papilio").warning("papilio: %s", text)
-    try:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{entry.name}.", dir=cache))
-    except OSError as error:
-        raise _unwritable(name, cache, error) from error
+    scratch = _make_scratch(name, cache, entry.name)
     with removed_at_end(scratch), os_errors_named(cache, _ADVICE):
         try:
-            convert(name, scratch / _GRAPH, bipartite=kind == "bipartite", **options)
-            if _record_of(name, kind, options) != record:
+            convert(name, scratch / _GRAPH, kind=kind, **options)
+            if record_of(name, kind, options) != record:
                 raise InputError(f"{name} changed while it was read; run it again once the file is complete")
             (scratch / _SOURCE).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
             _publish(scratch, entry, record)
@@ -294,15 +306,15 @@ def _convert(name: str, kind: GraphKind, options: dict[str, Any]) -> tuple[Graph
     return open_store(entry / _GRAPH), entry
 
 
-def _settled_record(name: str, kind: GraphKind, options: dict[str, Any]) -> dict[str, Any]:
+def _settled_record(name: str, kind: GraphKind, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of a file once its next change would have another time than the last."""
-    record = _record_of(name, kind, options)
+    record = record_of(name, kind, options)
     grain_ns = _TICK_NS if record["ctime_ns"] % 1_000_000_000 else _COARSE_NS
     rest_ns = record["ctime_ns"] + grain_ns - time.time_ns()
     if rest_ns <= 0:
         return record
     time.sleep(min(rest_ns, grain_ns) / 1e9)
-    return _record_of(name, kind, options)
+    return record_of(name, kind, options)
 
 
 def _make_cache(name: str) -> Path:
@@ -316,6 +328,13 @@ def _make_cache(name: str) -> Path:
         raise _unwritable(name, cache, error) from error
     _require_private(cache)
     return cache
+
+
+def _make_scratch(name: str, cache: Path, entry: str) -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix=f".{entry}.", dir=cache))
+    except OSError as error:
+        raise _unwritable(name, cache, error) from error
 
 
 def _require_private(cache: Path) -> None:
@@ -421,7 +440,7 @@ def _look_at(entry: Path) -> Conversion:
     if not os.path.isfile(source):
         state = "gone"
     else:
-        now = _record_of(source, kind, options)
+        now = record_of(source, kind, options)
         if now["reader"] != record["reader"]:
             state = "outdated"
         elif now != record:

@@ -126,9 +126,11 @@ class Sides:
 def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
     """Return labels as int64, to be thinned later, or one in 2^halvings of them as objects."""
     if isinstance(labels, pa.Array):
-        if labels.type == pa.int64():
-            return numbers_of(labels)
+        if pa.types.is_integer(labels.type) and not labels.null_count:
+            return numbers_of(labels).astype(np.int64, copy=False)
         labels = labels.take(pa.array(np.arange(0, len(labels), 1 << halvings)))
+        if pa.types.is_dictionary(labels.type):
+            labels = labels.cast(labels.type.value_type)
         return object_array(labels.to_pylist())
     if labels.dtype.kind in "iu":
         return np.asarray(labels, np.int64)

@@ -305,6 +305,11 @@ _held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
 _held_lock = threading.Lock()
 
 
+def is_held(source: str) -> bool:
+    """Whether a source names a graph in memory."""
+    return source.startswith(_SCHEME)
+
+
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
     """Return the content hash of a graph in memory, the same as that of a store written from it."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
@@ -360,7 +365,7 @@ def require_graph(question: Question, kind: str, *, signed: bool, source: str) -
     if question.motif.needs_signs and not signed:
         raise UnsupportedError(
             f"{source} has no signs, and a {question.motif.title} is defined by the signs of edges; convert "
-            "the input again with --sign-column N (values above 0 are positive) or --positive-from X (ratings of "
+            "the input again with --sign N (values above 0 are positive) or --positive-from X (ratings of "
             "X and more are positive)"
         )
 
@@ -387,7 +392,7 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 
     StoreError when the graph cannot be read here, or is not the one that the job was planned for.
     """
-    if job.source.startswith(_SCHEME):
+    if is_held(job.source):
         with _held_lock:
             graph = _held.get(job.source)
         if graph is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.forecast import NS, Forecast, Pace, predict
-from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
+from papilio.tasks.job import JobSpec, LeaseTask, is_held, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
 from papilio.tasks.parts import PartLoader
@@ -97,6 +98,17 @@ class PreparedCache:
         with self._lock:
             for key in [key for key in self._entries if chosen(key)]:
                 del self._entries[key]
+
+    def try_forget(self, graph_hash: str) -> bool:
+        """Forget the objects of a graph without waiting; whether that was possible."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            for key in [key for key in self._entries if key[0] == graph_hash]:  # type: ignore[index]
+                del self._entries[key]
+        finally:
+            self._lock.release()
+        return True
 
 
 CACHE_SHARE = 0.5
@@ -209,13 +221,50 @@ def _limit_device(job: JobSpec, name: EngineName) -> int | None:
     return limit
 
 
-def forget_graphs(graph_hashes: Collection[str] | None = None) -> None:
-    """Forget the prepared forms and parts of some graphs in this process, or of all; on the host and on the device."""
-    state = worker_state
+_owners: dict[str, weakref.WeakSet[Any]] = {}
+"""Who wants the graph of each hash kept."""
+
+
+def keep_graph(owner: Any, graph_hash: str) -> None:
+    """Keep what is read and prepared of a graph in this process until its owners are gone, or memory runs out."""
+    owners = _owners.setdefault(graph_hash, weakref.WeakSet())
+    if owner not in owners:
+        owners.add(owner)
+        weakref.finalize(owner, _release, graph_hash).atexit = False
+
+
+_released: deque[str] = deque()
+
+
+def _release(graph_hash: str) -> None:
+    _released.append(graph_hash)
+    drop_released()
+
+
+def drop_released() -> None:
+    """Forget graphs whose owners are gone; those whose cache is in use right now at the next call.
+
+    Owners may end wherever Python collects garbage, within the locks of this module, too: nothing waits for one here.
+    """
+    for _ in range(len(_released)):
+        graph_hash = _released.popleft()
+        if any(True for _ in _owners.get(graph_hash, ())):
+            continue
+        _owners.pop(graph_hash, None)
+        if not all(cache.try_forget(graph_hash) for cache in worker_state.graphs.values()):
+            _released.append(graph_hash)
+
+
+def forget_graphs(graph_hashes: Collection[str] | None = None, *, kept: bool = False) -> None:
+    """Forget the prepared forms and parts of some graphs in this process, or of all; on the host and on the device.
+
+    With ``kept`` all but those that :func:`keep_graph` keeps.
+    """
+    state, spared = worker_state, frozenset(_owners) if kept else frozenset()
     with state.lock:
         if graph_hashes is None or (state.key is not None and state.key[0] in graph_hashes):
             state.close_parts()
-    state.forget(lambda key: graph_hashes is None or key[0] in graph_hashes)
+    state.forget(lambda key: (graph_hashes is None or key[0] in graph_hashes) and key[0] not in spared)
     release_memory()
 
 
@@ -328,11 +377,12 @@ def prepare_graph(
         costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
         seconds["prepare"] = perf_counter() - started
         names = None
-        if job.listing is not None:
+        if job.listing is not None and not is_held(job.source):
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
         return make_prepared(job, engine, prepared, worker, names=names, costs_digest=costs_digest)
 
+    drop_released()
     forecast = predict_memory(job, engine.name, worker.threads)
     needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)
     if engine.name == "gpu":

@@ -110,7 +110,7 @@ def test_columns_of_a_data_frame_are_right_row_by_row(rows: list[Row]) -> None:
 def test_the_largest_counts_have_the_labels_of_the_caller(rows: list[Row]) -> None:
     by_row, of_u, of_v = expected(rows)
     frame = frame_of(rows)
-    best = papilio.top_butterflies(frame, per="edge", k=5, engine="cpu").top
+    best = papilio.top_butterflies(frame, per="edge", n=5, engine="cpu").top
     assert {entry.labels: entry.count for entry in best}.items() <= dict(
         zip(rows, by_row, strict=True)
     ).items()

@@ -26,7 +26,7 @@ HERE = ("--cluster", "inline", "--engine", "cpu")
 @pytest.fixture(scope="module")
 def votes(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
     path = tmp_path_factory.mktemp("votes") / "senate"
-    papilio.convert(example_data / "senate-votes.txt.gz", path, sign_column=3)
+    papilio.convert(example_data / "senate-votes.txt.gz", path, sign=3)
     return path
 
 

@@ -27,7 +27,7 @@ HERE = ("--cluster", "inline", "--engine", "cpu")
 @pytest.fixture(scope="module")
 def votes(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
     path = tmp_path_factory.mktemp("votes") / "senate"
-    papilio.convert(example_data / "senate-votes.txt.gz", path, sign_column=3)
+    papilio.convert(example_data / "senate-votes.txt.gz", path, sign=3)
     return path
 
 
@@ -183,7 +183,7 @@ def test_unsigned_graphs_are_refused_with_how_to_convert(
         result = run(*args, *HERE)
         assert result.exit_code == 4
         assert f"{women} has no signs" in result.stderr
-        for hint in ("--sign-column", "--positive-from"):
+        for hint in ("--sign", "--positive-from"):
             assert hint in result.stderr
     with pytest.raises(UnsupportedError, match="the graph in memory has no signs"):
         papilio.count(papilio.open_graph(women).read(), papilio.BalancedButterfly())

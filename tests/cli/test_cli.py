@@ -34,7 +34,7 @@ def women(tmp_path: Path, example_data: Path, run: Run) -> Path:
 def test_convert_options_reach_the_store(tmp_path: Path, example_data: Path, run: Run) -> None:
     store = tmp_path / "senate"
     result = run(
-        "convert", example_data / "senate-votes.txt.gz", store, "--sign-column", 3, "--memory", "1GiB", "--json"
+        "convert", example_data / "senate-votes.txt.gz", store, "--sign", 3, "--memory", "1GiB", "--json"
     )  # fmt: skip
     data = json.loads(result.stdout)
     assert (data["n_u"], data["n_v"], data["n_edges"], data["signed"]) == (145, 1056, 27083, True)
@@ -55,7 +55,7 @@ def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
     table.write_text(",rating,user,item\n0,5,1,2\n1,3,2,1\n")
     result = run("convert", table, tmp_path / "a", "--positive-from", 4)
     assert "columns: U is user (column 3), V is item (column 4), sign is rating (column 2)" in result.stderr
-    result = run("convert", table, tmp_path / "b", "--u", "item", "--v", 3, "--sign-column", "rating")
+    result = run("convert", table, tmp_path / "b", "--u", "item", "--v", 3, "--sign", "rating")
     assert "columns: U is item (column 4), V is user (column 3), sign is rating (column 2)" in result.stderr
     assert "note: all 2 edges are positive by the rule (rating (column 2): positive above 0)" in result.stderr
     table.write_text("a,b,c\n1,2,3\n")

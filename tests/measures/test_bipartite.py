@@ -251,11 +251,11 @@ def test_top_vertices_and_edges_with_their_labels(women: Path) -> None:
     graph = papilio.open_graph(women).read()
     assert isinstance(graph, BipartiteGraph)
     counts = count_butterflies(edge_list(graph))
-    found = papilio.top_butterflies(women, k=3, engine="cpu").top
+    found = papilio.top_butterflies(women, n=3, engine="cpu").top
     assert [entry.place for entry in found] == ["u"] * 3 + ["v"] * 3
     best = sorted(((-n, i) for (layer, i), n in counts.vertex.items() if layer == "u"))[:3]
     assert [(entry.labels, entry.count) for entry in found[:3]] == [((f"woman {i}",), -n) for n, i in best]
-    edges = papilio.top_butterflies(women, per="edge", k=20, engine="cpu").top
+    edges = papilio.top_butterflies(women, per="edge", n=20, engine="cpu").top
     order = sorted((-n, u, v) for (u, v), n in counts.edge.items())[:20]
     assert [(e.labels, e.count) for e in edges] == [((f"woman {u}", v + 100), -n) for n, u, v in order]
 
@@ -265,7 +265,7 @@ def test_top_edges_of_a_graph_in_memory_have_their_labels() -> None:
     other.add_nodes_from("abc", bipartite=0)
     other.add_nodes_from([10, 20, 30], bipartite=1)
     other.add_edges_from([("a", 10), ("a", 20), ("b", 10), ("b", 20), ("c", 30)])
-    found = papilio.top_butterflies(other, per="edge", k=2, engine="cpu")
+    found = papilio.top_butterflies(other, per="edge", n=2, engine="cpu")
     assert [(entry.labels, entry.count) for entry in found.top] == [(("a", 10), 1), (("a", 20), 1)]
     assert found.graph["path"] is None
 
@@ -310,7 +310,7 @@ def test_files_of_values_have_labels_and_nulls(women: Path, tmp_path: Path) -> N
 def test_a_job_directory_keeps_the_count(women: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
     assert not papilio.local_clustering(women, job=job, engine="cpu").counted.reused
-    again = papilio.top_butterflies(women, k=20, job=job, engine="cpu")
+    again = papilio.top_butterflies(women, n=20, job=job, engine="cpu")
     assert again.reused
     assert len([entry for entry in again.top if entry.place == "u"]) == 18
 

@@ -30,7 +30,7 @@ GROUPS = ["coherent", "incoherent", "mixed"]
 @pytest.fixture(scope="module")
 def votes(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> GraphStore:
     path = tmp_path_factory.mktemp("votes") / "senate"
-    return papilio.convert(example_data / "senate-votes.txt.gz", path, sign_column=3)
+    return papilio.convert(example_data / "senate-votes.txt.gz", path, sign=3)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def drugs(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
         f"{drug} T{i} {sign}1\n" for drug, row in rows.items() for i, sign in enumerate(row, 1) if sign != " "
     ]
     (directory / "drugs.txt").write_text("".join(lines), encoding="utf-8")
-    return papilio.convert(directory / "drugs.txt", directory / "drugs", sign_column=3)
+    return papilio.convert(directory / "drugs.txt", directory / "drugs", sign=3)
 
 
 @pytest.mark.parametrize("side", ["u", "v"])
@@ -52,7 +52,7 @@ def test_votes_of_the_senate(votes: GraphStore, side: Any) -> None:
     assert tuple(found.classes) == tuple(CLASSES)
     assert [sum(each.tolist()) for each in found.classes.values()] == [2 * total for total in totals]
     for by, group in signed_pairs.PAIR_ORDERS.items():
-        pairs = papilio.census_pairs(votes, side, by=by, k=150 * 149 // 2, threads=2, **INLINE)
+        pairs = papilio.census_pairs(votes, side, by=by, n=150 * 149 // 2, threads=2, **INLINE)
         numbers = [pair.groups[group] for pair in pairs.pairs]
         assert numbers == sorted(numbers, reverse=True)
         if side == "u":
@@ -62,7 +62,7 @@ def test_votes_of_the_senate(votes: GraphStore, side: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "rule", "totals"),
     [
-        ("bonanza", {"sign_column": 3}, REFERENCE["bonanza", "u"][1]),
+        ("bonanza", {"sign": 3}, REFERENCE["bonanza", "u"][1]),
         ("movielens-100k", {"positive_from": 4.0}, REFERENCE["movielens-100k", "u"][1]),
     ],
 )
@@ -72,7 +72,7 @@ def test_reference_graphs(
     store = papilio.convert(shared_data / "bipartite" / f"{name}.txt.gz", tmp_path / name, **rule)
     found = papilio.census_vertices(store, "u", **INLINE)
     assert tuple(found.census.classes.values()) == totals
-    pairs = papilio.census_pairs(store, "u", by="conflicting", k=20, **INLINE)
+    pairs = papilio.census_pairs(store, "u", by="conflicting", n=20, **INLINE)
     assert len(pairs.pairs) == 20
     assert found.groups["mixed"].max() >= pairs.pairs[0].groups["mixed"]
 
@@ -94,7 +94,7 @@ def test_pairs_of_labelled_vertices(drugs: GraphStore, tmp_path: Path) -> None:
         {"first": 0, "first_label": "A", "second": 1, "second_label": "B", **pair.columns}
     ]
     assert table.schema.metadata[b"papilio.graph_hash"].decode() == drugs.hash
-    conflicting = papilio.census_pairs(drugs, "u", by="conflicting", k=2, **INLINE).pairs
+    conflicting = papilio.census_pairs(drugs, "u", by="conflicting", n=2, **INLINE).pairs
     assert [pair.labels for pair in conflicting] == [("A", "B"), ("A", "C")]
     assert (
         papilio.census_pairs(drugs, "u", by="incoherent", output=file, overwrite=True, **INLINE).pairs == ()
@@ -120,11 +120,11 @@ def test_vertices_in_a_file(drugs: GraphStore, tmp_path: Path) -> None:
 def test_graphs_in_memory(drugs: GraphStore, tmp_path: Path) -> None:
     graph = drugs.read()
     assert isinstance(graph, papilio.BipartiteGraph)
-    (pair,) = papilio.census_pairs(graph, "u", by="coherent", k=1, **INLINE).pairs
+    (pair,) = papilio.census_pairs(graph, "u", by="coherent", n=1, **INLINE).pairs
     assert pair.labels == (0, 1)
     labelled = LabelledGraph(graph, np.array([7, 5, 6]), None)
     (pair,) = papilio.census_pairs(
-        labelled, "u", by="coherent", k=1, output=tmp_path / "p.parquet", **INLINE
+        labelled, "u", by="coherent", n=1, output=tmp_path / "p.parquet", **INLINE
     ).pairs
     assert pair.labels == (7, 5)
     assert pq.read_table(tmp_path / "p.parquet")["first_label"].to_pylist() == [7]
@@ -134,7 +134,7 @@ def test_graphs_in_memory(drugs: GraphStore, tmp_path: Path) -> None:
 
 def test_progress_is_told(votes: GraphStore) -> None:
     events: list[Event] = []
-    papilio.census_pairs(votes, "u", by="coherent", k=1, progress=events.append, **INLINE)
+    papilio.census_pairs(votes, "u", by="coherent", n=1, progress=events.append, **INLINE)
     assert PhaseStarted("pairs") in events
     assert events[-1] == PhaseAdvanced(1.0)
 
@@ -145,7 +145,7 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(InputError, match="by is 'mixed'; expected coherent, incoherent or conflicting"):
         papilio.census_pairs(drugs, "u", by="mixed")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="k is 0; at least 1"):
-        papilio.census_pairs(drugs, "u", by="coherent", k=0)
+        papilio.census_pairs(drugs, "u", by="coherent", n=0)
     with pytest.raises(InputError, match="threads is 0; at least 1"):
         papilio.census_vertices(drugs, "u", threads=0)
     with pytest.raises(InputError, match="is a directory"):
@@ -154,7 +154,7 @@ def test_what_makes_no_sense_is_refused(
         papilio.census_vertices(complete_graph(2, 2), "u")
     monkeypatch.setattr(signed_pairs, "free_memory_bytes", lambda: 1000)
     with pytest.raises(CapacityError, match=r"with 2 threads and 9 to keep, .* use fewer threads or pairs"):
-        papilio.census_pairs(drugs, "u", by="coherent", k=9, threads=2)
+        papilio.census_pairs(drugs, "u", by="coherent", n=9, threads=2)
     with pytest.raises(CapacityError, match="use fewer threads, or a machine"):
         papilio.census_vertices(drugs, "u", threads=2)
 

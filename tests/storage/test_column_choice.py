@@ -101,7 +101,7 @@ def test_values_are_found_by_names(tmp_path: Path, name: str, kind: str) -> None
         pq.write_table(pa.table(columns), tmp_path / "input.txt")
     else:
         write_input(tmp_path, text_of(columns, kind))
-    given = {} if usual else {"sign_column": place}
+    given = {} if usual else {"sign": place}
     store = convert(tmp_path / "input.txt", tmp_path / "g", positive_from=4, **given)
     assert labelled_edges(store) == SIGNED
     assert store.manifest.provenance["layout"]["read"]["sign"].endswith(f"(column {place})")
@@ -114,7 +114,7 @@ def test_time_by_name_or_number_orders_duplicates(tmp_path: Path) -> None:
     assert labelled_edges(store) == [(7, 8, 1)]
     assert store.manifest.provenance["layout"]["read"]["time"] == "timestamp (column 1)"
     for at, column in enumerate(("seen", "SEEN", 5)):
-        other = convert(path, tmp_path / str(at), positive_from=3, time_column=column)
+        other = convert(path, tmp_path / str(at), positive_from=3, time=column)
         assert labelled_edges(other) == [(7, 8, -1)]
 
 
@@ -147,7 +147,7 @@ def test_columns_that_are_asked_for(tmp_path: Path, asked: str, kind: str) -> No
         pq.write_table(pa.table(columns), tmp_path / "input.txt")
     else:
         write_input(tmp_path, text_of(columns, kind))
-    store = convert(tmp_path / "input.txt", tmp_path / "g", sign_column="d", positive_from=4, **ASKED[asked])
+    store = convert(tmp_path / "input.txt", tmp_path / "g", sign="d", positive_from=4, **ASKED[asked])
     assert labelled_edges(store) == SIGNED
     assert store.manifest.provenance["layout"]["read"] == {
         "u": "b (column 2)",
@@ -167,7 +167,7 @@ def test_columns_by_number_without_names(tmp_path: Path) -> None:
     np.save(file, np.array([[9, 5, 2], [9, 6, 1], [8, 7, 1]]))
     path = write_input(tmp_path, file.getvalue(), "a.npy")
     assert labelled_edges(convert(path, tmp_path / "n", u=2, v=3)) == EDGES
-    assert labelled_edges(convert(path, tmp_path / "m", u=2, v=3, sign_column=1)) == [(*e, 1) for e in EDGES]
+    assert labelled_edges(convert(path, tmp_path / "m", u=2, v=3, sign=1)) == [(*e, 1) for e in EDGES]
 
 
 def test_names_in_the_last_comment(tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "too large": ("1 2\n", {"u": 1, "v": 3}, "2 columns; there is no column 3 for v"),
     "zero": ("1 2\n", {"u": 0}, "u is 0; expected a number of a column, from 1 on"),
     "not a number": ("1 2\n", {"u": 1.0}, "u is 1.0; expected"),
-    "true": ("1 2\n", {"sign_column": True}, "sign_column is True; expected"),
+    "true": ("1 2\n", {"sign": True}, "sign is True; expected"),
     "the same": ("1 2\n", {"u": 1, "v": 1}, "column 1 cannot be both u and v"),
     "half": ("1 2 3\n", {"u": 2}, "not clear: column 1, column 2, column 3"),
     "sign at an end": (
         "1 2 3\n",
-        {"u": 2, "v": 3, "sign_column": 3},
+        {"u": 2, "v": 3, "sign": 3},
         "but columns 2 and 3 are the endpoints",
     ),
     "values at an end": ("1 2 3\n", {"u": 2, "v": 3, "positive_from": 1}, "column 3 is an endpoint"),

@@ -93,7 +93,9 @@ def test_label_type_can_be_forced(tmp_path: Path) -> None:
 
 
 def test_unipartite_text_labels_share_ids(tmp_path: Path) -> None:
-    store = convert(write_input(tmp_path, "b a\na c\nc c\nb c\nc b\nd d\n"), tmp_path / "g", bipartite=False)
+    store = convert(
+        write_input(tmp_path, "b a\na c\nc c\nb c\nc b\nd d\n"), tmp_path / "g", kind="unipartite"
+    )
     assert labels(store, "u") == ["a", "b", "c"]
     assert labelled_edges(store) == [("a", "b"), ("a", "c"), ("b", "c")]
     assert store.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0, "comments": 0}
@@ -105,12 +107,12 @@ def test_paths_of_relabelling_agree(tmp_path: Path, scale: int) -> None:
     edges = rng.integers(0, 50, (400, 2)) * scale
     text = "".join(f"{a} {b}\n" for a, b in edges)
     path = write_input(tmp_path, text)
-    for bipartite in (True, False):
-        as_integers = convert(path, tmp_path / f"i{bipartite}", bipartite=bipartite)
-        as_text = convert(path, tmp_path / f"t{bipartite}", bipartite=bipartite, labels="text")
+    for kind in ("bipartite", "unipartite"):
+        as_integers = convert(path, tmp_path / f"i{kind}", kind=kind)
+        as_text = convert(path, tmp_path / f"t{kind}", kind=kind, labels="text")
         found = {(int(a), int(b)) for a, b in labelled_edges(as_text)}
         expected = set(labelled_edges(as_integers))
-        if not bipartite:
+        if kind == "unipartite":
             found = {(min(e), max(e)) for e in found}
         assert found == expected
         assert len(labels(as_text, "u") or []) == as_integers.n_u
@@ -128,8 +130,8 @@ def test_too_many_vertices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_duplicates_by_place_in_the_file(tmp_path: Path) -> None:
     path = write_input(tmp_path, "0 0 1\n1 0 -1\n0 0 -1\n0 0 -1\n1 0 1\n0 1 1\n")
-    first = convert(path, tmp_path / "f", sign_column=3)
-    last = convert(path, tmp_path / "l", sign_column=3, duplicates="last")
+    first = convert(path, tmp_path / "f", sign=3)
+    last = convert(path, tmp_path / "l", sign=3, duplicates="last")
     assert labelled_edges(first) == [(0, 0, 1), (0, 1, 1), (1, 0, -1)]
     assert labelled_edges(last) == [(0, 0, -1), (0, 1, 1), (1, 0, 1)]
     assert first.manifest.dropped["duplicates"] == last.manifest.dropped["duplicates"] == 3
@@ -150,7 +152,7 @@ def test_duplicates_by_time_then_place(tmp_path: Path, times: tuple[Any, ...], f
     text = "".join(f"4 4 {sign} {time}\n" for sign, time in zip(signs, times, strict=True))
     path = write_input(tmp_path, text)
     for duplicates, expected in (("first", first), ("last", last)):
-        store = convert(path, tmp_path / duplicates, sign_column=3, time_column=4, duplicates=duplicates)
+        store = convert(path, tmp_path / duplicates, sign=3, time=4, duplicates=duplicates)
         assert labelled_edges(store) == [(4, 4, expected)]
     assert store.manifest.provenance["layout"]["time_column"] == 4
 
@@ -163,12 +165,12 @@ def test_duplicates_as_an_error(tmp_path: Path, text: str, edge: str) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["input.txt"]
     convert(write_input(tmp_path, "1 2\n2 1\n"), tmp_path / "g", duplicates="error")
     with pytest.raises(DuplicateEdgeError, match=r"\(1, 2\)"):
-        convert(write_input(tmp_path, "1 2\n2 1\n"), tmp_path / "h", duplicates="error", bipartite=False)
+        convert(write_input(tmp_path, "1 2\n2 1\n"), tmp_path / "h", duplicates="error", kind="unipartite")
 
 
 def test_duplicates_across_batches(tmp_path: Path, small_blocks: None) -> None:
     text = "".join(f"{i % 3} 1 {1 if i < 3 else -1}\n" for i in range(300))
-    store = convert(write_input(tmp_path, text), tmp_path / "g", sign_column=3)
+    store = convert(write_input(tmp_path, text), tmp_path / "g", sign=3)
     assert labelled_edges(store) == [(0, 1, 1), (1, 1, 1), (2, 1, 1)]
     assert store.manifest.dropped["duplicates"] == 297
 
@@ -178,7 +180,7 @@ def test_equal_numbers_are_a_loop_in_a_unipartite_graph_only(tmp_path: Path) -> 
     bipartite = convert(path, tmp_path / "b")
     assert bipartite.n_edges == 4
     assert bipartite.manifest.dropped == {"duplicates": 0, "self_loops": 0, "malformed": 0, "comments": 0}
-    unipartite = convert(path, tmp_path / "u", bipartite=False)
+    unipartite = convert(path, tmp_path / "u", kind="unipartite")
     assert labelled_edges(unipartite) == [(0, 1)]
     assert unipartite.n_u == 2
     assert unipartite.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0, "comments": 0}
@@ -186,7 +188,7 @@ def test_equal_numbers_are_a_loop_in_a_unipartite_graph_only(tmp_path: Path) -> 
 
 def test_signs_of_an_undirected_edge(tmp_path: Path) -> None:
     path = write_input(tmp_path, "5 3 -1\n3 5 1\n3 4 1\n")
-    store = convert(path, tmp_path / "g", bipartite=False, sign_column=3)
+    store = convert(path, tmp_path / "g", kind="unipartite", sign=3)
     assert labelled_edges(store) == [(3, 4, 1), (3, 5, -1)]
 
 
@@ -205,11 +207,11 @@ MALFORMED: dict[str, tuple[str, dict[str, Any], int, str]] = {
     "crlf": ("0\t1\r\n1\t\r\n", {}, 2, "'' is not a 64-bit integer"),
     "empty label": ("a,b\nx,\n", {"header": False}, 2, "a label is empty"),
     "quotes": ('a,b\n"x,y\n', {"header": False, "labels": "text"}, 2, "its quotes are not those of CSV"),
-    "sign word": ("0 1 1\n1 1 up\n", {"sign_column": 3}, 2, "column 3 is 'up', not a number; name the words"),
-    "sign not finite": ("0 1 1\n1 1 nan\n", {"sign_column": 3}, 2, "column 3 is 'nan', not a number"),
+    "sign word": ("0 1 1\n1 1 up\n", {"sign": 3}, 2, "column 3 is 'up', not a number; name the words"),
+    "sign not finite": ("0 1 1\n1 1 nan\n", {"sign": 3}, 2, "column 3 is 'nan', not a number"),
     "unknown sign": ("0 1 a\n1 1 c\n", {"sign_values": "a:b"}, 2, "the sign values are 'a', 'b'"),
-    "sign missing": ("0,1,1\n1,1,\n", {"sign_column": 3}, 2, "it is empty"),
-    "time": ("0 1 1 5\n1 1 1 x\n", {"sign_column": 3, "time_column": 4}, 2, "the time 'x' is not a number"),
+    "sign missing": ("0,1,1\n1,1,\n", {"sign": 3}, 2, "it is empty"),
+    "time": ("0 1 1 5\n1 1 1 x\n", {"sign": 3, "time": 4}, 2, "the time 'x' is not a number"),
     "colons": ("1::2::3::4\n1:2:3:4\n", {}, 2, "1 fields; expected 4"),
 }
 

@@ -84,7 +84,7 @@ def test_unipartite_text_converts_to_the_graph_of_its_edges(
 ) -> None:
     path = tmp_path_factory.mktemp("law")
     text = with_header(edges).replace("13 10", "13 13", 1)
-    store = convert(write_input(path, text), path / "g", format="sizes", bipartite=False)
+    store = convert(write_input(path, text), path / "g", format="sizes", kind="unipartite")
     u, v = zip(*edges, strict=True)
     expected = UnipartiteGraph.from_edges(u, v, 13)
     found = store.read()
@@ -118,7 +118,7 @@ def test_signs_follow_the_policy(
         path / "g",
         format="sizes",
         positive_from=1,
-        time_column=4 if timed else None,
+        time=4 if timed else None,
         duplicates=duplicates,
     )
     expected: dict[tuple[int, int], tuple[int, int, int]] = {}
@@ -189,7 +189,7 @@ RAW: dict[str, tuple[dict[str, Any], str, tuple[int, int, int]]] = {
     "out.moreno_crime_crime": ({}, "konect", (829, 551, 1_476)),
     "Wiki-Vote.txt": ({"bipartite": False}, "snap", (7_115, 7_115, 100_762)),
     "ml-100k_u.data": ({"positive_from": 4}, "movielens", (943, 1_682, 100_000)),
-    "senate1to10.txt": ({"sign_column": 3}, "sizes", (145, 1_056, 27_083)),
+    "senate1to10.txt": ({"sign": 3}, "sizes", (145, 1_056, 27_083)),
     "ml-1m_ratings_head.dat": ({"positive_from": 4}, "movielens", (4, 14, 19)),
 }
 
@@ -210,7 +210,7 @@ def test_bipartite_reference_sizes(whole_blocks: None, shared_data: Path, tmp_pa
 
 @pytest.mark.parametrize("name", UNIPARTITE)
 def test_unipartite_reference_sizes(whole_blocks: None, shared_data: Path, tmp_path: Path, name: str) -> None:
-    store = convert(shared_data / "unipartite" / f"{name}.txt.gz", tmp_path / "g", bipartite=False)
+    store = convert(shared_data / "unipartite" / f"{name}.txt.gz", tmp_path / "g", kind="unipartite")
     assert (store.n_u, store.n_edges) == UNIPARTITE[name]
     assert store.labels("u") is None
 
@@ -226,7 +226,7 @@ def test_raw_reference_files(whole_blocks: None, shared_data: Path, tmp_path: Pa
 def test_bundled_examples(whole_blocks: None, example_data: Path, tmp_path: Path) -> None:
     women = convert(example_data / "southern-women.txt.gz", tmp_path / "w")
     assert (women.n_u, women.n_v, women.n_edges) == (18, 14, 89)
-    votes = convert(example_data / "senate-votes.txt.gz", tmp_path / "v", sign_column=3)
+    votes = convert(example_data / "senate-votes.txt.gz", tmp_path / "v", sign=3)
     assert (votes.n_u, votes.n_v, votes.n_edges) == (145, 1056, 27083)
     assert votes.manifest.provenance["format"] == "sizes"
 

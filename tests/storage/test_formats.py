@@ -72,17 +72,21 @@ CASES = {
         "% bip signed\n1 2 -1 50\n2 1\t1 60\n1 2 +1 40\n",
         [(1, 2, 1), (2, 1, 1)],
         (2, 2),
-        {"sign_column": 3},
+        {"sign": 3},
     ),
     "konect unipartite": Case(
-        "konect", "% sym unweighted\n% 3 5 5\n2 1\n3 2\n1 2\n", [(1, 2), (2, 3)], (5, 5), {"bipartite": False}
+        "konect",
+        "% sym unweighted\n% 3 5 5\n2 1\n3 2\n1 2\n",
+        [(1, 2), (2, 3)],
+        (5, 5),
+        {"kind": "unipartite"},
     ),
     "snap": Case(
         "snap",
         "# Directed graph\r\n# FromNodeId\tToNodeId\r\n30\t1412\r\n1412\t30\r\n30\t30\r\n30\t5\r\n",
         [(5, 30), (30, 1412)],
         (3, 3),
-        {"bipartite": False},
+        {"kind": "unipartite"},
     ),
     "sizes": Case("sizes", "2\t4\t3\n0\t1\n1\t0\n1\t2\n", PLAIN, (2, 4)),
     "sizes signed": Case(
@@ -90,7 +94,7 @@ CASES = {
         "2 4 3\n0 1 1\n1 0 -1\n1 2 1\n",
         [(0, 1, 1), (1, 0, -1), (1, 2, 1)],
         (2, 4),
-        {"sign_column": 3},
+        {"sign": 3},
     ),
     "sizes from one": Case("sizes", "2 4 3\n1 2\n2 1\n2 4\n", [(1, 2), (2, 1), (2, 4)], (2, 4)),
     "movielens tabs": Case(
@@ -117,7 +121,7 @@ CASES = {
         f"{MATRIX} real general\n2 4 3\n1 2 0.5\n2 1 -1e3\n2 3 0\n",
         [(1, 2, 1), (2, 1, -1), (2, 3, -1)],
         (2, 4),
-        {"sign_column": 3},
+        {"sign": 3},
     ),
     "mtx integer": Case("mtx", f"{MATRIX} integer general\r\n2 4 1\r\n2 4 -7\r\n", [(2, 4)], (2, 4)),
     "mtx complex": Case("mtx", f"{MATRIX} complex general\n2 4 1\n2 4 1 0\n", [(2, 4)], (2, 4)),
@@ -132,14 +136,14 @@ CASES = {
         f"{MATRIX} pattern symmetric\n4 4 3\n1 1\n2 1\n3 2\n",
         [(1, 2), (2, 3)],
         (4, 4),
-        {"bipartite": False},
+        {"kind": "unipartite"},
     ),
     "mtx skew": Case(
         "mtx",
         f"{MATRIX} real skew-symmetric\n2 2 1\n2 1 0.5\n",
         [(1, 2, -1), (2, 1, 1)],
         (2, 2),
-        {"sign_column": 3},
+        {"sign": 3},
     ),
     "mtx without entries": Case("mtx", f"{MATRIX} pattern general\n2 4 0\n", [], (2, 4)),
     "csv": Case("csv", "0,1\n1,0\n1,2\n", PLAIN, (2, 3), {}, "edges.csv"),
@@ -181,7 +185,7 @@ CASES = {
         npy(np.array([[0, 1, -4], [1, 0, 2]], ">i4")),
         [(0, 1, -1), (1, 0, 1)],
         (2, 2),
-        {"sign_column": 3},
+        {"sign": 3},
     ),
     "parquet": Case("parquet", parquet(a=[0, 1, 1], b=[1, 0, 2]), PLAIN, (2, 3)),
     "parquet by names": Case("parquet", parquet(w=[9, 9, 9], v=[1, 0, 2], u=[0, 1, 1]), PLAIN, (2, 3)),
@@ -195,7 +199,7 @@ CASES = {
         ),
         [("x", 5, 1), ("y", 6, -1)],
         (2, 2),
-        {"sign_column": 4},
+        {"sign": 4},
     ),
 }
 
@@ -240,8 +244,8 @@ def test_pair_of_npy_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bipartite", [False, True])
 def test_forcing_changes_the_reading(tmp_path: Path, bipartite: bool) -> None:
     path = write_input(tmp_path, "3 3 2\n0 1 1\n2 1 1\n")
-    assert convert(path, tmp_path / "g", bipartite=bipartite).n_edges == 2
-    forced = convert(path, tmp_path / "h", format="edges", bipartite=bipartite)
+    assert convert(path, tmp_path / "g", kind="bipartite" if bipartite else "unipartite").n_edges == 2
+    forced = convert(path, tmp_path / "h", format="edges", kind="bipartite" if bipartite else "unipartite")
     assert forced.n_edges == (3 if bipartite else 2)
     assert forced.manifest.dropped["self_loops"] == (0 if bipartite else 1)
 
@@ -272,11 +276,11 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
         InputError,
         "declares 2 and 2 vertices and holds ids 0 to 2",
     ),
-    "sizes of two layers": ("2 3 1\n0 1\n", {"bipartite": False}, InputError, "two layers"),
+    "sizes of two layers": ("2 3 1\n0 1\n", {"kind": "unipartite"}, InputError, "two layers"),
     "sizes beyond int32": (f"{2**31} 3 1\n0 1\n", {}, CapacityError, "2147483648"),
-    "konect of two layers": ("% bip\n1 2\n", {"bipartite": False}, InputError, "says that it is bipartite"),
-    "no sign column": ("1 2\n", {"sign_column": 3}, InputError, "2 columns; there is no column 3"),
-    "no time column": ("1 2 1\n", {"sign_column": 3, "time_column": 4}, InputError, "no column 4 for times"),
+    "konect of two layers": ("% bip\n1 2\n", {"kind": "unipartite"}, InputError, "says that it is bipartite"),
+    "no sign column": ("1 2\n", {"sign": 3}, InputError, "2 columns; there is no column 3"),
+    "no time column": ("1 2 1\n", {"sign": 3, "time": 4}, InputError, "no column 4 for times"),
     "dense matrix": ("%%MatrixMarket matrix array real general\n2 2\n1\n", {}, InputError, "dense matrix"),
     "unknown symmetry": (f"{MATRIX} real odd\n1 1 1\n1 1 1\n", {}, InputError, "unknown symmetry 'odd'"),
     "unknown field": (f"{MATRIX} quaternion general\n1 1 1\n1 1 1\n", {}, InputError, "unknown field"),
@@ -290,7 +294,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     ),
     "matrix not square": (
         f"{MATRIX} pattern general\n2 3 1\n1 1\n",
-        {"bipartite": False},
+        {"kind": "unipartite"},
         InputError,
         "2 x 3",
     ),
@@ -369,7 +373,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
         InputError,
         "sign_values are for words",
     ),
-    "npy no column": (npy(np.zeros((3, 2), int)), {"sign_column": 3}, InputError, "no column 3"),
+    "npy no column": (npy(np.zeros((3, 2), int)), {"sign": 3}, InputError, "no column 3"),
     "forced npy": ("1 2\n", {"format": "npy"}, InputError, "is not a readable .npy file"),
     "forced parquet": ("1 2\n", {"format": "parquet"}, InputError, "not a readable Parquet file"),
     "parquet truncated": (parquet(a=[1], b=[2])[:-9], {}, InputError, "not a readable Parquet file"),
@@ -383,12 +387,12 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     ),
     "parquet no sign": (
         parquet(a=[1], b=[2], c=["x"]),
-        {"sign_column": 3},
+        {"sign": 3},
         InputError,
         "gives some of x... no sign",
     ),
-    "sign column 2": ("1 2 3\n", {"sign_column": 2}, InputError, "but columns 1 and 2 are the endpoints"),
-    "time column 1": ("1 2 3\n", {"time_column": 1}, InputError, "but columns 1 and 2 are the endpoints"),
+    "sign column 2": ("1 2 3\n", {"sign": 2}, InputError, "but columns 1 and 2 are the endpoints"),
+    "time column 1": ("1 2 3\n", {"time": 1}, InputError, "but columns 1 and 2 are the endpoints"),
     "two rules": ("1 2 3\n", {"positive_from": 2, "sign_values": "a:b"}, InputError, "exclude each other"),
     "threshold": (
         "1 2 3\n",

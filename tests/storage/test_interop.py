@@ -94,8 +94,8 @@ def test_ids_survive_numpy_pandas_arrow_and_scipy(drawn: LabelledGraph) -> None:
     sizes = {"n_u": graph.n_u, "n_v": graph.n_v} if isinstance(graph, BipartiteGraph) else {"n_u": graph.n}
     kind = drawn.kind
     assert same(from_numpy(to_numpy(graph), kind=kind, **sizes).graph, graph)
-    assert same(from_pandas(to_pandas(graph), kind=kind, relabel=False, **sizes).graph, graph)
-    assert same(from_arrow(to_arrow(graph), kind=kind, relabel=False, **sizes).graph, graph)
+    assert same(from_pandas(to_pandas(graph), kind=kind, labels="id", **sizes).graph, graph)
+    assert same(from_arrow(to_arrow(graph), kind=kind, labels="id", **sizes).graph, graph)
     for format in ("csr", "csc", "coo", "lil", "dok", "bsr"):
         matrix = to_scipy(graph, format=format)
         back = from_scipy(matrix, kind=kind, sign=graph.signed)
@@ -132,8 +132,8 @@ def test_dispatch_by_type(drawn: LabelledGraph) -> None:
     assert from_any(graph, kind=kind) is graph
     assert from_any(drawn, kind=kind) is graph
     assert same(from_any(to_numpy(graph), kind=kind, **sizes), graph)
-    assert same(from_any(to_pandas(graph), kind=kind, relabel=False, **sizes), graph)
-    assert same(from_any(to_arrow(graph), kind=kind, relabel=False, **sizes), graph)
+    assert same(from_any(to_pandas(graph), kind=kind, labels="id", **sizes), graph)
+    assert same(from_any(to_arrow(graph), kind=kind, labels="id", **sizes), graph)
     assert same(from_any(to_scipy(graph), kind=kind, sign=graph.signed), graph)
     sign = "sign" if graph.signed else None
     assert same(from_any(to_networkx(graph), kind=kind, sign=sign), graph)
@@ -151,7 +151,7 @@ def test_numpy_labels_duplicates_and_loops() -> None:
     assert to_numpy(looped).tolist() == [[0, 1], [0, 2]]
     assert looped.dropped == {"self_loops": 1, "duplicates": 1}
     assert from_numpy(np.array([[0.0, 3.0]])).graph.n_edges == 1
-    relabelled = from_numpy(np.array([[70, 10], [-5, 10]]), relabel=True)
+    relabelled = from_numpy(np.array([[70, 10], [-5, 10]]), labels="integer")
     assert relabelled.labels_u is not None
     assert relabelled.labels_u.tolist() == [-5, 70]
 
@@ -225,7 +225,7 @@ def test_networkx_layers_directions_and_multigraphs() -> None:
     assert result.labels_u is not None
     assert result.labels_u[0] == "Evelyn Jefferson"
     multi = nx.MultiDiGraph([("e1", "w1"), ("w1", "e1"), ("w1", "e1"), ("w2", "e1")])
-    merged = from_networkx(multi, u_nodes=["w1", "w2"])
+    merged = from_networkx(multi, u=["w1", "w2"])
     assert named_edges(merged) == {(("w1", "e1"), 0), (("w2", "e1"), 0)}
     assert merged.dropped == {"duplicates": 2}
     loops = from_networkx(nx.Graph([(0, 0), (0, 1)]), kind="unipartite")
@@ -259,7 +259,7 @@ UNSIGNED = nx.Graph([("a", "b")])
             "column 'sign' has a missing value in row 0",
         ),
         (lambda: from_numpy(np.array([["a", "b", "c"]])), GraphError, "not numbers"),
-        (lambda: from_numpy(np.array([["a", "b"]]), relabel=False), GraphError, "use relabel=True"),
+        (lambda: from_numpy(np.array([["a", "b"]]), labels="id"), GraphError, "give labels=.text"),
         (lambda: from_numpy(np.array([["a", "b"]]), n_u=4), InputError, "n_u and n_v are for ids"),
         (lambda: from_numpy(np.array([[0, 1]]), positive_from=1), InputError, "no column of values"),
         (lambda: from_numpy(np.array([[0, 1]]), kind="tripartite"), InputError, "kind is 'tripartite'"),  # type: ignore[arg-type]
@@ -287,10 +287,10 @@ UNSIGNED = nx.Graph([("a", "b")])
             "differ in sign",
         ),
         (lambda: from_networkx(LOOSE), GraphError, "bipartite=2"),
-        (lambda: from_networkx(INSIDE, u_nodes=["a", "b"]), GraphError, "two nodes of layer U"),
-        (lambda: from_networkx(INSIDE, u_nodes=[]), GraphError, "two nodes of layer V"),
-        (lambda: from_networkx(INSIDE, u_nodes=["c"]), GraphError, "'c', which is not a node"),
-        (lambda: from_networkx(UNSIGNED, u_nodes=["a"], sign="s"), GraphError, "no attribute 's'"),
+        (lambda: from_networkx(INSIDE, u=["a", "b"]), GraphError, "two nodes of layer U"),
+        (lambda: from_networkx(INSIDE, u=[]), GraphError, "two nodes of layer V"),
+        (lambda: from_networkx(INSIDE, u=["c"]), GraphError, "'c', which is not a node"),
+        (lambda: from_networkx(UNSIGNED, u=["a"], sign="s"), GraphError, "no attribute 's'"),
         (
             lambda: from_any(UnipartiteGraph(0, *np.zeros((2, 0), np.int32))),
             InputError,

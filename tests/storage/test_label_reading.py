@@ -19,7 +19,7 @@ from papilio.storage.answers import write_columns
 from papilio.storage.convert import convert
 from papilio.storage.interop import from_numpy, from_pandas
 from papilio.storage.store import write_store
-from papilio.storage.text import has_odd_zeros
+from papilio.storage.text_block import has_odd_zeros
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
 
 BIG = 2**53 + 1
@@ -103,7 +103,7 @@ def test_codes_among_integers_are_refused(tmp_path: Path, code: str, place: int,
 
 def test_zeros_in_other_columns_and_matrices_do_no_harm(tmp_path: Path) -> None:
     text = "1 2 0.05 007 2020-01-05\n0 10 1.07 08 2020-02-01\n"
-    store = convert(write_input(tmp_path, text), tmp_path / "g", sign_column=3, time_column=4)
+    store = convert(write_input(tmp_path, text), tmp_path / "g", sign=3, time=4)
     assert labelled_edges(store) == [(0, 10, 1), (1, 2, 1)]
     matrix = "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n01 02\n3 1\n"
     assert labelled_edges(convert(write_input(tmp_path, matrix), tmp_path / "h")) == [(1, 2), (3, 1)]
@@ -150,7 +150,7 @@ def test_missing_labels_of_tables_in_memory_are_refused() -> None:
     with pytest.raises(GraphError, match="column 'u' has a missing value in row 1"):
         from_numpy(np.array([["a", "b"], [float("nan"), "b"]], dtype=object))
     with pytest.raises(GraphError, match="floats of 2\\^53 or more"):
-        from_numpy(np.array([[float(BIG), 1.0], [2.0, 1.0]]), relabel=True)
+        from_numpy(np.array([[float(BIG), 1.0], [2.0, 1.0]]), labels="integer")
 
 
 # Labels beyond 2^53
@@ -181,7 +181,7 @@ def test_labels_beyond_a_float_stay_apart(tmp_path: Path, kind: str, bipartite: 
     else:
         mark = {"edges": " ", "csv": ",", "tsv": "\t"}[kind]
         path = write_input(tmp_path, "".join(f"{a}{mark}{b}\n" for a, b in edges))
-    store = convert(path, tmp_path / "g", bipartite=bipartite)
+    store = convert(path, tmp_path / "g", kind="bipartite" if bipartite else "unipartite")
     assert labelled_edges(store) == sorted(edges)
 
 
@@ -216,7 +216,8 @@ def test_first_and_last_of_equal_edges_between_words(
     }
     for policy in ("first", "last"):
         store = convert(
-            path, tmp_path / policy, bipartite=bipartite, sign_column=3, time_column=time_column, duplicates=policy
+            path, tmp_path / policy, kind="bipartite" if bipartite else "unipartite", sign=3, time=time_column,
+            duplicates=policy,
         )  # fmt: skip
         ann, bob = expected[policy, time_column]
         assert labelled_edges(store) == [("ann", "x", ann), ("bob", "x", bob)]

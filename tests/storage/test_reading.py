@@ -49,7 +49,8 @@ def read_quietly(path: Path, **options: Any) -> tuple[papilio.GraphStore, bool]:
     """Return the store of a file, and whether an earlier conversion was used."""
     seen: list[Reading] = []
     with readings_reported(seen.append):
-        store = papilio.read(path, **options)
+        store = papilio.read(path, **options).held
+    assert isinstance(store, papilio.GraphStore)
     assert len(seen) == 1
     return store, seen[0].reused
 
@@ -80,8 +81,8 @@ def test_a_file_is_converted_once_and_nothing_lies_beside_it(ratings: Path, cach
 
 def test_what_it_is_read_as_has_a_conversion_of_its_own(ratings: Path, cache: Path) -> None:
     asked: list[dict[str, Any]] = [
-        {}, {"kind": "unipartite"}, {"sign_column": "stars", "positive_from": 4}, {"header": False},
-        {"sign_column": "stars", "positive_from": 5}, {"u": "film", "v": "user"}, {"u": 2, "v": 1},
+        {}, {"kind": "unipartite"}, {"sign": "stars", "positive_from": 4}, {"header": False},
+        {"sign": "stars", "positive_from": 5}, {"u": "film", "v": "user"}, {"u": 2, "v": 1},
     ]  # fmt: skip
     for options in asked:
         assert not read_quietly(ratings, **options)[1]
@@ -291,7 +292,7 @@ def test_processes_convert_at_once(ratings: Path, cache: Path) -> None:
     ratings.write_text("u,v\n" + "".join(f"{i % 997},{i % 1009}\n" for i in range(100_000)), "utf-8")
     code = (
         "import sys, warnings, papilio; warnings.simplefilter('ignore');"
-        "print(papilio.read(sys.argv[1]).read().n_edges)"
+        "print(papilio.read(sys.argv[1]).held.read().n_edges)"
     )
     command = [sys.executable, "-c", code, str(ratings)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
@@ -398,7 +399,7 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "count": lambda path: papilio.count(path, "butterfly"),
     "count text": lambda path: papilio.count(str(path), papilio.Biclique(2, 2), per="vertex"),
     "plan": lambda path: papilio.plan(path, "butterfly"),
-    "enumerate": lambda path: papilio.enumerate_motifs(
+    "enumerate": lambda path: papilio.enumerate(
         path, papilio.Biclique(2, 2), output=path.with_name("out"), limit=None
     ),
     "plan_listing": lambda path: papilio.plan_listing(path, papilio.Biclique(2, 2)),
@@ -648,7 +649,7 @@ def test_objects_of_two_layers_have_no_cliques_unless_asked_for(name: str, verb:
     verbs: dict[str, Callable[[Any], Any]] = {
         "count": lambda graph: papilio.count(graph, papilio.Clique(3)),
         "plan": lambda graph: papilio.plan(graph, papilio.MaximalClique()),
-        "enumerate": lambda graph: papilio.enumerate_motifs(
+        "enumerate": lambda graph: papilio.enumerate(
             graph, papilio.Clique(3), output=tmp_path / "out", limit=None
         ),
         "maximum": papilio.maximum_clique,

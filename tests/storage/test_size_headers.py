@@ -60,7 +60,7 @@ def test_header_after_comments(tmp_path: Path, comment: str) -> None:
 
 
 def test_vertices_of_the_header_are_kept_in_a_graph_of_one_layer(tmp_path: Path) -> None:
-    store = convert(write_input(tmp_path, f"9 4\n{LINES}"), tmp_path / "g", bipartite=False)
+    store = convert(write_input(tmp_path, f"9 4\n{LINES}"), tmp_path / "g", kind="unipartite")
     assert (store.n_u, store.n_edges) == (9, 4)
     assert labelled_edges(store) == PATH
 
@@ -101,7 +101,7 @@ def test_header_and_no_header_decide(tmp_path: Path) -> None:
 
 
 def test_a_held_edge_counts_as_a_duplicate(tmp_path: Path) -> None:
-    store = convert(write_input(tmp_path, f"4 5\n{LINES}"), tmp_path / "g", bipartite=False)
+    store = convert(write_input(tmp_path, f"4 5\n{LINES}"), tmp_path / "g", kind="unipartite")
     assert labelled_edges(store) == PATH
     assert store.manifest.dropped["duplicates"] == 1
     assert store.manifest.provenance["edges_read"] == 5
@@ -125,10 +125,10 @@ def test_one_number_that_is_no_size_is_malformed(tmp_path: Path) -> None:
 
 def test_two_numbers_above_weighted_edges(tmp_path: Path) -> None:
     weighted = LINES.replace("\n", " 7\n")
-    store = convert(write_input(tmp_path, f"5 4\n{weighted}"), tmp_path / "g", sign_column=3)
+    store = convert(write_input(tmp_path, f"5 4\n{weighted}"), tmp_path / "g", sign=3)
     assert labelled_edges(store) == [(u, v, 1) for u, v in PATH]
     with pytest.raises(MalformedLineError, match="line 1: '5 9': 2 fields; expected 3"):
-        convert(write_input(tmp_path, f"5 9\n{weighted}"), tmp_path / "h", sign_column=3)
+        convert(write_input(tmp_path, f"5 9\n{weighted}"), tmp_path / "h", sign=3)
 
 
 @pytest.mark.parametrize("separator", [" ", ",", ";", "\t"])
@@ -177,7 +177,7 @@ DIMACS = {
 def test_dimacs(tmp_path: Path, name: str, compression: str) -> None:
     text, options = DIMACS[name]
     path = write_input(tmp_path, COMPRESS[compression](text.encode()))
-    store = convert(path, tmp_path / "g", bipartite=False, **options)
+    store = convert(path, tmp_path / "g", kind="unipartite", **options)
     assert store.manifest.provenance["format"] == "dimacs"
     assert (store.n_u, labelled_edges(store)) == (5, [(1, 2), (1, 4), (2, 3)])
     assert store.manifest.dropped["comments"] == text.count("c ") + text.count("c\n")
@@ -188,7 +188,7 @@ def test_dimacs(tmp_path: Path, name: str, compression: str) -> None:
 
 def test_dimacs_values_and_wrong_lines(tmp_path: Path) -> None:
     path = write_input(tmp_path, "p sp 3 9\na 1 2 7\na 2 3 -7\n")
-    store = convert(path, tmp_path / "g", sign_column=4)
+    store = convert(path, tmp_path / "g", sign=4)
     assert labelled_edges(store) == [(1, 2, 1), (2, 3, -1)]
     assert store.hash == convert(path, tmp_path / "h", positive_from=0).hash
     assert "the header declares 9 edges; 2 lines hold them" in notes_of(store)

@@ -1,0 +1,465 @@
+"""One way in: a graph is read once, from whatever holds it, and asked as many questions as one likes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, Unpack
+
+from numpy.typing import NDArray
+
+from papilio.arguments import checked, plural, read_path
+from papilio.cluster.driver import run_directory
+from papilio.errors import InputError, StoreError, UnsupportedError
+from papilio.families import Question
+from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
+from papilio.motifs import SizeOptions
+from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
+from papilio.storage.inputs import STANDARD_INPUT
+from papilio.storage.interop import label_any
+from papilio.storage.labelled import LabelledGraph
+from papilio.storage.labels import label_type
+from papilio.storage.reading import (
+    GraphOptions,
+    convert_aside,
+    describe_reading,
+    read_as,
+    record_of,
+    warn_outside,
+)
+from papilio.storage.store import GraphStore, write_store
+from papilio.tasks.job import JobSpec, hash_graph, job_of
+from papilio.tasks.worker_state import keep_graph
+
+
+class AskedOptions(GraphOptions, SizeOptions, total=False):
+    """What a function that asks for a motif takes beside its own parameters: how to read the graph, and sizes.
+
+    Sizes are those of a motif that is given by its name: ``papilio.count(graph, "biclique", p=3, q=4)``.
+    """
+
+
+_READING = frozenset(GraphOptions.__annotations__)
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that say how a graph is read, and the others."""
+    return (
+        {name: value for name, value in options.items() if name in _READING},
+        {name: value for name, value in options.items() if name not in _READING},
+    )
+
+
+class Graph:
+    """A graph to ask questions of, as :func:`papilio.read` returns it.
+
+    Everything that takes a graph takes one of these. What was prepared for a question stays in memory for the next one,
+    as long as this object lives and memory allows. A file or a store that changed meanwhile is an InputError.
+    """
+
+    def __init__(self, store: GraphStore | None, labelled: LabelledGraph | None = None) -> None:
+        if (store is None) == (labelled is None):
+            raise InputError("papilio.Graph is made by papilio.read(...), which takes whatever holds a graph")
+        self._store, self._labelled = store, labelled
+        self._file: str | None = None  # that was converted into the store
+        self._seen: dict[str, Any] | None = (
+            None  # what told the file, or the manifest, apart when it was read
+        )
+        self._notes: list[str] = []
+        self._temporary = False  # whether the store is gone with this object
+
+    @property
+    def held(self) -> GraphStore | LabelledGraph:
+        """The store, or the labelled graph in memory, that holds the edges."""
+        return self._labelled if self._store is None else self._store  # type: ignore[return-value]
+
+    @property
+    def _sizes(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
+        return self._labelled.graph if self._labelled is not None else self._store  # type: ignore[return-value]
+
+    @property
+    def kind(self) -> GraphKind:
+        """``bipartite`` or ``unipartite``."""
+        return self._sizes.kind
+
+    @property
+    def n_u(self) -> int:
+        """Vertices of layer U; of a unipartite graph all."""
+        return self._sizes.n_u
+
+    @property
+    def n_v(self) -> int:
+        """Vertices of layer V; of a unipartite graph all."""
+        return self._sizes.n_v
+
+    @property
+    def n_edges(self) -> int:
+        return self._sizes.n_edges
+
+    @property
+    def signed(self) -> bool:
+        return self._sizes.signed
+
+    @property
+    def path(self) -> str | None:
+        """Where the store is; None for a graph in memory, or one whose store ends with this object."""
+        return None if self._store is None or self._temporary else self._store.path
+
+    @cached_property
+    def hash(self) -> str:
+        """Content hash: the same for the same graph, wherever it was read from."""
+        return self._store.hash if self._store is not None else hash_graph(self._labelled.graph)  # type: ignore[union-attr]
+
+    @property
+    def source(self) -> str:
+        """What it was read from, in words."""
+        if self._file is not None:
+            return self._file
+        if self._labelled is not None:
+            return self._labelled.origin.name if self._labelled.origin is not None else "memory"
+        assert self._store is not None
+        return str(self._store.manifest.provenance.get("source")) if self._temporary else self._store.path
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How it was read: ``source``, ``format``, ``columns``, ``header``, ``dropped`` lines and edges, ``notes``."""
+        if self._labelled is not None:
+            return {"source": self.source, "dropped": dict(self._labelled.dropped), "notes": self._notes}
+        assert self._store is not None
+        described = describe_reading(self._store.manifest)
+        return described if self._file is None else described | {"source": self._file}
+
+    def __repr__(self) -> str:
+        return f"<{self._title}, from {self.source}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self._title)}, from <code>{escape(self.source)}</code></p>"
+
+    @property
+    def _title(self) -> str:
+        signed = "signed " if self.signed else ""
+        sizes = f"{self.n_u:,} x {self.n_v:,}" if self.kind == "bipartite" else f"{self.n_u:,}"
+        return f"{signed}{self.kind} graph: {sizes} vertices, {plural(self.n_edges, 'edge')}"
+
+    def labels(self, layer: str) -> NDArray[Any] | None:
+        """Return the labels of layer ``u`` or ``v`` by id; None where the ids are the labels."""
+        if layer not in ("u", "v"):
+            raise InputError(f"layer is {layer!r}; expected u or v")
+        return self.held.labels(layer)  # type: ignore[arg-type]
+
+    def save(self, path: str | os.PathLike[str]) -> Graph:
+        """Write a graph store, and return it opened; StoreError where something is at ``path``."""
+        self.require_current()
+        if self._store is None:
+            assert self._labelled is not None
+            made = write_store(
+                local_path(read_path("path", path)),
+                self._labelled.graph,
+                provenance={"source": "memory"},
+                labels_u=self._labelled.labels_u,
+                labels_v=self._labelled.labels_v,
+            )
+        else:
+            target = local_path(read_path("path", path))
+            if target.exists():
+                raise StoreError(f"{target} exists already; choose another path")
+            graph, (labels_u, labels_v) = self._store.read(), (self.labels("u"), self.labels("v"))
+            made = write_store(
+                target,
+                graph,
+                provenance=dict(self._store.manifest.provenance),
+                labels_u=labels_u,
+                labels_v=None if self.kind == "unipartite" else labels_v,
+            )
+        return _opened(made)
+
+    def to_pandas(self) -> Any:
+        """Return a data frame of the edges with the labels of their ends: ``u``, ``v``, and ``sign`` if signed."""
+        return self._converted("to_pandas")
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table`` of the edges, as :meth:`to_pandas`."""
+        return self._converted("to_arrow")
+
+    def to_polars(self) -> Any:
+        """Return a polars data frame of the edges, as :meth:`to_pandas`."""
+        from papilio.extras import import_extra
+
+        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
+
+    def to_networkx(self) -> Any:
+        """Return a NetworkX graph; see :func:`papilio.storage.interop.to_networkx`."""
+        return self._converted("to_networkx")
+
+    def to_scipy(self, *, format: str = "csr") -> Any:
+        """Return a SciPy sparse array by ids; see :func:`papilio.storage.interop.to_scipy`."""
+        return self._converted("to_scipy", format=format)
+
+    def _converted(self, name: str, **how: Any) -> Any:
+        from papilio.storage import interop
+
+        self.require_current()
+        if self._labelled is not None:
+            return getattr(interop, name)(self._labelled, **how)
+        assert self._store is not None
+        labels_v = None if self.kind == "unipartite" else self.labels("v")
+        return getattr(interop, name)(LabelledGraph(self._store.read(), self.labels("u"), labels_v), **how)
+
+    def require_current(self) -> None:
+        """Refuse a graph whose file or store changed since it was read: InputError."""
+        if self._seen is not None and _look_at(self._seen["source"], self._seen) != self._seen:
+            raise InputError(f"{self.source} changed after it was read; read it again with papilio.read")
+
+    def keep_prepared(self) -> None:
+        """Have what is prepared for this graph kept until this object ends."""
+        keep_graph(self, self.hash)
+
+    def doubt(self, kind: GraphKind) -> None:
+        """Refuse a graph that looks bipartite where one set of vertices is asked for; warn of the opposite."""
+        if self._labelled is not None:
+            if self._labelled.origin is None:
+                return
+            why, name = self._labelled.sides.doubt(kind), "the graph in memory"
+        elif self._file is None and not self._temporary:
+            return
+        else:
+            assert self._store is not None
+            why = self._store.manifest.provenance.get("doubt", "") if kind == "unipartite" else ""
+            name = self.source
+        if why and kind == "unipartite":
+            raise UnsupportedError(
+                f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name "
+                "the same things, say so: kind='unipartite' (--unipartite)"
+            )
+        if why:
+            self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
+            warn_outside(
+                f"{self._notes[0]}; say which it is: kind='unipartite' if both columns name the same things, else "
+                "kind='bipartite'"
+            )
+
+
+def _look_at(path: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    with suppress(StoreError):
+        return record_of(path, asked["kind"], asked["options"])
+    return None
+
+
+def _opened(store: GraphStore) -> Graph:
+    graph = Graph(store)
+    if not is_url(store.path):
+        graph._seen = _look_at(os.path.join(store.path, MANIFEST_NAME), {"kind": store.kind, "options": {}})
+    return graph
+
+
+@checked
+def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
+    """Read a graph, once, from whatever holds it.
+
+    Parameters
+    ----------
+    source : path, URL, pattern, ``-``, several paths, or object
+        A graph store; an edge list in a file of a format that :func:`papilio.convert` knows; a pattern such as
+        ``part-*.csv``, a list of files, a URL or standard input (``-``); a data frame of pandas, polars (lazy, too) or
+        Dask, a table of pyarrow, a relation of DuckDB; a graph of NetworkX, igraph or graph-tool; a SciPy sparse
+        matrix, a NumPy array of shape (k, 2), or pairs.
+    **reading
+        Keywords of :class:`papilio.storage.reading.GraphOptions`, such as ``kind="unipartite"`` or
+        ``u="user", v="film", sign="stars", positive_from=4``.
+
+    Returns
+    -------
+    Graph
+        It is read as bipartite unless ``kind`` says otherwise. A file is converted into a store once. The store is kept
+        in the directory ``PAPILIO_CACHE``, else ``papilio`` in ``XDG_CACHE_HOME``, else ``~/.cache/papilio``, and is
+        used again as long as path, size, times and inode of the file are the same. How a file was read is an
+        :class:`papilio.errors.InputWarning`. Standard input, patterns, URLs and lists of files are converted for as
+        long as the graph lives.
+
+    Raises
+    ------
+    PapilioError
+        InputError for what is no graph, or keywords that do not fit it; otherwise as :func:`papilio.convert` and
+        :func:`papilio.open_graph`.
+
+    Examples
+    --------
+    >>> ratings = papilio.read("ratings.csv", u="user", v="film")
+    >>> papilio.count(ratings, "butterfly").count
+    3
+    >>> papilio.count(ratings, "biclique", p=2, q=3).count
+    0
+    """
+    return read_graph(source, "bipartite", reading)
+
+
+def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Graph:
+    """Return the graph of ``source``, taken as ``kind`` where ``reading`` does not say it; errors as :func:`read`.
+
+    A graph that looks like the other kind is refused, or warned of, where nobody said what it is.
+    """
+    options = {name: value for name, value in reading.items() if value is not None}
+    if isinstance(source, Graph):
+        if options:
+            raise InputError(f"the graph was read already; give {_listed(options)} to papilio.read")
+        source.require_current()
+        return source
+    said = options.pop("kind", None)
+    graph = _read_new(source, said or kind, options)
+    if said is None and not isinstance(source, GraphStore | LabelledGraph):
+        graph.doubt(kind)
+    return graph
+
+
+def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
+    if isinstance(source, GraphStore | LabelledGraph | BipartiteGraph | UnipartiteGraph):
+        if options:
+            raise InputError(
+                f"the graph was read already; {_listed(options)} would change how a file is read"
+            )
+        return _opened(source) if isinstance(source, GraphStore) else Graph(None, label_any(source))
+    paths = _paths_of(source)
+    if paths is None:
+        return Graph(None, label_any(source, kind=kind, **options))
+    unfit = [name for name in ("n_u", "n_v") if name in options]
+    if unfit or options.get("labels") == "id":
+        raise InputError(
+            f"{paths[0]} is a file, whose entries are labels; {_listed(unfit or ['labels'])}, which is for ids, does "
+            "not fit it"
+        )
+    if len(paths) == 1 and not _is_converted_aside(paths[0]):
+        (path,) = paths
+        store = read_as(path, kind, options)
+        if is_url(path) or not os.path.isfile(path):
+            return _opened(store)
+        graph = Graph(store)
+        graph._file, graph._seen = os.path.abspath(path), record_of(path, kind, options)
+        return graph
+    store, scratch = convert_aside(paths, kind, options)
+    graph = Graph(store)
+    graph._temporary = True
+    weakref.finalize(graph, shutil.rmtree, scratch, ignore_errors=True)
+    return graph
+
+
+def _listed(options: Any) -> str:
+    return ", ".join(options)
+
+
+def _paths_of(source: Any) -> list[str] | None:
+    """Return the paths that are given; None for an object."""
+    if isinstance(source, str | os.PathLike):
+        return [os.fspath(read_path("graph", source))]
+    if (
+        isinstance(source, list | tuple)
+        and source
+        and all(isinstance(each, str | os.PathLike) for each in source)
+    ):
+        return [os.fspath(read_path("graph", each)) for each in source]
+    return None
+
+
+def _is_converted_aside(path: str) -> bool:
+    if path == STANDARD_INPUT:
+        return True
+    if is_url(path):
+        filesystem, inner = filesystem_of(path)
+        return "*" in path or bool(filesystem.get_file_info(inner).is_file)
+    return any(mark in path for mark in "*?[") and not os.path.lexists(path)
+
+
+class GraphInput:
+    """The graph of one call: a store, or a labelled graph in memory that becomes a store when one is needed.
+
+    ``kind`` is what a file or an object that does not say it itself is read as, ``reading`` how.
+    """
+
+    def __init__(
+        self, graph: Any, kind: GraphKind = "bipartite", reading: Mapping[str, Any] | None = None
+    ) -> None:
+        self.asked = read_graph(graph, kind, reading or {})
+        held = self.asked.held
+        self.store = held if isinstance(held, GraphStore) else None
+        self.labelled = (
+            held if isinstance(held, LabelledGraph) else None
+        )  # the graph in memory; None for a store
+        if self.asked is graph:
+            graph.keep_prepared()
+
+    @property
+    def graph(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
+        """The store, or the graph in memory without its labels."""
+        return self.given if isinstance(self.given, GraphStore) else self.given.graph
+
+    @property
+    def path(self) -> str | None:
+        """Where the store is, from whatever directory; None for a graph that ends with this process."""
+        path = self.asked.path
+        if self.labelled is not None:
+            path = None if self.store is None else self.store.path
+        return path if path is None or is_url(path) else os.path.abspath(path)
+
+    @property
+    def name(self) -> str:
+        return "the graph in memory" if self.store is None else self.store.path
+
+    @property
+    def given(self) -> GraphStore | LabelledGraph:
+        """What was given, read once: takes the place of the caller's object in further calls."""
+        return self.asked.held
+
+    def job(self, question: Question, name: str = "memory:") -> JobSpec:
+        """Return the job on the store, or on the graph in memory held under ``name``."""
+        if self.store is not None:
+            return job_of(self.store, question)
+        return job_of(self.graph, question, name, self.asked.hash)
+
+    def read(self) -> BipartiteGraph | UnipartiteGraph:
+        """Return the graph in memory; a store is read."""
+        return self.graph.read() if isinstance(self.graph, GraphStore) else self.graph
+
+    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
+        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
+        if self.store is None:
+            assert self.labelled is not None
+            directory = stack.enter_context(run_directory(parent))
+            self.store = write_store(
+                Path(directory) / "graph",
+                self.labelled.graph,
+                provenance={"source": "memory"},
+                labels_u=self.labelled.labels_u,
+                labels_v=self.labelled.labels_v,
+            )
+        return self.store
+
+    def require_storable(self, target: Path | None) -> None:
+        """Refuse, before anything is counted, labels of a graph in memory that cannot be written: GraphError."""
+        if self.labelled is None or target is None:
+            return
+        for labels in (self.labelled.labels_u, self.labelled.labels_v):
+            if labels is not None:
+                label_type(labels)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the identity and sizes of the graph."""
+        graph = self.graph
+        return {
+            "path": graph.path if isinstance(graph, GraphStore) else None,
+            "hash": self.asked.hash,
+            "kind": graph.kind,
+            "n_u": graph.n_u,
+            "n_v": graph.n_v,
+            "n_edges": graph.n_edges,
+            "signed": graph.signed,
+            "provenance": self.describe_reading(),
+        }
+
+    def describe_reading(self) -> dict[str, Any]:
+        """Return where the graph comes from, how it was read and which lines were dropped."""
+        return self.asked.reading
