@@ -215,7 +215,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
                 foresee_run(job, engine, held, worker, seconds)
             prepared, digest, forecast = held.prepared, held.costs_digest, held.forecast
             costs = engine.work(prepared)
-        table = held.pace.time_table(costs) if task.slot == 0 else None
+        table = held.table_of(costs) if task.slot == 0 else None
         n_items, work = costs.size, int(costs.sum())
         n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(
@@ -350,7 +350,8 @@ def _await_turn(key: str) -> bool:
 def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    slice_work = max(int(SLICE_S * held.speed), int(held.pace.ns_of(engine.slice_work(held.prepared))))
+    least_work = int(held.pace.ns_of(engine.slice_work(held.prepared)))
+    slice_work = max(int(max(SLICE_S, engine.least_slice_s) * held.speed), least_work)
     watch = CutWatch(task.key, task.limit_s)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
