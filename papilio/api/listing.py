@@ -19,8 +19,9 @@ from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.api.rows import Rows
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
-from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
+from papilio.cluster.events import PhaseStarted, Progress, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
+from papilio.cluster.progress import shows_progress
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, Question
 from papilio.motifs import Listing, Motif
@@ -40,6 +41,7 @@ from papilio.tasks.result import ListingResult
 
 
 @checked
+@shows_progress
 def enumerate(
     graph: Any,
     motif: Motif | str,
@@ -52,7 +54,7 @@ def enumerate(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],

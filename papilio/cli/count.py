@@ -176,15 +176,6 @@ def enumerate_(
     answer(result, as_json, report_result)
 
 
-_PHASES = {
-    "read": "reading",
-    "index": "listing pairs of vertices",
-    "coarse": "cutting into ranges",
-    "fine": "peeling",
-    "hierarchy": "finding components",
-    "write": "writing",
-}
-
 _SHOWN_LEVELS = 5
 
 
@@ -225,9 +216,10 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     """
     target = take_target(options, as_json, makes_directories=True)
     with show_progress() as bar:
+        from papilio.api.decompose import PHASES
 
         def show(phase: str, done: int, total: int) -> None:
-            bar.advance_phase(_PHASES[phase], done, total)
+            bar.advance_phase(PHASES[phase], done, total)
 
         result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
     answer_rows(result, as_json, _report, target)
