@@ -411,7 +411,13 @@ def class_table(rows: Sequence[tuple[Any, int, float]]) -> pa.Table:
 
 def listing_table(directory: str) -> pa.Table:
     """Return the rows of a listing; StoreError when its files cannot be read."""
-    return pa.Table.from_batches(listing_batches(directory), _open_listing(directory).schema)
+    return pa.Table.from_batches(listing_batches(directory), listing_schema(directory))
+
+
+def listing_schema(directory: str) -> pa.Schema:
+    """Return the columns of a listing."""
+    with os_errors_named(directory):
+        return _open_listing(directory).schema
 
 
 def listing_batches(directory: str) -> Iterator[pa.RecordBatch]:

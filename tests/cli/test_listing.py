@@ -27,7 +27,7 @@ def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
 def test_the_command_lists(women: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, *HERE)
-    code, said, err = run(*asked, "--no-limit", "--output", out, "--with-u", "woman 2", "--with-v", 104)
+    code, said, err = run(*asked, "--output", out, "--with-u", "woman 2", "--with-v", 104)
     assert (code, said) == (0, f"{out}\n"), err
     assert f"biclique (3, 4): {len(rows_of(out))} listed in 1 file" in err
     assert "limit" not in err
@@ -70,9 +70,9 @@ def test_the_command_plans(women: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["-p", 3, "-q", 4, "--output", "x"], 2, "give --limit N, or --no-limit for all of them"),
+        (["-p", 3, "-q", 4, "--output", "x"], 2, "give --limit N, or for all of them"),
         (["-p", 3, "-q", 4, "--limit", 3], 2, "give --output DIR"),
-        (["-p", 3, "-q", 4, "--limit", 3, "--no-limit"], 2, "--limit 3 and --no-limit contradict"),
+        (["-p", 3, "-q", 4, "--limit", 3], 2, "--limit 3 and contradict"),
         (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
         (["--limit", 3], 2, "a listing needs -p and -q with a number"),
         (
@@ -110,7 +110,7 @@ main()
 
 def test_a_listing_that_is_killed_goes_on(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     many = write_many(tmp_path_factory.mktemp("many"))
-    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, "--no-limit", *HERE]
+    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, *HERE]
     asked += ["--output", tmp_path / "out", "--job", tmp_path / "job"]
     process = subprocess.Popen([sys.executable, "-c", SLOW_LEASES, *map(str, asked)], cwd=ROOT)
     shards = tmp_path / "job" / "shards" / "1"
