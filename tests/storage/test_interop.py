@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import papilio
 from papilio.errors import CapacityError, GraphError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.interop import (
@@ -236,6 +237,29 @@ def test_networkx_layers_directions_and_multigraphs() -> None:
     back = to_networkx(result)
     assert {frozenset(edge) for edge in back.edges} == {frozenset(edge) for edge in davis.edges}
     assert nx.bipartite.is_bipartite_node_set(back, result.labels_u.tolist())
+
+
+@pytest.mark.parametrize("make", [nx.Graph, nx.DiGraph, nx.MultiGraph])
+def test_layers_of_networkx_without_an_attribute_are_those_that_networkx_infers(make: Any) -> None:
+    graph = make([("u0", "v0"), ("v1", "u0"), ("u1", "v1"), ("v0", "u1"), ("u1", "v2")])
+    result = from_networkx(graph)
+    assert result.labels_u is not None
+    assert set(result.labels_u) == nx.bipartite.sets(graph)[0] == {"u0", "u1"}
+    assert papilio.count(graph, "butterfly").count == 1
+    assert papilio.count(graph, "biclique", p=2, q=3).count == 0
+    graph.add_edge("far", "away")
+    with pytest.raises(nx.AmbiguousSolution, match="Disconnected graph") as ambiguous:
+        from_networkx(graph)
+    assert ambiguous.value.__notes__ == [
+        "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
+    ]
+    assert papilio.count(graph, "butterfly", u=["u0", "u1", "far"]).count == 1
+    graph.add_node("alone", bipartite=0)
+    with pytest.raises(GraphError, match="'u0' has bipartite=None"):
+        from_networkx(graph)
+    with pytest.raises(nx.NetworkXError, match="not bipartite"):
+        from_networkx(make([(0, 1), (1, 2), (2, 0)]))
+    assert from_networkx(make()).graph.n_u == 0
 
 
 LOOSE = nx.Graph()
