@@ -13,15 +13,13 @@ ones are the balanced ones, and so is the first cell of the table of every k.
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cases import CASES, load_case
-from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
+from benchmarks.cases import load_graph, read_columns
+from benchmarks.harness import Measurement, describe_machine, make_parser, measure, print_table
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.skewed_graphs import draw_skewed
 from papilio.families import load_engine
@@ -75,16 +73,13 @@ def load_signed(name: str, data: Path) -> BipartiteGraph | None:
     """Return the graph of a case, or None when its file is not in ``data``."""
     if name in SIZES:
         return draw_skewed(*SIZES[name], (FALL, FALL), positive=POSITIVE, seed=1)
-    if name in SIGNED:
-        path = data / "bipartite" / f"{name}.txt.gz"
-        if not path.is_file():
-            return None
-        with gzip.open(path, "rt") as file:
-            table = np.loadtxt(file, np.int64)
-        signs = np.where(table[:, 2] >= SIGNED[name], 1, -1)
-        return BipartiteGraph.from_edges(table[:, 0], table[:, 1], sign=signs)
-    graph = load_case(next(case for case in CASES if case.name == name), data)
-    return None if graph is None else with_random_signs(graph)
+    graph = load_graph(name, data)
+    if graph is None:
+        return None
+    if name not in SIGNED:
+        return with_random_signs(graph)
+    u, v, rating, *_ = read_columns(data / "bipartite" / f"{name}.txt.gz")
+    return BipartiteGraph.from_edges(u, v, sign=np.where(rating >= SIGNED[name], 1, -1))
 
 
 def measure_case(
@@ -121,17 +116,13 @@ def measure_case(
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
     parser.add_argument(
         "--cases", help="comma-separated names; by default those of a minute (rb1 only on a GPU)"
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tables", action="store_true", help="every k, for pairs of either layer, as well")
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     names = options.cases.split(",") if options.cases else DEFAULT
     limit = wedge_limit_gpu() if options.engine == "gpu" else wedge_limit_cpu()
@@ -142,17 +133,14 @@ def main() -> int:
             continue
         graph = load_signed(name, options.data)
         if graph is None:
-            print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
             continue
         found = measure_case(name, graph, options.engine, limit, options.repeats, options.tables)
         rows += found.values()
         ratio = found["signed"].rate / found["unsigned"].rate
         ratios.append(f"{name}: signed at {ratio:.0%} of the unsigned rate")
     facts = describe_machine(options.engine)
-    print_table(facts, rows)
+    print_table(facts, rows, options.output)
     print("\n".join(["", *ratios]))
-    if options.output is not None:
-        write_json(options.output, facts, rows)
     return 0 if all(row.correct for row in rows) else 1
 
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
@@ -20,8 +19,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cases import Case, load_case
-from benchmarks.harness import describe_machine, print_rows, write_json
+from benchmarks.cases import load_graph
+from benchmarks.harness import describe_machine, make_parser, print_rows
 from papilio.errors import UnsupportedError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
@@ -210,10 +209,9 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     ]
     for case in (case for case in CASES if not options.cases or case.name in options.cases.split()):
         if case.graph not in graphs:
-            graphs[case.graph] = load_case(Case(case.graph, 0), options.data)
+            graphs[case.graph] = load_graph(case.graph, options.data)
         graph = graphs[case.graph]
         if graph is None:
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
         for threads, algorithm, anchor, order in product(*ways):
             chosen = {"algorithm": algorithm, "anchor": anchor}
@@ -225,26 +223,19 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
+    parser = make_parser(__doc__)
     parser.add_argument("--cases", help="names with spaces between, as marvel:3,3 or marvel:all; default all")
     parser.add_argument("--algorithms", default="auto", help="comma-separated: auto, enumerate, pivot")
     parser.add_argument("--anchors", default="auto", help="comma-separated: auto, u, v")
     parser.add_argument("--orders", default="pairs", help=f"comma-separated: {', '.join(ORDERS)}; or all")
     parser.add_argument("--threads", default="1", help="comma-separated numbers")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     if options.orders == "all":
         options.orders = ",".join(ORDERS)
     if unknown := set(options.orders.split(",")) - set(ORDERS):
         parser.error(f"unknown orders {', '.join(sorted(unknown))}; known: {', '.join(ORDERS)}")
-    facts = describe_machine("cpu")
-    rows = print_rows(facts, COLUMNS, run_cases(options))
-    if options.output is not None:
-        write_json(options.output, facts, rows)
+    rows = print_rows(describe_machine("cpu"), COLUMNS, run_cases(options), options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 

@@ -9,14 +9,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 from benchmarks.biclique import CASES, BicliqueCase
-from benchmarks.cases import Case, load_case
-from benchmarks.harness import TimedKernels, describe_machine, print_rows, write_json
+from benchmarks.cases import load_graph
+from benchmarks.harness import TimedKernels, describe_machine, make_parser, print_rows
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
@@ -142,9 +141,8 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     order = {case.name: case for case in CASES}
     for name in wanted:
         case = order[name]
-        graph = load_case(Case(case.graph, 0), options.data)
+        graph = load_graph(case.graph, options.data)
         if graph is None:
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
             continue
         engine: Any = load_engine(case.motif, "gpu")
         usual = engine.tuning
@@ -186,20 +184,13 @@ def list_columns(limit: float) -> dict[str, Callable[[Row], str]]:
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
+    parser = make_parser(__doc__, seconds=25.0)
     parser.add_argument("--cases", help="names such as marvel:4,4;yelp2018:all, split by semicolons")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     limit = popcount_limit_gpu()
     facts = describe_machine("gpu") | {"limit measured in this run": f"{limit:.3g} words of 32 bits/s"}
-    rows = print_rows(facts, list_columns(limit), run_cases(options))
-    if options.output is not None:
-        write_json(options.output, facts, rows)
+    rows = print_rows(facts, list_columns(limit), run_cases(options), options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 

@@ -5,12 +5,10 @@ python -m benchmarks.butterfly --engine gpu --data ../shared/data --output bench
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
-from benchmarks.cases import CASES, load_case
-from benchmarks.harness import Measurement, describe_machine, measure, print_table, write_json
+from benchmarks.cases import CASES, load_graph
+from benchmarks.harness import Measurement, describe_machine, make_parser, measure, print_table
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from papilio.motifs import GRANULARITIES, Butterfly
 
@@ -19,15 +17,11 @@ _CPU_SKIPS = ("rb1",)
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/<name>.txt.gz")
     parser.add_argument("--cases", help="comma-separated names; by default all (rb1 only on a GPU)")
     parser.add_argument("--per", default=",".join(GRANULARITIES), help="comma-separated granularities")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     wanted = options.cases.split(",") if options.cases else None
     limit = wedge_limit_gpu() if options.engine == "gpu" else wedge_limit_cpu()
@@ -35,9 +29,8 @@ def main() -> int:
     for case in CASES:
         if case.name not in wanted if wanted else options.engine == "cpu" and case.name in _CPU_SKIPS:
             continue
-        graph = load_case(case, options.data)
+        graph = load_graph(case.name, options.data)
         if graph is None:
-            print(f"{case.name}: not in {options.data}, skipped", file=sys.stderr)
             continue
         for per in GRANULARITIES:
             if per in options.per.split(","):
@@ -57,9 +50,7 @@ def main() -> int:
                     )
                 )
     facts = describe_machine(options.engine)
-    print_table(facts, rows)
-    if options.output is not None:
-        write_json(options.output, facts, rows)
+    print_table(facts, rows, options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 

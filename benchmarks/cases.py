@@ -1,7 +1,7 @@
 """Named graphs of the benchmarks, with their right answers and what other systems needed for them.
 
-Files of the form ``bipartite/<name>.txt.gz`` (lines ``u v ...``, 0-based) are looked for in the data directory;
-absent ones are skipped with a word. ``rb1``, ``rmat``, ``planted``, and those that end in a size are generated:
+Files ``bipartite/<name>.txt.gz`` and ``unipartite/<name>.txt.gz`` (lines ``u v ...``, 0-based) are looked for in the
+data directory. ``rb1``, ``ru1``, ``rmat``, ``planted``, and names that end in a size are generated:
 ``complete``, ``pair``, ``nested`` (vertex i of U has the first i + 1 of V), ``crown`` (complete without a matching) and
 ``dense`` (each vertex of U has half of twice as many vertices, drawn alike).
 """
@@ -9,18 +9,21 @@ absent ones are skipped with a word. ``rb1``, ``rmat``, ``planted``, and those t
 from __future__ import annotations
 
 import gzip
+import sys
 from dataclasses import dataclass
 from math import comb
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.graphs import rmat_baseline
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.generate import generate_graph
 from papilio.storage.models import Planted
 
-__all__ = ["CASES", "Case", "load_case"]
+__all__ = ["CASES", "Case", "load_graph", "read_columns"]
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,13 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def _read_text(path: Path) -> BipartiteGraph:
+def read_columns(path: Path) -> NDArray[np.int64]:
+    """Return the columns of a compressed file of edges, one in each row."""
     with gzip.open(path, "rb") as file:
         first = file.readline()
         rest = file.read()
     columns = len(first.split())
-    values = np.array((first + rest).split(), dtype=np.int64).reshape(-1, columns)
-    return BipartiteGraph.from_edges(values[:, 0], values[:, 1])
+    return np.array((first + rest).split(), dtype=np.int64).reshape(-1, columns).T
 
 
 def _generate(kind: str, size: int) -> BipartiteGraph | None:
@@ -77,20 +80,24 @@ def _generate(kind: str, size: int) -> BipartiteGraph | None:
     return None if chosen is None else BipartiteGraph.from_edges(u[chosen], v[chosen])
 
 
-def load_case(case: Case, data: Path) -> BipartiteGraph | None:
-    """Return the graph of a case, or None when its file is not in ``data``."""
-    if case.name == "rb1":
+def load_graph(name: str, data: Path) -> Any:
+    """Return a graph of either kind; None, with a line on stderr, where its file is not in ``data``."""
+    if name == "rb1":
         return BipartiteGraph(*rmat_baseline("bipartite", 21, 19, 30_000_000, 1))
-    if case.name == "rmat":
+    if name == "ru1":
+        n, _, u, v = rmat_baseline("unipartite", 19, 19, 10_000_000, 1)
+        return UnipartiteGraph.from_edges(u, v, n)
+    if name == "rmat":
         return BipartiteGraph(*rmat_baseline("bipartite", 15, 14, 300_000, 1))
-    if case.name == "planted":
-        model = Planted(n_u=3_000, n_v=3_000, count=40, size_u=16, size_v=20, noise=90_000)
-        graph = generate_graph(model, 1)
-        assert isinstance(graph, BipartiteGraph)
-        return graph
-    kind, _, size = case.name.rpartition("-")
+    if name == "planted":
+        return generate_graph(Planted(n_u=3_000, n_v=3_000, count=40, size_u=16, size_v=20, noise=90_000), 1)
+    kind, _, size = name.rpartition("-")
     generated = _generate(kind, int(size)) if size.isdigit() else None
     if generated is not None:
         return generated
-    path = data / "bipartite" / f"{case.name}.txt.gz"
-    return _read_text(path) if path.is_file() else None
+    for folder, made in (("bipartite", BipartiteGraph), ("unipartite", UnipartiteGraph)):
+        path = data / folder / f"{name}.txt.gz"
+        if path.is_file():
+            return made.from_edges(*read_columns(path)[:2])
+    print(f"{name}: not in {data}, skipped", file=sys.stderr)
+    return None

@@ -8,21 +8,19 @@ python -m benchmarks.clique --data ../shared/data --grid
 
 from __future__ import annotations
 
-import argparse
-import gzip
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 from time import thread_time
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cases import load_graph
 from benchmarks.clique_peers import count_by_kclist, count_by_pivoter
-from benchmarks.harness import describe_machine
+from benchmarks.harness import describe_machine, make_parser
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import Partial
@@ -160,26 +158,16 @@ def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
     return lines
 
 
-def read(data: Path, name: str) -> UnipartiteGraph:
-    """Read a graph of the data sets."""
-    with gzip.open(data / "unipartite" / f"{name}.txt.gz", "rt") as file:
-        pairs = np.loadtxt(file, dtype=np.int64)
-    return UnipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1])
-
-
 def main() -> int:
     """Measure, print, write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True)
+    parser = make_parser(__doc__)
     parser.add_argument("--graphs", default="", help="only these, with commas")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--output", type=Path)
     parser.add_argument("--grid", action="store_true", help="every choice of one k beside the others")
     given = parser.parse_args()
     names = given.graphs.split(",") if given.graphs else [name for name, _ in CASES]
-    graphs = {name: read(given.data, name) for name in dict.fromkeys(names)}
+    found = {name: load_graph(name, given.data) for name in dict.fromkeys(names)}
+    graphs = {name: graph for name, graph in found.items() if graph is not None}
     if given.grid:
         print("| graph | k | algorithm, order | order, s | search, s | cliques | times the best |")
         print("| --- | --- | --- | --- | --- | --- | --- |")

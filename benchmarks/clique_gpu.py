@@ -6,22 +6,20 @@ python -m benchmarks.clique_gpu --data ../shared/data --output benchmarks/result
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cases import load_graph
 from benchmarks.clique import CHOICES
-from benchmarks.graphs import rmat_baseline
-from benchmarks.harness import TimedKernels, describe_machine
+from benchmarks.harness import TimedKernels, describe_machine, make_parser
 from benchmarks.limits import popcount_limit_gpu
 from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
@@ -152,16 +150,6 @@ class Row:
     correct: bool
 
 
-def read_graph(data: Path, name: str) -> UnipartiteGraph:
-    """Read ``unipartite/<name>.txt.gz`` of the data folder, or generate ``ru1``, an R-MAT graph."""
-    if name == "ru1":
-        n, _, u, v = rmat_baseline("unipartite", 19, 19, 10_000_000, 1)
-        return UnipartiteGraph.from_edges(u, v, n)
-    with gzip.open(data / "unipartite" / f"{name}.txt.gz", "rt") as file:
-        pairs = np.fromstring(file.read(), dtype=np.int64, sep=" ").reshape(-1, 2)
-    return UnipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1])
-
-
 def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple[Any, float, float]:
     """Prepare once to compile, then three times; return what was prepared, the kernels' time and the time of all."""
     kernels, times = [], []
@@ -255,13 +243,12 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     began = perf_counter()
     cases = GRID if options.grid else CASES
     wanted = options.cases.split(";") if options.cases else [case.name for case in cases]
-    graphs: dict[str, UnipartiteGraph] = {}
+    graphs: dict[str, UnipartiteGraph | None] = {}
     for case in (case for case in cases if case.name in wanted):
-        if case.graph != "ru1" and not (options.data / "unipartite" / f"{case.graph}.txt.gz").exists():
-            print(f"{case.graph}: not in {options.data}, skipped", file=sys.stderr)
-            continue
         if case.graph not in graphs:
-            graphs = {case.graph: read_graph(options.data, case.graph)}
+            graphs = {case.graph: load_graph(case.graph, options.data)}
+        if graphs[case.graph] is None:
+            continue
         for way in ways(case, options):
             if perf_counter() - began > options.seconds:
                 return
@@ -272,19 +259,12 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with unipartite/<name>.txt.gz"
-    )
+    parser = make_parser(__doc__, seconds=25.0)
     parser.add_argument("--cases", help="names such as ca-HepPh:6;ca-HepPh:all, split by semicolons")
     parser.add_argument("--plain", action="store_true", help="only what is chosen by default")
     parser.add_argument("--grid", action="store_true", help="every algorithm, order and kind of items")
     parser.add_argument("--most", type=float, default=3.0, help="seconds after which a first run is cut off")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=25.0, help="begin nothing more after this time")
-    parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
     facts, limit = describe_machine("gpu"), popcount_limit_gpu()
     print("\n".join(f"- {name}: {value}" for name, value in facts.items()))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
@@ -120,11 +120,11 @@ def main() -> None:
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for name, kind, layer in CASES:
-        path = given.data / "bipartite" / f"{name}.txt.gz"
-        if (given.graphs and name not in given.graphs) or not path.is_file():
+        if given.graphs and name not in given.graphs:
             continue
-        graph = load_case(Case(name, 0), given.data)
-        assert graph is not None
+        graph = load_graph(name, given.data)
+        if graph is None:
+            continue
         answers: list[NDArray[np.uint64]] = []
         for engine in ("cpu", "gpu") if given.engine == "both" else (given.engine,):
             for row, numbers in measure(engine, name, graph, (kind, layer), given.ranges, given.repeats):

@@ -13,17 +13,16 @@ asked for (--no-exact), the mean of all estimates stands for it. The exit status
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
 
 import numpy as np
 
 import papilio
+from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine, print_rows, write_json
 from papilio.api.estimate import Estimate, EstimateCall
 from papilio.cluster.estimating import Goal
@@ -66,17 +65,6 @@ class Row:
         return self.held / self.n
 
 
-def read_graph(name: str, data: Path) -> Any:
-    """Return a graph of the data, of either kind."""
-    for kind, made in (("bipartite", papilio.BipartiteGraph), ("unipartite", papilio.UnipartiteGraph)):
-        path = data / kind / f"{name}.txt.gz"
-        if path.is_file():
-            with gzip.open(path, "rt") as lines:
-                pairs = np.array([line.split()[:2] for line in lines], np.int64)
-            return made.from_edges(pairs[:, 0], pairs[:, 1])
-    raise SystemExit(f"{name} is not in {data}")
-
-
 def read_motif(words: list[str]) -> Motif:
     """Return the motif that ``biclique:3:3`` names."""
     name, *sizes = words
@@ -86,7 +74,9 @@ def read_motif(words: list[str]) -> Motif:
 def run_case(case: str, options: argparse.Namespace) -> Row:
     """Estimate with every seed."""
     name, *words = case.split(":")
-    graph, motif = read_graph(name, options.data), read_motif(words)
+    graph, motif = load_graph(name, options.data), read_motif(words)
+    if graph is None:
+        raise SystemExit(1)
     goal = Goal(options.error, options.confidence, options.seconds)
     with papilio.open_cluster("inline", engine=options.engine) as cluster:
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import platform
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -30,6 +32,7 @@ from papilio.motifs import Granularity, Motif
 from papilio.storage.store import open_store, write_store
 
 __all__ = [
+    "Asker",
     "Measurement",
     "TimedKernels",
     "describe_machine",
@@ -38,6 +41,7 @@ __all__ = [
     "measure",
     "print_rows",
     "print_table",
+    "show_ms",
     "write_json",
 ]
 
@@ -219,16 +223,73 @@ def describe_machine(engine: EngineName) -> dict[str, str]:
     return facts
 
 
-def make_parser(description: str | None, flag: str, names: Iterable[str]) -> argparse.ArgumentParser:
-    """Return a parser of ``--data``, ``--seconds``, and of the names to measure, all by default, under ``flag``."""
+class Asker:
+    """A process that counts in one graph, begun again when an answer takes too long; ``first`` is not timed."""
+
+    def __init__(
+        self, graph: Any, engine: EngineName, threads: int | None, first: Motif | None = None
+    ) -> None:
+        self._arguments, self._first = (graph, engine, threads), first
+        self._process: Any = None
+
+    def ask(
+        self, motif: Motif, most_s: float, per: Granularity = "total", **options: Any
+    ) -> tuple[float, int, Any] | None:
+        """Return the seconds of the better of two runs, the count and the decisions; None after ``most_s``."""
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._pipe, theirs = context.Pipe()
+            self._process = context.Process(target=_answer, args=(theirs, *self._arguments), daemon=True)
+            self._process.start()
+            if self._first is not None:
+                self._pipe.send((self._first, "total", {}))
+                self._pipe.recv()
+        self._pipe.send((motif, per, options))
+        if self._pipe.poll(most_s):
+            found: tuple[float, int, Any] = self._pipe.recv()
+            return found
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+
+def _answer(pipe: Connection, graph: Any, engine: EngineName, threads: int | None) -> None:
+    """Answer the questions of an asker."""
+    while True:
+        motif, per, options = pipe.recv()
+        made: Any = load_engine(motif, engine, threads, **options)
+        seconds = []
+        for _ in range(2):
+            began = perf_counter()
+            prepared = made.prepare(graph, motif, per)
+            count = made.run(prepared, 0, prepared.n_items).total
+            seconds.append(perf_counter() - began)
+        pipe.send((min(seconds), count, prepared.decisions))
+
+
+def make_parser(
+    description: str | None, *, engines: bool = False, seconds: float | None = None
+) -> argparse.ArgumentParser:
+    """Return a parser of ``--data`` and ``--output``; of ``--engine`` and, with a default, ``--seconds`` on request."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
     )
-    parser.add_argument(flag, nargs="+", default=list(names), choices=list(names))
-    parser.add_argument("--seconds", type=float, default=60.0, help="begin nothing more after this time")
+    parser.add_argument("--output", type=Path, help="file for the measurements")
+    if engines:
+        parser.add_argument("--engine", choices=["cpu", "gpu"], default="cpu")
+    if seconds is not None:
+        parser.add_argument(
+            "--seconds", type=float, default=seconds, help="begin nothing more after this time"
+        )
     return parser
 
 
@@ -243,24 +304,30 @@ def in_time(turns: Iterable[Row], seconds: float) -> Iterator[Row]:
 
 
 def print_rows(
-    facts: Mapping[str, str], columns: Mapping[str, Callable[[Row], str]], rows: Iterable[Row]
+    facts: Mapping[str, str],
+    columns: Mapping[str, Callable[[Row], str]],
+    rows: Iterable[Row],
+    output: Path | None = None,
 ) -> list[Row]:
-    """Print a Markdown table, each row as it comes; return the rows."""
+    """Print a Markdown table, each row as it comes; write the rows, dataclasses, to ``output``; return them."""
     print("\n".join(f"- {name}: {value}" for name, value in facts.items()) + "\n")
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}", flush=True)
     printed = []
     for row in rows:
         printed.append(row)
         print(f"| {' | '.join(cell(row) for cell in columns.values())} |", flush=True)
+    if output is not None:
+        write_json(output, facts, printed)
     return printed
 
 
-def _milliseconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:.3f}"
+def show_ms(seconds: float | None, digits: int = 1) -> str:
+    """Return the milliseconds, or ``-`` for None."""
+    return "-" if seconds is None else f"{seconds * 1e3:.{digits}f}"
 
 
-def print_table(facts: dict[str, str], rows: list[Measurement]) -> None:
-    """Print the measurements as a Markdown table; times in milliseconds."""
+def print_table(facts: dict[str, str], rows: list[Measurement], output: Path | None) -> None:
+    """Print the measurements as a Markdown table, times in milliseconds, and write them to ``output``."""
     limit = {"limit measured in this run": f"{rows[0].limit:.3g} wedges/s"} if rows else {}
     phases = ("read", "copy", "prepare", "kernels", "run", "after_copy")
     columns: dict[str, Callable[[Measurement], str]] = {
@@ -269,13 +336,13 @@ def print_table(facts: dict[str, str], rows: list[Measurement]) -> None:
         "edges": lambda row: f"{row.n_edges:,}",
         "wedges": lambda row: f"{row.work:,}",
         "correct": lambda row: "yes" if row.correct else "NO",
-        **{phase: lambda row, phase=phase: _milliseconds(row.seconds.get(phase)) for phase in phases},
+        **{phase: lambda row, phase=phase: show_ms(row.seconds.get(phase), 3) for phase in phases},
         "wedges/s": lambda row: f"{row.rate:.3g}",
         "of limit": lambda row: f"{row.rate / row.limit:.0%}",
-        "target": lambda row: _milliseconds(row.target_s),
-        "others": lambda row: ", ".join(f"{peer} {_milliseconds(s)}" for peer, s in row.peers_s.items()),
+        "target": lambda row: show_ms(row.target_s, 3),
+        "others": lambda row: ", ".join(f"{peer} {show_ms(s, 3)}" for peer, s in row.peers_s.items()),
     }
-    print_rows(facts | limit, columns, rows)
+    print_rows(facts | limit, columns, rows, output)
 
 
 def write_json(path: Path, facts: Mapping[str, str], rows: Iterable[Any]) -> None:

@@ -19,8 +19,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks.cases import Case, load_case
-from benchmarks.clique_gpu import read_graph
+from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.families import family_of, load_engine
 from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif
@@ -151,21 +150,19 @@ def time_disk(paths: Sequence[Path]) -> float:
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the cases asked for, in their order, while there is time."""
     for name in in_time(options.cases, options.seconds):
-        graph_name, motif, *_ = CASES[name]
-        kind = family_of(motif).graph_kind
-        if not (options.data / kind / f"{graph_name}.txt.gz").is_file():
-            print(f"{name}: {graph_name} is not in {options.data}, skipped", file=sys.stderr)
-        elif kind == "bipartite":
-            yield measure(name, load_case(Case(graph_name, 0), options.data), options.folder)
-        else:
-            yield measure(name, read_graph(options.data, graph_name), options.folder)
+        graph_name = CASES[name][0]
+        graph = load_graph(graph_name, options.data)
+        if graph is not None:
+            yield measure(name, graph, options.folder)
 
 
 def main() -> int:
     """Run the cases asked for; the exit status is 1 when a number of rows is wrong."""
-    parser = make_parser(__doc__, "--cases", CASES)
+    parser = make_parser(__doc__, seconds=60.0)
+    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--folder", type=Path, help="where the files go; by default that of temporary files")
-    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(parser.parse_args()))
+    options = parser.parse_args()
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(options), options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 

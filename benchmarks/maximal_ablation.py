@@ -15,7 +15,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from time import process_time
 
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.index import build_maximal_index
 from papilio.motifs import MaximalBiclique
@@ -102,9 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
         "| graph | filters | branches for each maximal biclique | intersections for each | s |\n|---|---|---|---|---|"
     )
     for name in asked.graphs:
-        graph = load_case(Case(name, 0), asked.data)
+        graph = load_graph(name, asked.data)
         if graph is None:
-            parser.error(f"{name} is not in {asked.data}")
+            return 1
         for each in ablate(graph):
             print(
                 f"| {name} | {', '.join(each.filters) or 'none'} | {each.branches / each.maximal:.2f} "

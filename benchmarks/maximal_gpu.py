@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from benchmarks.cases import Case, load_case
+from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.cuda import shared_device
@@ -113,19 +113,19 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the graphs asked for, in their order, while there is time."""
     variants = VARIANTS if options.filters else [""]
     for variant, name in in_time(product(variants, options.graphs), options.seconds):
-        graph = load_case(Case(name, 0), options.data)
-        if graph is None:
-            print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
-            continue
-        yield measure(name, graph, variant, options.repeats)
+        graph = load_graph(name, options.data)
+        if graph is not None:
+            yield measure(name, graph, variant, options.repeats)
 
 
 def main() -> int:
     """Run the graphs asked for; the exit status is 1 when a count is wrong."""
-    parser = make_parser(__doc__, "--graphs", ANSWERS)
+    parser = make_parser(__doc__, seconds=60.0)
+    parser.add_argument("--graphs", nargs="+", default=list(ANSWERS), choices=list(ANSWERS))
     parser.add_argument("--filters", action="store_true", help="also without each filter")
     parser.add_argument("--repeats", type=int, default=3)
-    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(parser.parse_args()))
+    options = parser.parse_args()
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_cases(options), options.output)
     return 0 if all(row.correct for row in rows) else 1
 
 

@@ -12,7 +12,6 @@ time of one thread, so that other programs on the machine change them little.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,8 +27,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from benchmarks.cases import CASES, Case, load_case
-from benchmarks.clique import read
+from benchmarks import cases
 from benchmarks.groupings import (
     Grouping,
     Ids,
@@ -40,7 +38,7 @@ from benchmarks.groupings import (
     paper_groups,
     paper_rows,
 )
-from benchmarks.harness import describe_machine
+from benchmarks.harness import describe_machine, make_parser
 from papilio.errors import CapacityError
 from papilio.families import family_of, load_engine, resolve
 from papilio.graph import BipartiteGraph
@@ -106,12 +104,9 @@ def community_graph(
 
 def load_graph(case: PartCase, data: Path) -> Any:
     """Return the graph of a case, or None when its file is not in ``data``."""
-    if case.anchor == "n":
-        return read(data, case.name) if (data / "unipartite" / f"{case.name}.txt.gz").is_file() else None
     if case.name in ("community", "large-community"):
         return community_graph(size=500 if case.name == "community" else 4_000)
-    known = next((one for one in CASES if one.name == case.name), Case(case.name, 0))
-    return load_case(known, data)
+    return cases.load_graph(case.name, data)
 
 
 def rows_of(graph: BipartiteGraph, anchor: str, least: int) -> tuple[Ints, Ids, int]:
@@ -388,13 +383,9 @@ def print_rows(head: Sequence[str], rows: Iterator[list[str]], lines: list[str])
 
 def main() -> int:
     """Print the tables; the exit status is 1 when a count is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite/*.txt.gz")
+    parser = make_parser(__doc__)
     parser.add_argument("--cases", default=",".join(case.name for case in GRAPHS))
     parser.add_argument("--tables", default=",".join(HEADS))
-    parser.add_argument("--output", type=Path, help="Markdown file to write")
     options = parser.parse_args()
     facts = describe_machine("cpu")
     lines = [*(f"- {name}: {value}" for name, value in facts.items()), ""]

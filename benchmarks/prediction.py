@@ -23,8 +23,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 import papilio
-from benchmarks.cases import Case, load_case
-from benchmarks.harness import describe_machine, in_time, print_rows, write_json
+from benchmarks.cases import load_graph
+from benchmarks.harness import describe_machine, in_time, make_parser, print_rows
 from papilio.cluster.events import Event, LeaseFinished, LeasesStarted, PlanMade
 from papilio.cluster.executor import InlineExecutor
 from papilio.cluster.progress import time_left
@@ -100,12 +100,6 @@ class Row:
     worst_later: float | None = None  # ... from its half on
 
 
-def load(name: str, data: Path) -> Any:
-    """Return a graph, or the file of one."""
-    path = data / "unipartite" / f"{name}.txt.gz"
-    return papilio.read(path, kind="unipartite") if path.is_file() else load_case(Case(name, 0), data)
-
-
 class Watch:
     """A listener that notes how much of a run is done as it goes."""
 
@@ -144,9 +138,8 @@ def measure(
     name: str, motif: Motif, options: argparse.Namespace, *, lists: bool, watches: bool
 ) -> Row | None:
     """Plan a question and run it; None where the graph is not there, or the motif cannot be listed."""
-    graph = load(name, options.data)
+    graph = load_graph(name, options.data)
     if graph is None:
-        print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
         return None
     clock = process_time if options.engine == "cpu" else perf_counter
     divisor = options.threads if options.engine == "cpu" else 1
@@ -167,7 +160,7 @@ def measure(
             began = clock()
             if lists:
                 output = Path(scratch) / f"rows-{number}"
-                found = papilio.enumerate_motifs(graph, motif, output=output, **where).rows
+                found = papilio.enumerate(graph, motif, output=output, **where).rows
                 written = sum(path.stat().st_size for path in output.glob("*.parquet"))
             else:
                 watch = Watch(clock)
@@ -246,14 +239,8 @@ def summary(rows: list[Row], least_s: float) -> str:
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--engine", choices=["cpu", "gpu"], default="cpu")
+    parser = make_parser(__doc__, engines=True, seconds=1e9)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
-    )
     parser.add_argument("--graphs", nargs="+")
     parser.add_argument("--only", nargs="+", choices=["count", "list", "progress"], default=["count", "list"])
     parser.add_argument(
@@ -263,14 +250,10 @@ def main() -> int:
     parser.add_argument(
         "--least", type=float, default=1.0, help="seconds of the jobs that the summary is about"
     )
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing more after this time")
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     facts = describe_machine(options.engine) | {"threads": str(options.threads)}
-    rows = print_rows(facts, COLUMNS, run_cases(options))
+    rows = print_rows(facts, COLUMNS, run_cases(options), options.output)
     print(f"\n{summary(rows, options.least)}")
-    if options.output:
-        write_json(options.output, facts, rows)
     return 0
 
 

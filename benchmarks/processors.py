@@ -10,23 +10,18 @@ the GPU one after the other. A row is marked where the GPU is slower and the CPU
 from __future__ import annotations
 
 import argparse
-import gzip
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from benchmarks.cases import Case, load_case
-from benchmarks.harness import describe_machine, print_rows, write_json
-from papilio.families import Question, load_engine
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from benchmarks.cases import load_graph
+from benchmarks.harness import Asker, describe_machine, make_parser, print_rows, show_ms
+from papilio.families import Question
+from papilio.kernels.engine import EngineName
 from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique
 
 THREADS = 2
@@ -64,56 +59,14 @@ class Row:
         return cpu is not None and cpu >= 0.2 and (gpu is None or gpu > cpu)
 
 
-def load_graph(kind: str, name: str, data: Path) -> BipartiteGraph | UnipartiteGraph | None:
-    """Return a named graph, or None when its file is not in ``data``."""
-    if kind == "bipartite":
-        return load_case(Case(name, 0), data)
-    path = data / kind / f"{name}.txt.gz"
-    if not path.is_file():
-        return None
-    with gzip.open(path, "rt") as file:
-        ends = np.loadtxt(file, dtype=np.int64, comments="#", usecols=(0, 1))
-    return UnipartiteGraph.from_edges(ends[:, 0], ends[:, 1])
-
-
-def answer(pipe: Any, engine: Any, graph: Any) -> None:
-    """Answer questions from a pipe by seconds, of the second of two runs, and count."""
-    while True:
-        question = pipe.recv()
-        made = load_engine(question.motif, engine, THREADS)
-        for _ in range(2):
-            began = perf_counter()
-            prepared = made.prepare(graph, question.motif, question.per)
-            count = made.run(prepared, 0, prepared.n_items).total
-            seconds = perf_counter() - began
-        pipe.send((seconds, count))
-
-
 def ask_all(
-    engine: str, graph: Any, questions: list[Question], most: float
-) -> list[tuple[float, int] | None]:
+    engine: EngineName, graph: Any, questions: list[Question], most: float
+) -> list[tuple[float, int, Any] | None]:
     """Return the answers of a processor in order, None for what takes too long; compiling comes on top."""
-    context = multiprocessing.get_context("spawn")
-    found: list[tuple[float, int] | None] = []
-    process = None
-    for question in questions:
-        if process is None:
-            pipe, theirs = context.Pipe()
-            process = context.Process(target=answer, args=(theirs, engine, graph), daemon=True)
-            process.start()
-        pipe.send(question)
-        if pipe.poll(2 * most + 8):
-            seconds, count = pipe.recv()
-            found.append((seconds, count) if seconds <= most else None)
-        else:
-            found.append(None)
-            process.kill()
-            process.join()
-            process = None
-    if process is not None:
-        process.kill()
-        process.join()
-    return found
+    asker = Asker(graph, engine, THREADS)
+    found = [asker.ask(question.motif, 2 * most + 8, question.per) for question in questions]
+    asker.close()
+    return [None if each is None or each[0] > most else each for each in found]
 
 
 def run_all(options: argparse.Namespace) -> list[Row]:
@@ -123,7 +76,7 @@ def run_all(options: argparse.Namespace) -> list[Row]:
         names = sorted(each.name.removesuffix(".txt.gz") for each in (options.data / kind).glob("*.txt.gz"))
         for name in (*names, *(options.generated if kind == "bipartite" else [])):
             if not options.graphs or name in options.graphs:
-                graphs[name] = load_graph(kind, name, options.data), questions
+                graphs[name] = load_graph(name, options.data), questions
     began = perf_counter()
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // THREADS)) as pool:
         asked = {
@@ -146,43 +99,25 @@ def run_all(options: argparse.Namespace) -> list[Row]:
     return rows
 
 
-def _show(engine: str) -> Callable[[Row], str]:
-    def show(row: Row) -> str:
-        value = row.seconds[engine]
-        return "-" if value is None else f"{1e3 * value:.1f}"
-
-    return show
-
-
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "graph": lambda row: row.graph,
     "question": lambda row: row.question + ("" if row.agree else " WRONG"),
-    "two threads, ms": _show("cpu"),
-    "GPU, ms": _show("gpu"),
+    "two threads, ms": lambda row: show_ms(row.seconds["cpu"]),
+    "GPU, ms": lambda row: show_ms(row.seconds["gpu"]),
     "": lambda row: "GPU slower" if row.is_slower else "",
 }
 
 
 def main() -> int:
     """Print the table; the exit status is 1 when the processors count differently."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
-    )
+    parser = make_parser(__doc__, seconds=1e9)
     parser.add_argument("--graphs", nargs="+", default=[], help="only these")
     parser.add_argument(
         "--generated", nargs="+", default=["rmat", "planted", "nested-140", "crown-90", "dense-200"]
     )
     parser.add_argument("--most", type=float, default=4.0, help="seconds after which a question is given up")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further graph after this time")
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    facts = describe_machine("gpu")
-    rows = print_rows(facts, COLUMNS, run_all(options))
-    if options.output:
-        write_json(options.output, facts, rows)
+    rows = print_rows(describe_machine("gpu"), COLUMNS, run_all(options), options.output)
     return 0 if all(row.agree for row in rows) else 1
 
 

@@ -17,9 +17,10 @@ from papilio.api.jobs import open_job as open_job
 from papilio.api.jobs import resume_job as resume_job
 from papilio.api.jobs import submit as submit
 from papilio.api.jobs import verify_job as verify_job
-from papilio.api.listing import enumerate_motifs as enumerate_motifs
+from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
+from papilio.api.rows import Rows as Rows
 from papilio.errors import PapilioError as PapilioError
 from papilio.graph import BipartiteGraph as BipartiteGraph
 from papilio.graph import UnipartiteGraph as UnipartiteGraph

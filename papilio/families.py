@@ -47,11 +47,7 @@ Names = Mapping[EngineName, str]
 
 @dataclass(frozen=True)
 class WorkRate:
-    """Speed of one motif on one kind of processor: it sizes leases and progress bars, and no count depends on it.
-
-    A rate that is wrong by a factor of three makes leases three times too long or too short, which the guided split
-    forgives.
-    """
+    """Speed of one motif on one kind of processor, for items that no probe has timed; no count depends on it."""
 
     unit: str  # of work, in the plural
     per_second: float  # of one CPU thread, or of one device, for a plain count
@@ -73,7 +69,12 @@ def _rates(unit: str, cpu: float, gpu: float) -> dict[EngineName, WorkRate]:
     return {"cpu": WorkRate(unit, cpu, _CPU_SHARE), "gpu": WorkRate(unit, gpu, _GPU_SHARE)}
 
 
-_UNKNOWN_RATES = _rates("units", 1.0e8, 5.0e10)
+_SEARCH_RATES = _rates("set operations", 2.0e7, 2.0e9)
+"""Of searches whose items no probe has timed, such as those of parts: predicted operations, which leave out how deep
+the search goes. One thread does 5e6 to 2e8 of them a second, by motif and graph, one H200 7e6 to 2e10."""
+
+_LISTING_RATES = _rates("steps", 5.0e6, 1.0e8)
+"""The same, with the rows: most of the time goes to writing them."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class ListingSupport:
 
     listers: Names
     columns: Callable[[Any], Mapping[str, int | None]]
-    rates: Mapping[EngineName, WorkRate] = field(default_factory=dict)
+    rates: Mapping[EngineName, WorkRate] = field(default_factory=lambda: _LISTING_RATES)
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Family:
     memory: Memory
     # vertices or edges of one motif, by vector, of one cell
     members: Callable[[Any, Cell], Mapping[str, int]]
-    rates: Mapping[EngineName, WorkRate] = field(default_factory=dict)
+    rates: Mapping[EngineName, WorkRate] = field(default_factory=lambda: _SEARCH_RATES)
     graph_kind: GraphKind = "bipartite"
     key: tuple[str, ...] = ("p", "q")  # names of the parts of a cell's key
     classes: tuple[CensusClass, ...] = ()  # what cells mean that are no sizes
@@ -125,9 +126,8 @@ class Family:
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
 
     def rate(self, engine: EngineName, *, listing: bool = False) -> WorkRate:
-        """Return the rate of an engine, or the generic one."""
-        rates = self.listed.rates if listing and self.listed is not None else self.rates
-        return rates.get(engine, _UNKNOWN_RATES[engine])
+        """Return the rate of an engine."""
+        return (self.listed.rates if listing and self.listed is not None else self.rates)[engine]
 
     def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
         """Return the engine to ask for, and why where there is only one.
@@ -312,11 +312,6 @@ _BICLIQUES: Names = {
     "gpu": "papilio.kernels.biclique.gpu:BicliqueGpu",
 }
 
-# Predicted set operations, which leave out how deep the search goes. CPU: 5e6 (all sizes of marvel) to 1.3e8 ((3,3) of
-# movielens-100k) per second and thread. GPU: the CPU's rate by the ratio of set operations per second of both, not
-# measured as a whole.
-_BICLIQUE_RATES = _rates("set operations", 2.0e7, 2.0e9)
-
 
 def _wedge_members(motif: Butterfly | BalancedButterfly | Census, cell: Cell) -> dict[str, int]:
     return {"u": 2, "v": 2, "edge": 4}
@@ -379,13 +374,10 @@ _ROWS = (
         engines=_BICLIQUES,
         memory=BICLIQUES,
         members=_biclique_members,
-        rates=_BICLIQUE_RATES,
         same_work=False,
         listed=ListingSupport(
             {"cpu": "papilio.kernels.biclique.list:BicliqueLister"},
             columns=_biclique_columns,
-            # Set operations and rows; 2e6 to 2e7 per second and thread, most of the time for writing them.
-            rates={"cpu": WorkRate("steps", 5.0e6, _CPU_SHARE)},
         ),
         parted=PartitionSupport(
             "roots",
@@ -398,7 +390,6 @@ _ROWS = (
         engines=_BICLIQUES,
         memory=BICLIQUES,
         members=_biclique_members,
-        rates=_BICLIQUE_RATES,
         same_work=False,
     ),
     Family(
@@ -409,10 +400,6 @@ _ROWS = (
         },
         memory=CLIQUES,
         members=_clique_members,
-        # Words of the roots' matrices, which leave out how deep the search goes; per second and thread, all k:
-        # soc-Epinions1 8e6, ca-AstroPh 7e7, ca-HepPh 1e8. One H200, all k: facebook_combined 6e7, soc-Epinions1 2e9,
-        # ca-AstroPh 2e10.
-        rates=_rates("set operations", 3.0e7, 2.0e9),
         graph_kind="unipartite",
         key=("k",),
         same_work=False,
@@ -422,8 +409,6 @@ _ROWS = (
                 "gpu": "papilio.kernels.clique.list_gpu:CliqueGpuLister",
             },
             columns=_clique_columns,
-            # Set operations and rows; 1.3e7 per second and thread without writing them.
-            rates=_rates("steps", 5.0e6, 1.0e8),
         ),
         parted=PartitionSupport(
             "cliques",
@@ -439,9 +424,6 @@ _ROWS = (
         },
         memory=CLIQUES,
         members=lambda motif, cell: {},
-        # Words of the roots' rows, as for cliques; soc-Epinions1 1e8, ca-AstroPh 2e8 per second and thread. One H200:
-        # facebook_combined 1e8, soc-Epinions1 1e10.
-        rates=_rates("set operations", 1.0e8, 5.0e9),
         graph_kind="unipartite",
         key=("k",),
         same_work=False,
@@ -451,8 +433,6 @@ _ROWS = (
                 "gpu": "papilio.kernels.clique.list_gpu:MaximalCliqueGpuLister",
             },
             columns=lambda motif: {"n": None},
-            # As for cliques; 2e7 per second and thread without writing them.
-            rates=_rates("steps", 5.0e6, 1.0e8),
         ),
         parted=PartitionSupport(
             "maximal-cliques",
@@ -469,10 +449,6 @@ _ROWS = (
         },
         memory=MAXIMAL_BICLIQUES,
         members=lambda motif, cell: {},
-        # Set operations as (p,q)-bicliques predict them, which leave out how deep the search goes; per second and
-        # thread: bonanza, marvel and youtube-groupmemberships 1e7, opsahl-ucforum 2e7. One H200: yelp2018 1e10,
-        # senate 7e6.
-        rates=_rates("set operations", 1.0e7, 1.0e10),
         same_work=False,
         listed=ListingSupport(
             {
@@ -480,8 +456,6 @@ _ROWS = (
                 "gpu": "papilio.kernels.maximal.list_gpu:MaximalBicliqueGpuLister",
             },
             columns=lambda motif: {"u": None, "v": None},
-            # Predicted set operations, as for counts: half of the time goes to writing.
-            rates=_rates("set operations", 5.0e6, 1.0e8),
         ),
         parted=PartitionSupport(
             "maximal-bicliques",

@@ -87,7 +87,7 @@ class Graph:
         graph, wanted = self.unipartite, [ids[node] for node in containing]
         with tempfile.TemporaryDirectory(prefix="papilio-networkx-") as scratch:
             target = Path(scratch) / "listing"
-            papilio.enumerate_motifs(graph, motif, output=target, limit=None, containing=wanted)
+            papilio.enumerate(graph, motif, output=target, limit=None, containing=wanted)
             for batch in listing_batches(str(target)):
                 for row in batch.column("n").to_pylist():
                     yield [names[i] for i in row]

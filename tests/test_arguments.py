@@ -49,7 +49,7 @@ BASE: dict[str, dict[str, Any]] = {
     "convert": {"input": "edges.txt", "output": "nothing"},
     "count": {"graph": "graph", "motif": "butterfly", **HERE},
     "decompose": {"graph": "graph", "kind": "wing", "engine": "cpu"},
-    "enumerate_motifs": {
+    "enumerate": {
         "graph": "graph", "motif": papilio.Biclique(2, 2), "output": "bicliques", "limit": 9, **HERE,
     },
     "estimate": {"graph": "graph", "motif": "butterfly", **HERE},

@@ -51,7 +51,7 @@ def count_per_vertex(store: GraphStore, root: Path) -> int:
 
 def enumerate_bicliques(store: GraphStore, root: Path) -> int:
     output = root.with_name(f"{root.name}-listing")
-    return papilio.enumerate_motifs(store, papilio.Biclique(2, 2), limit=None, output=output, job=root).count
+    return papilio.enumerate(store, papilio.Biclique(2, 2), limit=None, output=output, job=root).count
 
 
 def places_of(faults: FaultyOs) -> list[int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from papilio.api.call import Call
 from papilio.api.graph import AskedOptions, GraphInput, split_options
+from papilio.api.rows import Rows
 from papilio.arguments import Count, Workers, checked
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
@@ -32,18 +34,18 @@ from papilio.storage.listings import (
     write_listing,
 )
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
-from papilio.tasks.job import JobSpec, digest, job_of
+from papilio.tasks.job import JobSpec, digest, held_graph, job_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
 
 
 @checked
-def enumerate_motifs(
+def enumerate(
     graph: Any,
     motif: Motif | str,
     *,
-    output: str | os.PathLike[str],
-    limit: Count | None,
+    output: str | os.PathLike[str] | None = None,
+    limit: Count | None = None,
     with_u: Iterable[str | int] = (),
     with_v: Iterable[str | int] = (),
     containing: Iterable[str | int] = (),
@@ -54,8 +56,12 @@ def enumerate_motifs(
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
-) -> ListingResult:
-    """List motifs: every one is a row of a directory of Parquet files, and none comes twice.
+) -> Any:
+    """List motifs, each once: iterate them, or write them to files.
+
+    Without ``output`` the rows are found while they are iterated, in this process and in bounded memory::
+
+        for clique in papilio.enumerate(friends, "clique", k=4): ...
 
     Parameters
     ----------
@@ -63,13 +69,12 @@ def enumerate_motifs(
         As for :func:`papilio.count`.
     motif : Motif or str
         ``Biclique(p, q)`` with both sizes, ``Clique(k)``, ``MaximalBiclique()`` or ``MaximalClique()``.
-    output : path-like
-        The directory to make. Its files have the columns ``u`` and ``v``, or ``n`` of a unipartite graph: lists of
-        labels of the graph, or ids where it has none, by rising id. Shards of leases pass through the directory that
-        it lies in, which all workers must be able to write to.
-    limit : int or None
-        Most rows: exactly so many are listed if there are as many, which ones is left open. None lists all,
-        however many they are.
+    output : path-like, optional
+        The directory of Parquet files to make. They have the columns ``u`` and ``v``, or ``n`` of a unipartite graph:
+        lists of labels of the graph, or ids where it has none, by rising id. Shards of leases pass through the
+        directory that it lies in, which all workers must be able to write to.
+    limit : int, optional
+        Most rows: exactly so many are listed if there are as many, which ones is left open. All by default.
     with_u, with_v : iterable of str or int
         Labels (ids, where there are none) of vertices of U and of V: only motifs that hold all of them are listed.
         The search is restricted to what can go with them.
@@ -89,9 +94,11 @@ def enumerate_motifs(
 
     Returns
     -------
+    Rows
+        Without ``output``: to iterate, ``.head(n)``, ``.to_batches()``, ``.to_arrow()``, ``.to_pandas()``.
     ListingResult
-        ``output``, the directory; ``rows``; ``limit_reached``; ``checked``; and how it ran. Where all motifs of the
-        graph were asked for, they are also counted, and the listing is refused unless the numbers are equal.
+        With it: ``output``, the directory; ``rows``; ``limit_reached``; ``checked``; and how it ran. Where all motifs
+        of the graph were asked for, they are also counted, and the listing is refused unless the numbers are equal.
 
     Raises
     ------
@@ -101,13 +108,30 @@ def enumerate_motifs(
 
     Examples
     --------
-    >>> papilio.enumerate_motifs("graph/", papilio.Biclique(3, 4), output="bicliques", limit=1000).rows
-    1000
+    >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), limit=2).head()
+    [(("Evelyn", "Laura", "Theresa"), (3, 5, 6, 8)), (("Evelyn", "Laura", "Brenda"), (3, 5, 6, 8))]
+    >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), output="bicliques").rows
+    1204
     """
-    return _call(
-        graph, motif, local_path(output), limit, (containing, with_u, with_v), options,
-        asked, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job,
-    ).execute()  # fmt: skip
+    if output is None:
+        _require_here(
+            cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None
+        )
+    call = _call(
+        graph, motif, local_path("rows" if output is None else output), limit, (containing, with_u, with_v), options,
+        asked, cluster=cluster, engine="cpu" if output is None else engine, workers=workers, progress=progress, job=job,
+    )  # fmt: skip
+    return Rows(call) if output is None else call.execute()
+
+
+def _require_here(**given: Any) -> None:
+    """Refuse what has no meaning for rows that are iterated in this process."""
+    named = [name for name, value in given.items() if value is not None and value not in ("inline", "auto")]
+    if named:
+        raise InputError(
+            f"{', '.join(named)} is given, and the rows are iterated on the processors of this process; give output, a "
+            "directory, to list elsewhere, as a job or on a GPU"
+        )
 
 
 @checked
@@ -128,7 +152,7 @@ def plan_listing(
     """Prepare a graph on one worker and plan the listing of ``motif``, without running it.
 
     Its work is an estimate: how many motifs there are is not known before they are counted or listed. Parameters
-    and errors are those of :func:`enumerate_motifs`.
+    and errors are those of :func:`enumerate`.
     """
     return _call(
         graph, motif, local_path("listing"), limit, (containing, with_u, with_v), options,
@@ -140,7 +164,7 @@ def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Go on with the listing of a job directory; as :func:`papilio.resume_job`, which calls this."""
     target = Path(directory.settings["output"])
     source, question = GraphInput(directory.source), directory.job.question
-    return _ListingCall(source, question, target, job=directory.root, **where).execute()
+    return ListingCall(source, question, target, job=directory.root, **where).execute()
 
 
 def _call(
@@ -152,14 +176,14 @@ def _call(
     options: Mapping[str, str] | None,
     asked: Mapping[str, Any],
     **where: Any,
-) -> _ListingCall:
+) -> ListingCall:
     reading, sizes = split_options(asked)
     question = Question.of(motif, "total", options, Listing(limit), sizes)
     source = GraphInput(graph, question.family.graph_kind, reading)
-    return _ListingCall(source, question, target, required, **where)
+    return ListingCall(source, question, target, required, **where)
 
 
-class _ListingCall(Call[ListingResult]):
+class ListingCall(Call[ListingResult]):
     """A listing; its rows go to a directory.
 
     ``required`` are labels of vertices: of either layer, of U, of V. Without it the listing of the question has ids.
@@ -195,6 +219,15 @@ class _ListingCall(Call[ListingResult]):
     def make_job(self, executor: Executor) -> JobSpec:
         return self.asked
 
+    @contextmanager
+    def held_job(self) -> Iterator[JobSpec]:
+        """Give the job to this process alone: on the store, or on the graph in memory until the block ends."""
+        if self.source.store is None and not any(self._required or ()):
+            with held_graph(self.source.read()) as name:
+                yield self.source.job(self.question, name)
+        else:
+            yield self.asked
+
     def plan(self) -> CountPlan:
         with self.stack:
             _ = self.asked  # labels that no vertex has are refused before workers start
@@ -227,7 +260,7 @@ class _ListingCall(Call[ListingResult]):
             return
         root, counted = known
         n_bytes = 0
-        for place, (layer, size) in enumerate(job.family.columns(job.motif).items()):
+        for place, (layer, size) in builtins.enumerate(job.family.columns(job.motif).items()):
             column = store.label_column("v" if layer == "v" else "u")
             vertices = (
                 sum(cell[place] * n for cell, n in counted.table.items())

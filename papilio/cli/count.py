@@ -165,7 +165,7 @@ def enumerate_(
     if output is None:
         raise InputError("where to? give --output DIR, a directory to make")
     with show_progress() as bar:
-        result = papilio.enumerate_motifs(
+        result = papilio.enumerate(
             store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
         )
     answer(result, as_json, report_result)

@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -183,83 +183,127 @@ def count_job(
         **slowest.seconds,
     }
     listener(PlanMade(plan))
-    peak_bytes = max(report.peak_bytes for report in reports)
-    held_bytes = used_bytes = 0
-    moved, by_worker = Movement(), Counter({worker.name: 0 for worker in workers})
-    fold_s, started = 0.0, perf_counter()
+    usage = _Usage(
+        Counter({worker.name: 0 for worker in workers}), max(report.peak_bytes for report in reports)
+    )
+    started = perf_counter()
     resumable = nullcontext() if session is None else session.naming_resume()
     with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:
-        fold = Fold(plan, keep_shards=session is not None, directory=directory or shard_parent)
-        if session is not None:
-            for result in session.finished_leases:
-                fold.add(result)
+        fold = Fold(plan, keep_shards=kept, directory=directory or shard_parent)
+        for result in () if session is None else session.finished_leases:
+            fold.add(result)
         listener(PhaseStarted("run"))
         listener(LeasesStarted(partial(executor.work_underway, run_id)))
-        counter = LeaseScheduler(plan, run_id, directory, kept=session is not None)
-        results = iter(()) if fold.is_full else executor.run(run_lease, counter, workers, LEASES_IN_FLIGHT)
-        with nullcontext() if session is None else finishing():
-            try:
-                for result in results:
-                    if result.start == result.stop:
-                        continue
-                    fold_started = perf_counter()
-                    with held():
-                        fold.add(result)
-                        if session is not None:
-                            session.record(result)
-                    fold_s += perf_counter() - fold_started
-                    peak_bytes = max(peak_bytes, result.peak_bytes)
-                    held_bytes = max(held_bytes, result.device_peak_bytes)
-                    used_bytes = max(used_bytes, result.device_used_bytes)
-                    moved += result.movement
-                    by_worker[result.worker] += 1
-                    table = plan.partitions[result.partition].table
-                    listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
-                    if fold.is_full:
-                        break
-            finally:
-                del results
+        scheduler = LeaseScheduler(plan, run_id, directory, kept=kept)
+        if not fold.is_full:
+            _fold_leases(executor, scheduler, workers, plan, fold, usage, listener, session)
         check()
         if executor.in_process and job.partition is not None:
             # What follows, up to writing the answer, needs the memory that the parts had.
             forget_graphs({job.graph_hash})
         if not fold.is_full:
-            counter.require_all()
+            scheduler.require_all()
     folded = fold.finish()
-    seconds |= {"run": perf_counter() - started - fold_s, "fold": fold_s}
+    seconds |= {"run": perf_counter() - started - usage.fold_s, "fold": usage.fold_s}
+    counted = _make_result(plan, folded, usage, executor.name, workers, seconds, session)
+    return JobOutcome(counted, plan, folded, fold.listed)
+
+
+@dataclass
+class _Usage:
+    """What the leases of a session took, besides time."""
+
+    by_worker: Counter[str]  # leases
+    peak_bytes: int
+    device_peak_bytes: int = 0
+    device_used_bytes: int = 0
+    moved: Movement = field(default_factory=Movement)
+    fold_s: float = 0.0  # in this process
+
+    def add(self, result: LeaseResult) -> None:
+        """Add one lease."""
+        self.by_worker[result.worker] += 1
+        self.peak_bytes = max(self.peak_bytes, result.peak_bytes)
+        self.device_peak_bytes = max(self.device_peak_bytes, result.device_peak_bytes)
+        self.device_used_bytes = max(self.device_used_bytes, result.device_used_bytes)
+        self.moved += result.movement
+
+
+def _fold_leases(
+    executor: Executor,
+    scheduler: LeaseScheduler,
+    workers: tuple[WorkerInfo, ...],
+    plan: CountPlan,
+    fold: Fold,
+    usage: _Usage,
+    listener: Listener,
+    session: JobSession | None,
+) -> None:
+    """Run the leases of a scheduler, and fold and register each as it comes, until the fold is full."""
+    results = executor.run(run_lease, scheduler, workers, LEASES_IN_FLIGHT)
+    with nullcontext() if session is None else finishing():
+        try:
+            for result in results:
+                if result.start == result.stop:
+                    continue
+                started = perf_counter()
+                with held():
+                    fold.add(result)
+                    if session is not None:
+                        session.record(result)
+                usage.fold_s += perf_counter() - started
+                usage.add(result)
+                table = plan.partitions[result.partition].table
+                listener(LeaseFinished(result, table.work_between(result.start, result.stop)))
+                if fold.is_full:
+                    break
+        finally:
+            del results
+
+
+def _make_result(
+    plan: CountPlan,
+    folded: Partial,
+    usage: _Usage,
+    cluster: str,
+    workers: tuple[WorkerInfo, ...],
+    seconds: dict[str, float],
+    session: JobSession | None,
+) -> CountResult:
+    """Return the answer of a job, without a description of the graph."""
+    job, before = plan.job, () if session is None else session.finished_leases
     kind: Callable[..., CountResult] = CountResult
     if job.listing is not None:
         kind = partial(ListingResult, listing=job.listing, limit_reached=folded.capped)
-    counted = kind(
+    return kind(
         motif=job.motif,
         per=job.per,
         count=folded.total,
         engine=plan.engine,
-        cluster=executor.name,
+        cluster=cluster,
         workers=workers,
-        leases_by_worker=dict(by_worker),
+        leases_by_worker=dict(usage.by_worker),
         items=plan.n_items,
-        leases=by_worker.total() + len(before),
+        leases=usage.by_worker.total() + len(before),
         plan_key=plan.key,
         seconds=seconds,
         work=folded.work,
         work_unit=plan.work_unit,
         graph={},
-        peak_memory_bytes=peak_bytes,
+        peak_memory_bytes=usage.peak_bytes,
         decisions=plan.decisions,
         table=dict(sorted(folded.cells.items())),
         vectors=Vectors(folded.vectors),
         leases_before=len(before),
-        work_before=0 if session is None else sum(lease.work for lease in session.finished_leases),
+        work_before=sum(lease.work for lease in before),
         strategy=plan.strategy,
         replication=plan.replication,
-        moved=moved,
-        peak_device_bytes=held_bytes,
-        used_device_bytes=used_bytes,
+        moved=usage.moved,
+        peak_device_bytes=usage.device_peak_bytes,
+        used_device_bytes=usage.device_used_bytes,
         checksum=folded.checksum if job.family.has_checksum and not folded.capped else None,
         best=folded.best,
     )
-    return JobOutcome(counted, plan, folded, fold.listed)
 
 
 def _shard_directory(

@@ -14,7 +14,8 @@ from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
 from papilio.families import EngineChoice
 from papilio.interrupts import check
-from papilio.tasks.estimate import BEYOND_FLOATS, LEAST_SLICES, Moments, ProbeTask, Sample, allocate
+from papilio.tasks.estimate import BEYOND_FLOATS, LEAST_SLICES, Moments, ProbeTask, Sample
+from papilio.tasks.forecast import allocate
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import CountPlan

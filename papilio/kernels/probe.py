@@ -2,8 +2,9 @@
 
 A probe of an item goes down one random branch of its tree. Dividing what each node has by the probability of reaching
 it makes the mean over probes an unbiased estimate of any sum over the tree: nodes, words, and the count itself (Knuth,
-Math. Comp. 29, 1975). Items are drawn stratum by stratum, in each in proportion to their costs, at equal steps
-from a random start, so that heavy ones are met for certain (Chen, SIAM J. Comput. 21, 1992).
+Math. Comp. 29, 1975). Within each stratum, items are drawn in proportion to their lots
+(:meth:`papilio.kernels.engine.Engine.lots`), at equal steps from a random start, so that an item with at least as many
+lots as a step is always drawn (strata as in Chen, SIAM J. Comput. 21, 1992). Intervals need independent draws instead.
 
 An engine walks probes (:meth:`papilio.kernels.engine.Engine.probe`): the same on every processor, for every draw is a
 hash of seed and step, and every product is rounded by itself in double precision.
@@ -42,6 +43,15 @@ class Found(NamedTuple):
     members: NDArray[np.float64]  # vertices in the rows that a listing has of them
     nodes: NDArray[np.float64]  # of the tree
     words: NDArray[np.float64]  # of 64 bits that the search intersects
+
+
+FIELDS = 2 + 2 * LEVELS
+"""Numbers that a probe finds: motifs, members, nodes by level, words by level."""
+
+
+def unpack_found(found: NDArray[np.float64]) -> Found:
+    """Return what probes found, shape (n_probes, FIELDS), by name."""
+    return Found(found[:, 0], found[:, 1], found[:, 2 : 2 + LEVELS], found[:, 2 + LEVELS :])
 
 
 class Rates(NamedTuple):

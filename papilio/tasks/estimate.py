@@ -34,10 +34,6 @@ STRATA = 32
 SLICE = 4096
 """Probes of a task, about."""
 
-EVEN_SHARE = 0.25
-"""Of the probes of a slice, those that all strata have alike: none is left out because few of its probes found
-anything yet."""
-
 LEAST_SLICES = 2
 """Of the first estimate: a pilot tells how many more are needed, and is not part of it."""
 
@@ -191,15 +187,6 @@ def _unskewed(z: float, skewness: float) -> float:
         return z
     skewness = min(max(skewness, -3.0), 3.0)
     return float(3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
-
-
-def allocate(spreads: NDArray[np.float64]) -> tuple[float, ...]:
-    """Return the share of the probes that each stratum gets: most where their values differ most (Neyman)."""
-    even = np.full(spreads.size, 1 / max(spreads.size, 1))
-    total = float(spreads.sum())
-    if not total > 0.0:
-        return tuple(even.tolist())
-    return tuple((EVEN_SHARE * even + (1 - EVEN_SHARE) * spreads / total).tolist())
 
 
 @dataclass(frozen=True)

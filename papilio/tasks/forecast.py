@@ -258,7 +258,9 @@ def _probe(
         needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
         affordable = (PROBE_S + PROBE_SHARE * run_s) / max(found.probe_s, 1e-9) / (bounds.size - 1)
         if affordable >= 2 * PILOT:
-            found = walk(_allocate(found.took, min(needed, affordable)), SEED + 1)
+            n_probes = min(needed, affordable) * (bounds.size - 1)
+            shares = np.array(allocate(found.took.errors, even_share=0.5))
+            found = walk(np.rint(n_probes * shares).astype(np.int64), SEED + 1)
     took = found.took
     run = _Sums(took.sums / threads, took.errors / threads).range(rates.begin_s, RATE_FACTOR)
     forecast = Forecast(found.probes, "", run, found.rows.range(known), found.members.range())
@@ -288,8 +290,13 @@ def _find_pace(
     return Pace.of(work, np.interp(ends, ends[at], ends_s))
 
 
-def _allocate(took: _Sums, per_stratum: float) -> NDArray[np.int64]:
-    """Return the probes of each stratum in the next round: half of them evenly, half where the time varies most."""
-    errors = took.errors
-    share = errors / errors.sum() if errors.sum() > 0 else np.full(errors.size, 1 / errors.size)
-    return np.rint(per_stratum / 2 * (1 + share * errors.size)).astype(np.int64)
+def allocate(spreads: NDArray[np.float64], even_share: float = 0.25) -> tuple[float, ...]:
+    """Return the share of the probes that each stratum gets: most where their values differ most (Neyman).
+
+    All strata have ``even_share`` of the probes alike: none is left out because few of its probes found anything yet.
+    """
+    even = np.full(spreads.size, 1 / max(spreads.size, 1))
+    total = float(spreads.sum())
+    if not total > 0.0:
+        return tuple(even.tolist())
+    return tuple((even_share * even + (1 - even_share) * spreads / total).tolist())

@@ -305,6 +305,11 @@ _held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
 _held_lock = threading.Lock()
 
 
+def is_held(source: str) -> bool:
+    """Whether a source names a graph in memory."""
+    return source.startswith(_SCHEME)
+
+
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
     """Return the content hash of a graph in memory, the same as that of a store written from it."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
@@ -387,7 +392,7 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 
     StoreError when the graph cannot be read here, or is not the one that the job was planned for.
     """
-    if job.source.startswith(_SCHEME):
+    if is_held(job.source):
         with _held_lock:
             graph = _held.get(job.source)
         if graph is None:

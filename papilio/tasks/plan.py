@@ -22,7 +22,7 @@ from papilio.partitioning.store import PartitionManifest
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes
 from papilio.tasks.job import JobSpec, PrepareReport, digest
-from papilio.tasks.leases import FinishedIntervals, ItemRange, choose_lengths, split_shares
+from papilio.tasks.leases import FinishedIntervals, ItemRange, LeaseLengths, choose_lengths, split_shares
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import MemoryForecast, part_memory
 
@@ -52,9 +52,16 @@ def mean_vector_entries(job: JobSpec, manifest: PartitionManifest) -> int:
 
 
 def explain_parts(
-    job: JobSpec, engine: EngineName, threads: int, manifest: PartitionManifest, memory: MemoryForecast
+    job: JobSpec, engine: EngineName, threads: int, manifest: PartitionManifest | None, memory: MemoryForecast
 ) -> Iterator[tuple[str, str]]:
-    """Yield what was decided about the parts of a job, with figures; ``memory`` is that of one worker."""
+    """Yield what was decided about the parts of a job, if any, with figures; ``memory`` is that of one worker."""
+    if manifest is None:
+        peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
+        yield (
+            "strategy replicate",
+            f"the whole graph needs about {show_bytes(peak)} of {kind} memory, which every worker has",
+        )
+        return
     parts = manifest.parts
     yield f"strategy {manifest.strategy}", manifest.reason
     yield from manifest.decisions
@@ -330,45 +337,34 @@ def make_plan(
     threads = min(worker.threads for worker in workers)
     rate = job.rate(engine)
     unit, speed = rate.unit, rate.speed(engine, job.per, threads)
-    who = f"{plural(n_workers, 'worker')} of {plural(threads, 'thread')}"
-    decided = [
-        *([] if cluster is None else [(f"cluster {cluster[0]}", cluster[1])]),
-        (f"engine {engine}", engine_reason),
-        (who, "each runs one lease at a time, with all its threads"),
-    ]
     if manifest is None:
         assert report.table is not None, "the report of slot 0 has it"
         partitions: tuple[PartitionPlan, ...] = (PartitionPlan(0, report.table),)
         vector_entries = job.vector_entries
-        peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
-        needs = f"the whole graph needs about {show_bytes(peak)} of {kind} memory, which every worker has"
-        decided.append(("strategy replicate", needs))
     else:
         partitions = tuple(
             PartitionPlan(part.index, table, part.blocks, part.nbytes)
             for part, table in zip(manifest.parts, downsample_costs(manifest, speed), strict=True)
         )
         vector_entries = mean_vector_entries(job, manifest)
-        decided += explain_parts(job, engine, threads, manifest, memory)
-    decided += report.decisions
-    if manifest is not None or report.forecast is not None:
-        decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
     vector_s = 8 * vector_entries / VECTOR_BYTES_PER_S
     total = sum(partition.table.total for partition in partitions)
     lengths = choose_lengths(total / NS / n_workers, vector_s, kept_by=n_workers if kept else 0)
-    min_work = int(lengths.min_s * NS)
     done = FinishedIntervals([partition.n_items for partition in partitions])
     for interval in finished:
         done.record(*interval)
-    leases = _forecast_leases(partitions, n_workers, min_work, int(lengths.max_s * NS), done)
-    decided.append(
-        (f"about {plural(len(leases), 'lease')} of at least {lengths.min_s:.3g} s", lengths.reason)
-    )
-    if 0 < len(leases) < n_workers:
-        decided.append((f"{plural(len(leases), 'worker')} of {n_workers} at first", lengths.reason))
-    if done.n_finished:
-        kept_leases = f"{plural(done.n_finished, 'lease')} kept"
-        decided.append((kept_leases, "earlier sessions of the job finished them"))
+    leases = _forecast_leases(partitions, n_workers, lengths, done)
+    who = f"{plural(n_workers, 'worker')} of {plural(threads, 'thread')}"
+    decided = [
+        *([] if cluster is None else [(f"cluster {cluster[0]}", cluster[1])]),
+        (f"engine {engine}", engine_reason),
+        (who, "each runs one lease at a time, with all its threads"),
+        *explain_parts(job, engine, threads, manifest, memory),
+        *report.decisions,
+    ]
+    if manifest is not None or report.forecast is not None:
+        decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
+    decided += _explain_leases(len(leases), n_workers, lengths, done.n_finished)
     return CountPlan(
         job=job,
         engine=engine,
@@ -392,16 +388,23 @@ def make_plan(
 
 
 def _forecast_leases(
-    partitions: tuple[PartitionPlan, ...],
-    n_workers: int,
-    min_work: int,
-    max_work: int,
-    done: FinishedIntervals,
+    partitions: tuple[PartitionPlan, ...], n_workers: int, lengths: LeaseLengths, done: FinishedIntervals
 ) -> tuple[Lease, ...]:
     """Return the leases that cover the gaps between finished intervals, if nothing disturbs the run."""
     tables = [partition.table for partition in partitions]
     pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
-    leases = split_shares(tables, pieces, n_workers, min_work, max_work)
+    leases = split_shares(tables, pieces, n_workers, int(lengths.min_s * NS), int(lengths.max_s * NS))
     return tuple(
         Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
     )
+
+
+def _explain_leases(
+    n_leases: int, n_workers: int, lengths: LeaseLengths, n_finished: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what was decided about the leases; earlier sessions of the job finished ``n_finished``."""
+    yield f"about {plural(n_leases, 'lease')} of at least {lengths.min_s:.3g} s", lengths.reason
+    if 0 < n_leases < n_workers:
+        yield f"{plural(n_leases, 'worker')} of {n_workers} at first", lengths.reason
+    if n_finished:
+        yield f"{plural(n_finished, 'lease')} kept", "earlier sessions of the job finished them"

@@ -30,6 +30,7 @@ from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.estimate import ProbeResult, ProbeTask, walk_slice
 from papilio.tasks.job import (
+    JobSpec,
     LeaseResult,
     LeaseTask,
     Movement,
@@ -230,6 +231,13 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         peak_bytes=peak_memory_bytes(),
         decisions=decisions,
     )
+
+
+def prepare_rows(job: JobSpec, worker: WorkerInfo) -> tuple[Any, PreparedGraph]:
+    """Return the engine that lists the motifs of a job on this process's processors, and the prepared graph."""
+    with _engine_lock:
+        engine = engine_of(job, "cpu", worker.threads)
+        return engine, prepare_graph(job, engine, worker, {"read": 0.0, "prepare": 0.0})
 
 
 def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:

@@ -28,7 +28,7 @@ from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
 from papilio.tasks.forecast import NS, Forecast, Pace, predict
-from papilio.tasks.job import JobSpec, LeaseTask, open_job_partition, read_job_graph
+from papilio.tasks.job import JobSpec, LeaseTask, is_held, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
 from papilio.tasks.parts import PartLoader
@@ -377,7 +377,7 @@ def prepare_graph(
         costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
         seconds["prepare"] = perf_counter() - started
         names = None
-        if job.listing is not None:
+        if job.listing is not None and not is_held(job.source):
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
         return make_prepared(job, engine, prepared, worker, names=names, costs_digest=costs_digest)

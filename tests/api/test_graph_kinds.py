@@ -80,7 +80,7 @@ def test_every_question_has_its_kind(given: tuple[str, str, Any, Path], tmp_path
                 with pytest.raises(UnsupportedError, match=refused(kind, other)):
                     ask(of, motif, **HERE)
         with pytest.raises(UnsupportedError, match=refused(kind, other)):
-            papilio.enumerate_motifs(of, LISTED[other], output=tmp_path / "rows", limit=1, **HERE)
+            papilio.enumerate(of, LISTED[other], output=tmp_path / "rows", limit=1, **HERE)
         with pytest.raises(UnsupportedError, match=refused(kind, other)):
             papilio.plan_listing(of, LISTED[other], **HERE)
         for measure in MEASURES[other]:

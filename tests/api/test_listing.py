@@ -72,7 +72,7 @@ def bicliques_of(path: Path, p: int, q: int) -> set[tuple[tuple[int, ...], tuple
 def test_the_women_and_their_events(women: Path, tmp_path: Path, p: int, q: int, anchor: str) -> None:
     motif = papilio.Biclique(p, q)
     options = {"anchor": anchor}
-    result = papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None, options=options)
+    result = papilio.enumerate(women, motif, output=tmp_path / "out", limit=None, options=options)
     rows = rows_of(result.output)
     assert Counter(rows) == Counter(
         (tuple(f"woman {u}" for u in us), tuple(100 + v for v in vs)) for us, vs in bicliques_of(women, p, q)
@@ -90,10 +90,10 @@ def test_the_women_and_their_events(women: Path, tmp_path: Path, p: int, q: int,
 def test_only_those_that_hold_given_vertices(
     women: Path, tmp_path: Path, with_u: list[str], with_v: list[str | int]
 ) -> None:
-    result = papilio.enumerate_motifs(
+    result = papilio.enumerate(
         women, papilio.Biclique(3, 3), output=tmp_path / "out", limit=None, with_u=with_u, with_v=with_v
     )
-    everything = papilio.enumerate_motifs(women, papilio.Biclique(3, 3), output=tmp_path / "all", limit=None)
+    everything = papilio.enumerate(women, papilio.Biclique(3, 3), output=tmp_path / "all", limit=None)
     expected = [
         (us, vs)
         for us, vs in rows_of(everything.output)
@@ -105,7 +105,7 @@ def test_only_those_that_hold_given_vertices(
 
 @pytest.mark.parametrize("limit", [1, 17, 35, 36, 37])
 def test_a_limit_is_met_exactly(women: Path, tmp_path: Path, limit: int) -> None:
-    result = papilio.enumerate_motifs(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=limit)
+    result = papilio.enumerate(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=limit)
     rows = rows_of(result.output)
     assert len(rows) == len(set(rows)) == result.rows == min(limit, 36)
     assert result.limit_reached == (limit <= 36)
@@ -117,7 +117,7 @@ def test_a_limit_is_met_exactly(women: Path, tmp_path: Path, limit: int) -> None
 @pytest.mark.usefixtures("short_leases")
 def test_many_leases_list_what_is_counted(many: Path, tmp_path: Path) -> None:
     motif = papilio.Biclique(3, 3)
-    result = papilio.enumerate_motifs(many, motif, output=tmp_path / "out", limit=None)
+    result = papilio.enumerate(many, motif, output=tmp_path / "out", limit=None)
     assert result.rows == papilio.count(many, motif, engine="cpu").count
     assert result.leases > 3
     assert result.files > 3
@@ -126,10 +126,10 @@ def test_many_leases_list_what_is_counted(many: Path, tmp_path: Path) -> None:
     neighbours = neighbours_of(many)
     assert all(set(vs) <= neighbours[u] for us, vs in rows for u in us)
     assert all(list(us) == sorted(us) and list(vs) == sorted(vs) for us, vs in rows)
-    less = papilio.enumerate_motifs(many, motif, output=tmp_path / "less", limit=result.rows - 5)
+    less = papilio.enumerate(many, motif, output=tmp_path / "less", limit=result.rows - 5)
     assert less.rows == len(set(rows_of(less.output)) & set(rows)) == result.rows - 5
     assert less.limit_reached
-    few = papilio.enumerate_motifs(many, motif, output=tmp_path / "few", limit=10)
+    few = papilio.enumerate(many, motif, output=tmp_path / "few", limit=10)
     assert few.leases < result.leases
 
 
@@ -155,7 +155,7 @@ class StopAfter:
 def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | None) -> None:
     motif, out, job = papilio.Biclique(3, 3), tmp_path / "out", tmp_path / "job"
     with pytest.raises(Stop):
-        papilio.enumerate_motifs(many, motif, output=out, limit=limit, job=job, progress=StopAfter(1))
+        papilio.enumerate(many, motif, output=out, limit=limit, job=job, progress=StopAfter(1))
     assert not out.exists()
     status = papilio.open_job(job).status()
     assert (status.state, status.leases) == ("interrupted", 1)
@@ -164,7 +164,7 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
     with pytest.raises(InputError, match="is not finished"):
         papilio.verify_job(job)
     with pytest.raises(InputError, match=r"holds job .*listing"):
-        papilio.enumerate_motifs(many, motif, output=out, limit=5, job=job)
+        papilio.enumerate(many, motif, output=out, limit=5, job=job)
     with pytest.raises(InputError, match=r"holds job .*listing"):
         papilio.count(many, motif, job=job)
     result = papilio.resume_job(job)
@@ -179,7 +179,7 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
     assert checked.shards >= result.files
     assert again is not None
     assert again.leases == 3
-    again_result = papilio.enumerate_motifs(many, motif, output=tmp_path / "copy", limit=limit, job=job)
+    again_result = papilio.enumerate(many, motif, output=tmp_path / "copy", limit=limit, job=job)
     assert again_result.reused
     assert rows_of(tmp_path / "copy") == rows
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "job", "out"]
@@ -188,7 +188,7 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
 @pytest.mark.usefixtures("short_leases")
 def test_rows_that_were_changed_are_found(many: Path, tmp_path: Path) -> None:
     job = tmp_path / "job"
-    papilio.enumerate_motifs(many, papilio.Biclique(3, 3), output=tmp_path / "out", limit=None, job=job)
+    papilio.enumerate(many, papilio.Biclique(3, 3), output=tmp_path / "out", limit=None, job=job)
     shard = max((job / "shards" / "1").iterdir())
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 1
@@ -201,7 +201,7 @@ def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytes
     from papilio.kernels.biclique.list import BicliqueLister
 
     job = tmp_path / "job"
-    papilio.enumerate_motifs(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=job)
+    papilio.enumerate(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=job)
     right = BicliqueLister.run
 
     def swapped(
@@ -222,7 +222,7 @@ def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytes
 def test_nothing_is_left_where_a_listing_fails(women: Path, tmp_path: Path) -> None:
     motif = papilio.Biclique(3, 4)
     with pytest.raises(Stop):
-        papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None, progress=StopAfter(1))
+        papilio.enumerate(women, motif, output=tmp_path / "out", limit=None, progress=StopAfter(1))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -242,22 +242,22 @@ def test_a_listing_that_is_not_what_is_counted_is_refused(
     with pytest.raises(
         ExecutionError, match=r"36 of biclique \(3, 4\) were listed .* and 3[78] are counted there"
     ):
-        papilio.enumerate_motifs(women, motif, output=tmp_path / "out", limit=None)
+        papilio.enumerate(women, motif, output=tmp_path / "out", limit=None)
     assert list(tmp_path.iterdir()) == []
-    assert not papilio.enumerate_motifs(women, motif, output=tmp_path / "few", limit=50).checked
+    assert not papilio.enumerate(women, motif, output=tmp_path / "few", limit=50).checked
 
 
 def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
     motif, out = papilio.Biclique(3, 4), tmp_path / "out"
     out.mkdir()
-    papilio.enumerate_motifs(women, motif, output=out, limit=1)
+    papilio.enumerate(women, motif, output=out, limit=1)
     with pytest.raises(StoreError, match="exists already; choose another directory, or remove it"):
-        papilio.enumerate_motifs(women, motif, output=out, limit=1)
+        papilio.enumerate(women, motif, output=out, limit=1)
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="exists already"):
-        papilio.enumerate_motifs(women, motif, output=tmp_path / "file", limit=1)
+        papilio.enumerate(women, motif, output=tmp_path / "file", limit=1)
     with pytest.raises(StoreError, match="exists already"):
-        papilio.enumerate_motifs(women, motif, output=out, limit=2, job=tmp_path / "job")
+        papilio.enumerate(women, motif, output=out, limit=2, job=tmp_path / "job")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
 
 
@@ -268,28 +268,24 @@ def test_graphs_in_memory_are_listed_with_their_labels(tmp_path: Path) -> None:
     graph.add_edges_from((u, v) for u in "ab" for v in "xyz")
     job = tmp_path / "job"
     motif = papilio.Biclique(2, 2)
-    result = papilio.enumerate_motifs(
-        graph, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job
-    )
+    result = papilio.enumerate(graph, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
     assert sorted(rows_of(result.output)) == [(("a", "b"), ("x", "y")), (("a", "b"), ("y", "z"))]
-    again = papilio.enumerate_motifs(graph, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
+    again = papilio.enumerate(graph, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
     assert again.reused
     with pytest.raises(InputError, match="in memory"):
         papilio.resume_job(job)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job", "out"]
     relabelled = nx.relabel_nodes(graph, {"a": "c"})
     with pytest.raises(InputError, match="holds job"):
-        papilio.enumerate_motifs(
-            relabelled, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job
-        )
+        papilio.enumerate(relabelled, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
 
 
 def test_workers_in_other_processes_list_the_same(many: Path, tmp_path: Path) -> None:
     motif = papilio.Biclique(3, 3)
     with papilio.open_cluster("local", workers=2) as cluster:
-        result = papilio.enumerate_motifs(many, motif, output=tmp_path / "out", limit=None, cluster=cluster)
-        few = papilio.enumerate_motifs(many, motif, output=tmp_path / "few", limit=100, cluster=cluster)
-        here = papilio.enumerate_motifs(many, motif, output=tmp_path / "here", limit=None)
+        result = papilio.enumerate(many, motif, output=tmp_path / "out", limit=None, cluster=cluster)
+        few = papilio.enumerate(many, motif, output=tmp_path / "few", limit=100, cluster=cluster)
+        here = papilio.enumerate(many, motif, output=tmp_path / "here", limit=None)
     assert set(rows_of(result.output)) == set(rows_of(here.output))
     assert result.rows == len(rows_of(result.output)) == here.rows
     assert len(set(rows_of(few.output))) == few.rows == 100
@@ -320,7 +316,7 @@ def test_what_cannot_be_listed_is_refused(
 ) -> None:
     asked = {"motif": papilio.Biclique(2, 2), "output": tmp_path / "out", "limit": 5, **changes}
     with pytest.raises(error, match=message):
-        papilio.enumerate_motifs(women, asked.pop("motif"), **asked)
+        papilio.enumerate(women, asked.pop("motif"), **asked)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -359,7 +355,7 @@ def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:
         np.repeat(np.arange(side), side), np.tile(np.arange(side), side)
     )
     assert comb(side, 20) ** 2 > 2**64
-    result = papilio.enumerate_motifs(graph, papilio.Biclique(20, 20), output=tmp_path / "out", limit=1000)
+    result = papilio.enumerate(graph, papilio.Biclique(20, 20), output=tmp_path / "out", limit=1000)
     rows = rows_of(result.output)
     assert len(set(rows)) == 1000
     assert all(len(set(us)) == len(set(vs)) == 20 for us, vs in rows)
@@ -368,7 +364,7 @@ def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:
 @pytest.fixture
 def finished(women: Path, tmp_path: Path) -> Path:
     """A finished job whose listing is at ``out`` beside it."""
-    papilio.enumerate_motifs(
+    papilio.enumerate(
         women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=tmp_path / "job"
     )
     return tmp_path / "job"

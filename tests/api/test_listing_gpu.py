@@ -62,7 +62,7 @@ def test_all_are_listed_counted_and_the_same_as_on_cpus(tmp_path: Path, name: st
     known: list[Event] = []
     papilio.count(tmp_path / "graph", motif, engine="cpu", job=tmp_path / "counted")
     result, wanted = (
-        papilio.enumerate_motifs(
+        papilio.enumerate(
             tmp_path / "graph",
             motif,
             output=tmp_path / engine,
@@ -77,7 +77,7 @@ def test_all_are_listed_counted_and_the_same_as_on_cpus(tmp_path: Path, name: st
     assert len(rows) == len(set(rows)) == result.rows
     assert set(rows) == set(rows_of(wanted.output, motif))
     assert [event.rows for event in known if isinstance(event, RowsKnown)] == [result.rows] * 2
-    few = papilio.enumerate_motifs(
+    few = papilio.enumerate(
         tmp_path / "graph", motif, output=tmp_path / "few", limit=9, engine="gpu", containing=held
     )
     found = rows_of(few.output, motif)
@@ -98,7 +98,7 @@ def test_a_listing_that_ends_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        papilio.enumerate_motifs(
+        papilio.enumerate(
             tmp_path / "graph", motif, output=tmp_path / "out", limit=None, engine="gpu", job=tmp_path / "job",
             progress=stop,
         )  # fmt: skip
@@ -116,6 +116,4 @@ def test_a_listing_that_ends_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_bicliques_of_one_size_are_refused(tmp_path: Path) -> None:
     graph, _, _ = QUESTIONS["maximal bicliques"]
     with pytest.raises(UnsupportedError, match="listed on CPUs, and engine is 'gpu'"):
-        papilio.enumerate_motifs(
-            graph, papilio.Biclique(2, 2), output=tmp_path / "out", limit=1, engine="gpu"
-        )
+        papilio.enumerate(graph, papilio.Biclique(2, 2), output=tmp_path / "out", limit=1, engine="gpu")

@@ -104,7 +104,7 @@ def test_answers_fit_a_line_and_a_notebook() -> None:
 
 def test_listings_are_tables(tmp_path: Path) -> None:
     complete = [(f"u{u}", v) for u in range(3) for v in range(3)]
-    found = papilio.enumerate_motifs(complete, papilio.Biclique(2, 3), output=tmp_path / "all", limit=None)
+    found = papilio.enumerate(complete, papilio.Biclique(2, 3), output=tmp_path / "all", limit=None)
     assert sorted(map(str, found.to_arrow().to_pylist())) == sorted(
         str({"u": [f"u{a}", f"u{b}"], "v": [0, 1, 2]}) for a, b in ((0, 1), (0, 2), (1, 2))
     )

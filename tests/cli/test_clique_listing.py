@@ -57,7 +57,7 @@ def rows_of(path: Path | str | None) -> list[tuple[str, ...]]:
 def test_all_are_listed_with_their_labels(
     motif: papilio.motifs.Motif, graph: UnipartiteGraph, store: Path, tmp_path: Path
 ) -> None:
-    result = papilio.enumerate_motifs(store, motif, output=tmp_path / "rows", limit=None)
+    result = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None)
     expected = expected_rows(graph, motif)
     assert rows_of(result.output) == expected
     assert (result.rows, result.checked, result.limit_reached) == (len(expected), True, False)
@@ -65,9 +65,9 @@ def test_all_are_listed_with_their_labels(
     assert (
         fixed.list_size == motif.k if isinstance(motif, papilio.Clique) else not hasattr(fixed, "list_size")
     )
-    again = papilio.enumerate_motifs(graph, motif, output=tmp_path / "memory", limit=None)
+    again = papilio.enumerate(graph, motif, output=tmp_path / "memory", limit=None)
     assert again.rows == result.rows
-    limited = papilio.enumerate_motifs(store, motif, output=tmp_path / "few", limit=7)
+    limited = papilio.enumerate(store, motif, output=tmp_path / "few", limit=7)
     assert (limited.rows, limited.limit_reached) == (7, True)
     assert set(rows_of(limited.output)) <= set(expected)
     assert json.loads((tmp_path / "few" / "_listing.json").read_text())["limit_reached"]
@@ -82,9 +82,9 @@ def test_required_vertices(
         with pytest.raises(
             InputError, match="2 vertices are asked for in each 1-clique, which has 1 of them"
         ):
-            papilio.enumerate_motifs(store, motif, output=tmp_path / "rows", limit=None, containing=held)
+            papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None, containing=held)
         return
-    result = papilio.enumerate_motifs(store, motif, output=tmp_path / "rows", limit=None, containing=held)
+    result = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None, containing=held)
     expected = [row for row in expected_rows(graph, motif) if set(held) <= set(row)]
     assert rows_of(result.output) == expected
     assert not result.limit_reached
@@ -113,7 +113,7 @@ def test_a_listing_goes_on_where_it_was_stopped(
 
     job, output = tmp_path / "job", tmp_path / "rows"
     with pytest.raises(Stop):
-        papilio.enumerate_motifs(store, motif, output=output, limit=None, job=job, progress=stop)
+        papilio.enumerate(store, motif, output=output, limit=None, job=job, progress=stop)
     assert not output.exists()
     resumed = papilio.resume_job(job)
     assert resumed.leases > resumed.leases_before >= 1
@@ -178,9 +178,7 @@ def test_a_bipartite_graph_has_two_layers_to_look_in(tmp_path: Path) -> None:
 
     def held(*containing: str) -> list[dict[str, list[str]]]:
         target = tmp_path / "-".join(containing)
-        papilio.enumerate_motifs(
-            path, papilio.Biclique(1, 1), output=target, limit=None, containing=containing
-        )
+        papilio.enumerate(path, papilio.Biclique(1, 1), output=target, limit=None, containing=containing)
         return sorted(pq.read_table(target).to_pylist(), key=str)
 
     assert held("ada") == [{"u": ["ada"], "v": ["bob"]}, {"u": ["ada"], "v": ["tea"]}]

@@ -77,7 +77,7 @@ def test_a_vertex_without_edges_is_a_clique_of_one(tmp_path: Path, run: Run) -> 
     edgeless = UnipartiteGraph.from_edges([], [], 3)
     assert papilio.count(edgeless, papilio.Clique()).table == {(1,): 3}
     assert papilio.count(edgeless, papilio.MaximalClique()).table == {(1,): 3}
-    listed = papilio.enumerate_motifs(lone, papilio.MaximalClique(), output=tmp_path / "rows", limit=None)
+    listed = papilio.enumerate(lone, papilio.MaximalClique(), output=tmp_path / "rows", limit=None)
     assert (listed.rows, listed.checked) == (4, True)
     assert run("count", "maximal-clique", path, *INLINE)[1].split() == ["k", "count", "1", "3", "2", "1"]
 
@@ -115,7 +115,7 @@ def test_what_is_refused(graph: UnipartiteGraph, store: Path, run: Run) -> None:
     with pytest.raises(
         UnsupportedError, match="k-clique cannot be listed; bicliques of one p and one q, cliques"
     ):
-        papilio.enumerate_motifs(graph, papilio.Clique(), output="x", limit=1)
+        papilio.enumerate(graph, papilio.Clique(), output="x", limit=1)
     with pytest.raises(UnsupportedError, match="orient"):
         papilio.count(graph, papilio.Clique(), options={"algorithm": "orient"})
     assert run("count", "clique", store, "-k", 0, *INLINE)[0] == 2

@@ -117,7 +117,7 @@ def test_all_are_listed_with_their_labels(
 ) -> None:
     graph, store = many
     motif = papilio.MaximalBiclique(min_v=2)
-    result = papilio.enumerate_motifs(store, motif, output=tmp_path / "rows", limit=None)
+    result = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None)
     expected = expected_rows(graph, motif)
     assert rows_of(result.output) == expected
     assert (result.rows, result.checked, result.limit_reached) == (len(expected), True, False)
@@ -153,7 +153,7 @@ def test_a_count_tells_before_a_listing_how_many_rows_there_will_be(
     assert code == 0, err
     assert f"{len(rows):,} rows to write, " in err
     assert f"as {tmp_path / 'counted'} counted" in err
-    papilio.enumerate_motifs(
+    papilio.enumerate(
         store, papilio.MaximalBiclique(2), output=tmp_path / "few", limit=5, progress=seen.append
     )
     (known,) = [each for each in seen if isinstance(each, RowsKnown)]
@@ -213,7 +213,7 @@ def test_a_listing_goes_on_where_it_was_stopped(
     graph, store = many
     motif, job, output = papilio.MaximalBiclique(), tmp_path / "job", tmp_path / "rows"
     with pytest.raises(Stop):
-        papilio.enumerate_motifs(store, motif, output=output, limit=None, job=job, progress=stop)
+        papilio.enumerate(store, motif, output=output, limit=None, job=job, progress=stop)
     assert not output.exists()
     resumed = papilio.resume_job(job)
     assert resumed.leases > resumed.leases_before >= 1

@@ -234,6 +234,7 @@ def test_refuses_bad_arguments() -> None:
         CostTable.from_costs(np.full(4, 2**61, dtype=np.int64))
 
 
-def test_rates_fall_through_to_the_generic_row() -> None:
+def test_rates_of_wedges_are_their_own() -> None:
     assert FAMILIES["butterfly"].rate("gpu").unit == "wedges"
     assert FAMILIES["butterfly"].rate("gpu").per_second > FAMILIES["butterfly"].rate("cpu").per_second
+    assert FAMILIES["clique"].rate("cpu").unit == "set operations"

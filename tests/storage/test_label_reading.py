@@ -19,7 +19,7 @@ from papilio.storage.answers import write_columns
 from papilio.storage.convert import convert
 from papilio.storage.interop import from_numpy, from_pandas
 from papilio.storage.store import write_store
-from papilio.storage.text import has_odd_zeros
+from papilio.storage.text_block import has_odd_zeros
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
 
 BIG = 2**53 + 1

@@ -23,7 +23,8 @@ from papilio.storage.column_choice import SignRule, WantedColumns
 from papilio.storage.convert import convert
 from papilio.storage.formats import ReadOptions
 from papilio.storage.inputs import InputFile, expand_inputs
-from papilio.storage.text import LineParser, TextSource
+from papilio.storage.text import TextSource
+from papilio.storage.text_block import LineParser
 from tests.storage import test_input_fuzz
 from tests.storage.convert_helpers import labelled_edges, write_input
 

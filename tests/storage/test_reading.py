@@ -399,7 +399,7 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "count": lambda path: papilio.count(path, "butterfly"),
     "count text": lambda path: papilio.count(str(path), papilio.Biclique(2, 2), per="vertex"),
     "plan": lambda path: papilio.plan(path, "butterfly"),
-    "enumerate": lambda path: papilio.enumerate_motifs(
+    "enumerate": lambda path: papilio.enumerate(
         path, papilio.Biclique(2, 2), output=path.with_name("out"), limit=None
     ),
     "plan_listing": lambda path: papilio.plan_listing(path, papilio.Biclique(2, 2)),
@@ -649,7 +649,7 @@ def test_objects_of_two_layers_have_no_cliques_unless_asked_for(name: str, verb:
     verbs: dict[str, Callable[[Any], Any]] = {
         "count": lambda graph: papilio.count(graph, papilio.Clique(3)),
         "plan": lambda graph: papilio.plan(graph, papilio.MaximalClique()),
-        "enumerate": lambda graph: papilio.enumerate_motifs(
+        "enumerate": lambda graph: papilio.enumerate(
             graph, papilio.Clique(3), output=tmp_path / "out", limit=None
         ),
         "maximum": papilio.maximum_clique,

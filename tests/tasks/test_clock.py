@@ -87,7 +87,7 @@ def test_counts_by_many_leases_are_exact(
 def test_listings_by_many_leases_are_whole(store: GraphStore, tmp_path: Path) -> None:
     motif = papilio.Biclique(2, 3)
     count = papilio.count(store, motif, **HERE).count
-    listed = papilio.enumerate_motifs(
+    listed = papilio.enumerate(
         store, motif, output=tmp_path / "rows", limit=None, job=tmp_path / "job", cluster="inline"
     )
     assert (listed.rows, listed.checked) == (count, True)

@@ -12,7 +12,8 @@ from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.probe import cut_strata, draw_items
 from papilio.motifs import Biclique
-from papilio.tasks.estimate import SLICE, Moments, Sample, allocate, walk_slice
+from papilio.tasks.estimate import SLICE, Moments, Sample, walk_slice
+from papilio.tasks.forecast import allocate
 from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph, skewed_graph
 

@@ -158,22 +158,22 @@ def test_listings_have_rows_of_any_length(motif: LittleClique, store: GraphStore
     graph = store.read()
     assert isinstance(graph, UnipartiteGraph)
     expected = sorted(tuple(f"v{i}" for i in each) for each in all_cliques(graph, motif))
-    listed = papilio.enumerate_motifs(store, motif, output=tmp_path / "rows", limit=None)
+    listed = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None)
     assert (listed.rows, listed.checked) == (len(expected), True)
     assert rows_of(tmp_path / "rows") == expected
-    held = papilio.enumerate_motifs(store, motif, output=tmp_path / "held", with_u=["v3"], limit=None)
+    held = papilio.enumerate(store, motif, output=tmp_path / "held", with_u=["v3"], limit=None)
     assert rows_of(tmp_path / "held") == [each for each in expected if "v3" in each]
     assert not held.checked
-    few = papilio.enumerate_motifs(store, motif, output=tmp_path / "few", limit=11)
+    few = papilio.enumerate(store, motif, output=tmp_path / "few", limit=11)
     assert few.limit_reached
     assert len(rows_of(tmp_path / "few")) == 11
 
 
 def test_a_listing_goes_on_where_it_was_stopped(store: GraphStore, tmp_path: Path) -> None:
-    whole = papilio.enumerate_motifs(store, ALL, output=tmp_path / "whole", limit=None)
+    whole = papilio.enumerate(store, ALL, output=tmp_path / "whole", limit=None)
     job, output = tmp_path / "job", tmp_path / "rows"
     with pytest.raises(Stopped):
-        papilio.enumerate_motifs(store, ALL, output=output, job=job, progress=stop_after(1), limit=None)
+        papilio.enumerate(store, ALL, output=output, job=job, progress=stop_after(1), limit=None)
     assert not output.exists()
     resumed = papilio.resume_job(job)
     assert (resumed.count, resumed.leases_before) == (whole.count, 1)
@@ -193,7 +193,7 @@ def test_what_it_cannot_do_is_refused(graph: UnipartiteGraph, store: GraphStore,
     with pytest.raises(UnsupportedError, match="whole graphs only"):
         papilio.partition(store, tmp_path / "parts", TRIANGLES, host_memory="8GiB")
     with pytest.raises(InputError, match="is unipartite and has no layer V"):
-        papilio.enumerate_motifs(store, ALL, output=tmp_path / "rows", with_v=["1"], limit=None)
+        papilio.enumerate(store, ALL, output=tmp_path / "rows", with_v=["1"], limit=None)
 
 
 def test_plans_files_and_text(store: GraphStore, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,29 +5,14 @@
 // one branch of a pivot tree, or of the tree of subsets, or of both, and divides by the probability of each step. The
 // branches are those of kernels/biclique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
 // by_size[n]: bicliques of a left side that shares n columns.
-// by_sets, by_pivots: bicliques, then nodes and words of each level, of every probe, by one tree where bit 0 of
-// `walks` is set, by the other where bit 1 is. Words have 64 bits.
+// by_sets, by_pivots: what every probe found (Found of probe.cuh), without vertices, by one tree where bit 0 of `walks` is
+// set, by the other where bit 1 is. Words have 64 bits.
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975.
 #include "search.cuh"
 
 #include "bit_matrix.cuh"
 #include "probe.cuh"
-
-/// Sums of a probe, in device memory.
-struct Found {
-    double* sums;
-
-    __device__ __forceinline__ void set_count(double count) const {
-        if (lane_id() == 0) sums[0] = count;
-    }
-    __device__ __forceinline__ void add_nodes(int level, double nodes) const {
-        if (lane_id() == 0) sums[1 + min(level, PROBE_LEVELS - 1)] += nodes;
-    }
-    __device__ __forceinline__ void add_words(int level, double words) const {
-        if (lane_id() == 0) sums[1 + PROBE_LEVELS + min(level, PROBE_LEVELS - 1)] += words;
-    }
-};
 
 /// The sets of `low` to `high` of `free` vertices.
 __device__ __forceinline__ double sum_choices(int free, int low, int high) {
@@ -44,49 +29,10 @@ __device__ __forceinline__ double sum_choices(int free, int low, int high) {
     return total;
 }
 
-__device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
-
-/// The columns that a root shares with a child, ascending, to `shared`; returns how many.
-__device__ __forceinline__ int list_shared(const Adjacency& rows, int root, int child, int* shared) {
-    const int* const of_root = rows.ids + rows.indptr[root];
-    const int* const of_child = rows.ids + rows.indptr[child];
-    const int n_root = (int)rows.size(root), n_child = (int)rows.size(child);
-    int n = 0;
-#pragma unroll 1
-    for (int first = 0; first < n_child; first += kWarpSize) {
-        const int at = first + lane_id();
-        const bool both = at < n_child && find_id(of_root, n_root, of_child[at]) >= 0;
-        const unsigned all = __ballot_sync(kFullMask, both);
-        if (both) shared[n + __popc(all & lanes_before(lane_id()))] = of_child[at];
-        n += __popc(all);
-    }
-    __syncwarp();
-    return n;
-}
-
-/// Keep the rows from `first` on with at least `least` columns, cut to those of `mask`, in their order; in place.
+/// Keep the rows from `first` on with at least `least` of the columns of `mask`, cut to those.
 __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, int first, int least) {
-    int kept = 0;
-#pragma unroll 1
-    for (int begin = first; begin < list.n; begin += kWarpSize) {
-        const int row = begin + lane_id();
-        int size = 0;
-        if (row < list.n)
-#pragma unroll 1
-            for (int k = 0; k < list.n_words; ++k) size += __popc(mask[k] & list.at(k, row));
-        const bool stays = row < list.n && size >= least;
-        const unsigned all = __ballot_sync(kFullMask, stays);
-        const int to = kept + __popc(all & lanes_before(lane_id()));
-#pragma unroll 1
-        for (int k = 0; k < list.n_words; ++k) {
-            const unsigned word = stays ? mask[k] & list.at(k, row) : 0u;
-            __syncwarp();
-            if (stays) list.at(k, to) = word;
-            __syncwarp();
-        }
-        kept += __popc(all);
-    }
-    list.n = kept;
+    const auto is_kept = [&](int row) { return count_in_set(list, row, mask) >= least; };
+    list.n = move_rows(list, first, list.n, mask, list, 0, is_kept);
 }
 
 /// A branch of the tree of sets of `take` rows of a list, which is used up.
@@ -94,7 +40,7 @@ __device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int t
                               const double* by_size, unsigned* mask, const Found found) {
     const int n_words = wide_words(n_columns);
     if (take == 0) {
-        found.set_count(multiply(weight, by_size[n_columns]));
+        found.add_motifs(multiply(weight, by_size[n_columns]), 0.0);
         return;
     }
     int level = 0;
@@ -129,7 +75,7 @@ __device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int t
         for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, one) & list.at(k, two));
         sum += by_size[warp_total(size)];
     }
-    found.set_count(weight * (double)(take == 2 ? pairs : list.n) * (sum / PROBE_PAIRS));
+    found.add_motifs(multiply(weight * (double)(take == 2 ? pairs : list.n), sum / PROBE_PAIRS), 0.0);
 }
 
 /// The line of a set with the fewest gaps, and how many; lines without gaps are taken out of the set.
@@ -214,7 +160,8 @@ __device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, 
         pr += rights - set_size(right, n_right);
         if (row.gaps == kFullMask) {
             const double of_left = sum_choices(pl, max(min_left - hl, 0), max_left - hl);
-            found.set_count(weight * of_left * sum_choices(pr, max(min_right - hr, 0), max_right - hr));
+            const double of_right = sum_choices(pr, max(min_right - hr, 0), max_right - hr);
+            found.add_motifs(multiply(weight * of_left, of_right), 0.0);
             return;
         }
         const bool is_row = row.gaps <= column.gaps;
@@ -250,19 +197,13 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
                const int near_words, unsigned* slab, const long long far_words, const int min_left, const int max_left,
                const int min_right, const int max_right, const double* __restrict__ by_size, const int walks,
                double* by_sets, double* by_pivots) {
-    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
     const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
-    const Arena::Mark empty = arena.mark();
-    const int n_warps = (int)(gridDim.x * (blockDim.x / kWarpSize));
-#pragma unroll 1
-    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
-        __syncwarp();
-        arena.release(empty);
+    for_each_probe(n_probes, near_words, slab, far_words, [&](Arena& arena, int probe) {
         const int root = probe_roots[probe];
-        if (root < 0) continue;
+        if (root < 0) return;
         const long long child = probe_children[probe];
         const int n_later = (int)(hop_indptr[root + 1] - child) - 1;
-        if (n_later < min_left - 2) continue;
+        if (n_later < min_left - 2) return;
         int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root), rows.size(hop[child]))));
         const int n_columns = list_shared(rows, root, hop[child], shared);
         RowList list{nullptr, 0, 0, words_for(n_columns)};
@@ -271,15 +212,14 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
         unsigned* const mask = arena.take(list.n_words);
         fill_set(mask, n_columns);
         keep_rows(list, mask, 0, min_right);
-        if (list.n < min_left - 2) continue;
-        const long long at = (long long)probe * (1 + 2 * PROBE_LEVELS);
+        if (list.n < min_left - 2) return;
         if (walks & 2)
             probe_pivots(arena, list, n_columns, min_left, max_left, min_right, max_right, weights[probe],
-                         Draws{seeds[probe]}, Found{by_pivots + at});
+                         Draws{seeds[probe]}, Found(by_pivots, probe));
         if (walks & 1)
             probe_subsets(list, n_columns, min_left - 2, min_right, weights[probe], Draws{~seeds[probe]}, by_size, mask,
-                          Found{by_sets + at});
-    }
+                          Found(by_sets, probe));
+    });
 }
 
 /// What estimates of counts draw children by; see CountTables of kernels/biclique/probe.py.
@@ -314,39 +254,6 @@ biclique_lots(const long long* __restrict__ hop_indptr, const int* __restrict__ 
     }
 }
 
-/// Columns of a row of a list. Any lane alone.
-__device__ __forceinline__ int count_row(const RowList& list, int row) {
-    int size = 0;
-#pragma unroll 1
-    for (int k = 0; k < list.n_words; ++k) size += __popc(list.at(k, row));
-    return size;
-}
-
-/// Keep what the rows of `from` share with `mask`, at least `least` columns, without the row `taken`; `to` may be `from`.
-__device__ __forceinline__ void cut_list(const RowList& from, RowList& to, const unsigned* mask, int taken, int least) {
-    int kept = 0;
-#pragma unroll 1
-    for (int begin = 0; begin < from.n; begin += kWarpSize) {
-        const int row = begin + lane_id();
-        int size = 0;
-        if (row < from.n && row != taken)
-#pragma unroll 1
-            for (int k = 0; k < from.n_words; ++k) size += __popc(mask[k] & from.at(k, row));
-        const bool stays = row < from.n && row != taken && size >= least;
-        const unsigned all = __ballot_sync(kFullMask, stays);
-        const int place = kept + __popc(all & lanes_before(lane_id()));
-#pragma unroll 1
-        for (int k = 0; k < from.n_words; ++k) {
-            const unsigned word = stays ? mask[k] & from.at(k, row) : 0u;
-            __syncwarp();
-            if (stays) to.at(k, place) = word;
-            __syncwarp();
-        }
-        kept += __popc(all);
-    }
-    to.n = kept;
-}
-
 /// An estimate of the bicliques of a root, its child and one or more rows of a list; see _count_sets of probe_loops.py.
 __device__ __forceinline__ double count_sets(const RowList& list, RowList room, int min_left, int max_left, int least, Draws& draws,
                              const double* by_size, const double* by_columns, unsigned* mask) {
@@ -365,7 +272,9 @@ __device__ __forceinline__ double count_sets(const RowList& list, RowList room, 
 #pragma unroll 1
         for (int k = lane_id(); k < rows.n_words; k += kWarpSize) mask[k] = rows.at(k, drawn.which);
         __syncwarp();
-        cut_list(rows, room, mask, drawn.which, least);
+        room.n = move_rows(rows, 0, rows.n, mask, room, 0, [&](int row) {
+            return row != drawn.which && count_in_set(rows, row, mask) >= least;
+        });
         rows = room;
     }
     return total;
@@ -382,16 +291,10 @@ biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ co
                 const int near_words, unsigned* slab, const long long far_words, const int min_left, const int max_left,
                 const int least, const double* __restrict__ by_size, const double* __restrict__ by_columns,
                 const double* __restrict__ by_common, const int law, double* found) {
-    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
     const Adjacency rows{indptr, columns}, rights{right_indptr, right_rows};
-    const Arena::Mark empty = arena.mark();
-    const int n_warps = (int)(gridDim.x * (blockDim.x / kWarpSize));
-#pragma unroll 1
-    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
-        __syncwarp();
-        arena.release(empty);
+    for_each_probe(n_probes, near_words, slab, far_words, [&](Arena& arena, int probe) {
         const int root = roots[probe];
-        if (root < 0) continue;
+        if (root < 0) return;
         const long long first = firsts[probe];
         const ChildWeights children{commons, hop_indptr[root + 1], by_common, law};
         Draws draws{seeds[probe]};
@@ -407,7 +310,7 @@ biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ co
             __syncwarp();
             unsigned* const mask = arena.take(list.n_words);
             fill_set(mask, n_columns);
-            cut_list(list, list, mask, -1, least);
+            keep_rows(list, mask, 0, least);
             const RowList room{arena.take((long long)list.n * list.n_words), list.n, list.n, list.n_words};
             const int repeats = max_left > 3 ? PROBE_REPEATS : 1;
             double below = 0.0;
@@ -417,5 +320,5 @@ biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ co
             total += below / repeats;
         }
         if (lane_id() == 0) found[probe] = multiply(drawn.times, total);
-    }
+    });
 }

@@ -3,7 +3,8 @@
 Below a child the candidates are the later children of its root that share enough columns with both. Enumeration takes
 ``take`` of them: at each level it intersects every row with the later ones, and pairs of rows end it. A probe takes one
 row: the first of as many as are still to be taken, drawn alone, since early rows have more below them. Pivoting has a
-branch without gaps and one for each gap, which a probe draws in the same way.
+branch without gaps and one for each gap, which a probe draws in the same way. Estimates of counts draw a child and rows
+below it by the columns that they share instead (:func:`measure_counts`).
 """
 
 from __future__ import annotations
@@ -16,23 +17,24 @@ from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.biclique.probe import (
-    FIELDS,
     WALKS,
     count_ways,
     draw_children,
     draw_pieces,
     make_count_tables,
-    unpack_found,
+    name_found,
 )
 from papilio.kernels.device.constants import PROBE_PAIRS, PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import LEVELS, Found
+from papilio.kernels.probe import FIELDS, Found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
 from papilio.kernels.tree.probe_loops import (
     Floats,
     add_by_lanes,
+    add_nodes,
+    add_words,
     draw,
     draw_least,
     draw_weighted,
@@ -90,9 +92,9 @@ def probe_subsets(
         if n < take:
             return
         pairs = n * (n - 1) // 2 - (take - 1) * (take - 2) // 2
-        found[1 + LEVELS + min(level, LEVELS - 1)] += weight * (pairs * n_words)
+        add_words(found, level, weight * (pairs * n_words))
         level += 1
-        found[1 + min(level, LEVELS - 1)] += weight * (n - take + 1)
+        add_nodes(found, level, weight * (n - take + 1))
         first = draw_least(state, n, take)
         if first > n - take:
             return
@@ -115,7 +117,7 @@ def probe_subsets(
     sets = n
     if take == 2:
         sets = n * (n - 1) // 2
-        found[1 + LEVELS + min(level, LEVELS - 1)] += weight * (sets * n_words)
+        add_words(found, level, weight * (sets * n_words))
     total = 0.0
     for _ in range(PROBE_PAIRS):
         one = draw(state, n)
@@ -233,8 +235,8 @@ def probe_pivots(
         if hr == max_right:
             pr, rights = 0, 0
             right[:n_right] = 0
-        found[1 + LEVELS + level] += weight * (lefts * n_right + rights * n_left)
-        found[1 + level] += weight
+        add_words(found, level, weight * (lefts * n_right + rights * n_left))
+        add_nodes(found, level, weight)
         by_row = _scan(rows, n, n_right, left, right)
         by_column = _scan(columns, n_columns, n_left, right, left)
         pl += lefts - count_bits(left, 0, n_left)
@@ -256,7 +258,7 @@ def probe_pivots(
         else:
             _branch(columns, n_right, n_left, right, left, pivot, branch, rows)
             pr, hl = pr + (branch == 0), hl + (branch > 0)
-        level = min(level + 1, LEVELS - 1)
+        level += 1
 
 
 @compiled
@@ -331,7 +333,7 @@ def measure_probes(
         )  # fmt: skip
 
     ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
-    return {name: unpack_found(found[name], sizes) for name in walks}
+    return {name: name_found(found[name], sizes) for name in walks}
 
 
 @compiled

@@ -7,8 +7,8 @@
 // ways[missing * stride + n]: cliques of a leaf; bounds, bound_roots: what branches are drawn by (ProbeTables of question.py);
 // rows of the tables from n_rows on are the last one. With MAXIMAL 1 bounds have one row.
 // per: 0 for totals, 1 where vertices are counted, 2 for edges.
-// found: of each probe the motifs, their vertices, and nodes and words of 64 bits by level; the words of the root are with the
-// entries that are read to open it, and those of leaves with the sums that these add to.
+// found: what every probe found (Found of probe.cuh); the words of the root are with the entries that are read to open it,
+// and those of leaves with the sums that these add to.
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975; Veach and Guibas, SIGGRAPH 1995.
 #include "clique_matrix.cuh"
@@ -17,29 +17,6 @@
 #ifndef MAXIMAL
 #define MAXIMAL 0
 #endif
-
-constexpr int kLevels = PROBE_LEVELS;
-/// Numbers of a probe: motifs, members, nodes, words.
-constexpr int kFound = 2 + 2 * kLevels;
-
-__device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
-
-/// What a probe found, kept by lane 0.
-struct Found {
-    double* out;
-
-    __device__ __forceinline__ void add_motifs(double weight, double motifs, double members) const {
-        if (lane_id() != 0) return;
-        out[0] += multiply(weight, motifs);
-        out[1] += multiply(weight, members);
-    }
-    __device__ __forceinline__ void add_nodes(int level, double weight, long long n) const {
-        if (lane_id() == 0) out[2 + min(level, kLevels - 1)] += multiply(weight, (double)n);
-    }
-    __device__ __forceinline__ void add_words(int level, double weight, long long n) const {
-        if (lane_id() == 0) out[2 + kLevels + min(level, kLevels - 1)] += multiply(weight, (double)n);
-    }
-};
 
 /// The cliques of leaves.
 struct Leaves {
@@ -58,7 +35,7 @@ struct Leaves {
         const double count = ways[row(held) + free];
         double members = multiply((double)(least == most ? most : held), count);
         if (least != most && free > 0 && held < most) members += multiply((double)free, ways[row(held + 1) + free - 1]);
-        found.add_motifs(weight, multiply((double)n, count), multiply((double)n, members));
+        found.add_motifs(multiply(weight, multiply((double)n, count)), multiply(weight, multiply((double)n, members)));
     }
 };
 
@@ -101,12 +78,8 @@ struct Node {
         fill_set(candidates, n);
     }
 
-    __device__ __forceinline__ int shared_of(const unsigned* set, int row) const {
-        int shared = 0;
-#pragma unroll 1
-        for (int k = 0; k < matrix.n_words; ++k) shared += __popc(matrix.at(k, row) & set[k]);
-        return shared;
-    }
+    /// Candidates next to a row. Any lane alone.
+    __device__ __forceinline__ int shared_of(int row) const { return count_in_set(matrix, row, candidates); }
 
     /// Candidates of the branch of a kid: those of the node without the kids before. Any lane alone.
     __device__ __forceinline__ int size_of_branch(int kid) const {
@@ -144,7 +117,7 @@ __device__ __forceinline__ int choose_extended(const Node& node, int size, int n
     bool is_extended = false;
 #pragma unroll 1
     for (int i = lane_id(); i < n_excluded; i += kWarpSize) {
-        const unsigned shared = (unsigned)node.shared_of(node.candidates, node.excluded[i]) + 1;
+        const unsigned shared = (unsigned)node.shared_of(node.excluded[i]) + 1;
         is_extended |= (int)shared == size + 1;
         if (shared > most) {
             most = shared;
@@ -156,7 +129,7 @@ __device__ __forceinline__ int choose_extended(const Node& node, int size, int n
     for (int k = 0; k < node.matrix.n_words; ++k) {
         const int row = 32 * k + lane_id();
         if ((node.candidates[k] >> lane_id() & 1u) == 0) continue;
-        const unsigned shared = (unsigned)node.shared_of(node.candidates, row) + 1;
+        const unsigned shared = (unsigned)node.shared_of(row) + 1;
         if (shared > most_kid) {
             most_kid = shared;
             kid = (unsigned)row;
@@ -176,7 +149,7 @@ __device__ __forceinline__ int fill_earlier(const Node& node, const Adjacency& l
 #pragma unroll 1
     for (int begin = 0; begin < n_ids; begin += kWarpSize) {
         const int row = node.n + begin + lane_id();
-        const bool stays = begin + lane_id() < n_ids && node.shared_of(node.candidates, row) != 0;
+        const bool stays = begin + lane_id() < n_ids && node.shared_of(row) != 0;
         const unsigned all = __ballot_sync(kFullMask, stays);
         if (stays) node.excluded[n + __popc(all & lanes_before(lane_id()))] = row;
         n += __popc(all);
@@ -196,7 +169,7 @@ __device__ __forceinline__ int keep_excluded(const Node& node, int n, int n_befo
     for (int begin = 0; begin < n + n_before; begin += kWarpSize) {
         const int i = begin + lane_id(), row = i < n + n_before ? node.excluded[i] : 0;
         const bool stays = i < n + n_before && (node.matrix.at(kid / 32, row) >> (kid & 31) & 1u) != 0 &&
-                           node.shared_of(node.candidates, row) != 0;
+                           node.shared_of(row) != 0;
         const unsigned all = __ballot_sync(kFullMask, stays);
         __syncwarp();
         if (stays) node.excluded[kept + __popc(all & lanes_before(lane_id()))] = row;
@@ -215,9 +188,9 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
     for (int held = 1;; ++held) {
         const int level = held - 1, size = set_size(node.candidates, n_words);
         const double weight = chances.weight();
-        found.add_nodes(level, weight, 1);
+        found.add_nodes(level, weight);
         if (held + size < least) return;
-        found.add_words(level, weight, (long long)(size + n_excluded) * w);
+        found.add_words(level, multiply(weight, (double)((long long)(size + n_excluded) * w)));
         const int pivot = choose_extended(node, size, n_excluded);
         if (pivot < 0) return;
 #pragma unroll 1
@@ -252,9 +225,9 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
         }
         __syncwarp();
         const double n_maximal = warp_total(maximal);
-        found.add_words(level, weight, (long long)n * w);
-        found.add_nodes(level + 1, weight, warp_total(dead));
-        if (held + 1 >= least) found.add_motifs(weight, n_maximal, n_maximal * (held + 1));
+        found.add_words(level, multiply(weight, (double)((long long)n * w)));
+        found.add_nodes(level + 1, multiply(weight, (double)warp_total(dead)));
+        if (held + 1 >= least) found.add_motifs(multiply(weight, n_maximal), multiply(weight, n_maximal * (held + 1)));
         const int chosen = chances.draw(draws, node.places, n, bounds, bound_roots);
         if (chosen < 0) return;
         node.enter(node.kids[chosen], true);
@@ -271,7 +244,7 @@ __device__ __forceinline__ int choose_pivot(const Node& node, int size, int& fre
     for (int k = 0; k < node.matrix.n_words; ++k) {
         const int row = 32 * k + lane_id();
         const bool is_there = node.candidates[k] >> lane_id() & 1u;
-        const int shared = is_there ? node.shared_of(node.candidates, row) : 0;
+        const int shared = is_there ? node.shared_of(row) : 0;
         const unsigned all = __ballot_sync(kFullMask, is_there && shared == size - 1);
         if (is_there && shared < size - 1 && (unsigned)shared + 1 > most) {
             most = (unsigned)shared + 1;
@@ -293,7 +266,7 @@ __device__ __forceinline__ long long count_edges(const Node& node) {
     unsigned long long ends = 0;
 #pragma unroll 1
     for (int k = 0; k < node.matrix.n_words; ++k)
-        if (node.candidates[k] >> lane_id() & 1u) ends += (unsigned)node.shared_of(node.candidates, 32 * k + lane_id());
+        if (node.candidates[k] >> lane_id() & 1u) ends += (unsigned)node.shared_of(32 * k + lane_id());
     return (long long)(warp_sum(ends) / 2);
 }
 
@@ -317,7 +290,7 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
     for (int level = 0;; ++level) {
         const int size = set_size(node.candidates, n_words), missing = most - held;
         const double weight = chances.weight();
-        found.add_nodes(level, weight, 1);
+        found.add_nodes(level, weight);
         if (held + free + size < least) return;
         if (missing == 1 || missing == 2) {
             leaves.add(found, weight, 1, held, free);
@@ -328,17 +301,17 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
                 leaves.add(found, weight, edges, held + 2, free);
                 words = oriented ? count_words_after(node, w) : (long long)size * w / 2;
             }
-            found.add_words(level, weight, words + count_sums(per, held + free, size, edges));
+            found.add_words(level, multiply(weight, (double)(words + count_sums(per, held + free, size, edges))));
             return;
         }
         int pivot = -1;
         if (!oriented && missing != 0) {
             pivot = choose_pivot(node, size, free);
-            found.add_words(level, weight, (long long)size * w);
+            found.add_words(level, multiply(weight, (double)((long long)size * w)));
         }
         if (missing == 0 || (pivot < 0 && !oriented)) {
             leaves.add(found, weight, 1, held, free);
-            found.add_words(level, weight, count_sums(per, held + free, 0, 0));
+            found.add_words(level, multiply(weight, (double)count_sums(per, held + free, 0, 0)));
             return;
         }
         const int n_pivots = pivot >= 0;
@@ -354,7 +327,7 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
         const long long row = leaves.row(held + 1);
         unsigned none = 0, single = 0, dead = 0;
         if (n_pivots && lane == 0) {
-            const int shared = free + 1 + node.shared_of(node.candidates, pivot);
+            const int shared = free + 1 + node.shared_of(pivot);
             const bool is_dead = held + shared < least;
             node.places[0] = is_dead ? -1 : (int)(leaves.row(held) - row) + shared;
             dead += is_dead;
@@ -372,18 +345,19 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
         single = warp_total(single);
         dead = warp_total(dead);
         __syncwarp();
-        found.add_nodes(level + 1, weight, (long long)none + single + dead);
+        found.add_nodes(level + 1, multiply(weight, (double)((long long)none + single + dead)));
         leaves.add(found, weight, none, held + 1, free);
         if (missing - 1 <= 2) {
             leaves.add(found, weight, single, held + 1, free);
             leaves.add(found, weight, single, held + 2, free);
         } else {
             leaves.add(found, weight, single, held + 1, free + 1);
-            found.add_words(level + 1, weight, (long long)single * w);
+            found.add_words(level + 1, multiply(weight, (double)((long long)single * w)));
         }
         const long long n_path = held + 1 + free;
-        found.add_words(level + 1, weight, none * count_sums(per, n_path, 0, 0) + single * count_sums(per, n_path, 1, 0));
-        found.add_words(level, weight, (long long)n * w);
+        const long long sums = none * count_sums(per, n_path, 0, 0) + single * count_sums(per, n_path, 1, 0);
+        found.add_words(level + 1, multiply(weight, (double)sums));
+        found.add_words(level, multiply(weight, (double)((long long)n * w)));
         const int chosen = chances.draw(draws, node.places, n, bounds + row, bound_roots + row);
         if (chosen < 0) return;
         const bool is_kid = chosen >= n_pivots;
@@ -409,37 +383,31 @@ clique_probe(const long long* __restrict__ later_indptr, const int* __restrict__
              const int near_words, unsigned* slab, const long long far_words, const int oriented, const int per,
              const int least, const int most, const double* __restrict__ ways, const double* __restrict__ bounds,
              const double* __restrict__ bound_roots, const int n_rows, const int stride, double* found) {
-    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
     const Adjacency later{later_indptr, later_ids};
-    const Arena::Mark empty = arena.mark();
-    const int n_warps = (int)(grid_threads() / kWarpSize);
-#pragma unroll 1
-    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
-        __syncwarp();
-        arena.release(empty);
+    for_each_probe(n_probes, near_words, slab, far_words, [&](Arena& arena, int probe) {
         const int root = roots[probe], n = (int)later.size(root);
-        const Found own{found + (long long)probe * kFound};
+        const Found own(found, probe);
         Draws draws{seeds[probe]};
 #if MAXIMAL
         const long long first = earlier_indptr[root];
         const int n_earlier = (int)(earlier_indptr[root + 1] - first);
         if (n == 0) {
-            own.add_nodes(0, 1.0, 1);
-            if (n_earlier == 0 && least <= 1) own.add_motifs(1.0, 1.0, 1.0);
-            continue;
+            own.add_nodes(0, 1.0);
+            if (n_earlier == 0 && least <= 1) own.add_motifs(1.0, 1.0);
+            return;
         }
         Node node(arena, n, n_earlier);
         node.open(later, root);
         walk(node, own, draws, fill_earlier(node, later, earlier_ids + first, n_earlier), least, bounds, bound_roots);
-        own.add_words(0, 1.0, count_entries(later, later_ids + later_indptr[root], n));
-        own.add_words(0, 1.0, count_entries(later, earlier_ids + first, n_earlier));
+        own.add_words(0, (double)count_entries(later, later_ids + later_indptr[root], n));
+        own.add_words(0, (double)count_entries(later, earlier_ids + first, n_earlier));
 #else
         Node node(arena, n, 0);
         if (n != 0) node.open(later, root);
         walk(node, own, draws, oriented != 0, per, Leaves{ways, n_rows - 1, stride, least, most}, bounds, bound_roots);
         // Triangles are counted as the lists are read, without a matrix.
-        if (oriented != 0 && most == 3 && lane_id() == 0) own.out[2 + kLevels] = 0.0;
-        own.add_words(0, 1.0, count_entries(later, later_ids + later_indptr[root], n));
+        if (oriented != 0 && most == 3 && lane_id() == 0) own.sums[2 + PROBE_LEVELS] = 0.0;
+        own.add_words(0, (double)count_entries(later, later_ids + later_indptr[root], n));
 #endif
-    }
+    });
 }

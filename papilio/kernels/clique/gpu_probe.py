@@ -11,20 +11,8 @@ from papilio.kernels.clique.gpu_graph import DeviceItems, DeviceLater
 from papilio.kernels.clique.question import list_maximal_bounds, list_probe_tables
 from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.probe import LEVELS, Found
-from papilio.kernels.tree.gpu import add_aligned
-
-_WARPS = 4
-"""Of a block."""
-
-_NEAR_WORDS = 1024
-"""Of shared memory of a warp."""
-
-_SLAB_FRACTION = 0.25
-"""Largest share of free device memory for the matrices of all warps."""
-
-_FOUND = 2 + 2 * LEVELS
-"""Numbers of a probe."""
+from papilio.kernels.probe import FIELDS, Found, unpack_found
+from papilio.kernels.tree.gpu_probe import launch_probes
 
 
 def probe_cliques(
@@ -87,26 +75,20 @@ def _launch(
     shape: tuple[int, ...],
 ) -> Found:
     """Launch the kernel; ``back`` are the earlier neighbours of the roots, ``shape`` is that of the tables."""
-    xp, n_probes = device.xp, int(chosen.size)
-    found = xp.zeros(max(n_probes, 1) * _FOUND, dtype=np.float64)
-    if n_probes:
+    found = device.xp.zeros((chosen.size, FIELDS), dtype=np.float64)
+    if chosen.size:
         sizes = items.sizes[chosen]
         words, rows = (sizes + 31) // 32, sizes + back
-        far_words = int(add_aligned([sizes, words, words, words, sizes, sizes + 1, rows * words, rows]).max())
-        room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
-        blocks = max(1, min(-(-n_probes // _WARPS), room))
         *numbers, ways, first, second = given
-        device.load("clique_probe", {"MAXIMAL": maximal}).get_function("clique_probe")(
-            (blocks,),
-            (32 * _WARPS,),
+        launch_probes(
+            device,
+            device.load("clique_probe", {"MAXIMAL": maximal}).get_function("clique_probe"),
+            chosen.size,
+            (sizes, words, words, words, sizes, sizes + 1, rows * words, rows),
             (
                 later.indptr, later.ids, *earlier, take(device, items.roots, device.to_device(chosen)),
-                device.to_device(seeds), np.int32(n_probes), np.int32(_NEAR_WORDS),
-                xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
-                *map(np.int32, numbers), *map(device.to_device, (ways.ravel(), first, second)),
-                np.int32(shape[0]), np.int32(shape[1]), found,
+                device.to_device(seeds),
             ),
-            shared_mem=4 * _WARPS * _NEAR_WORDS,
+            (*numbers, *map(device.to_device, (ways.ravel(), first, second)), *shape, found),
         )  # fmt: skip
-    host = device.to_host(found)[: n_probes * _FOUND].reshape(n_probes, _FOUND)
-    return Found(host[:, 0], host[:, 1], host[:, 2 : 2 + LEVELS], host[:, 2 + LEVELS :])
+    return unpack_found(device.to_host(found))

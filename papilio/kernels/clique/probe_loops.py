@@ -29,10 +29,10 @@ from papilio.kernels.clique.order import Later
 from papilio.kernels.clique.pivot_loops import choose_pivot, count_pairs
 from papilio.kernels.clique.question import ProbeTables, list_maximal_bounds, list_probe_tables
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import LEVELS, Found
+from papilio.kernels.probe import FIELDS, LEVELS, Found, unpack_found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
-from papilio.kernels.tree.probe_loops import Floats, begin_probe, draw_child, weigh
+from papilio.kernels.tree.probe_loops import Floats, add_nodes, add_words, begin_probe, draw_child, weigh
 
 
 class _Path(NamedTuple):
@@ -76,14 +76,7 @@ def _take_branch(sets: Words, rest: Words, w: int, n: int) -> int:
 
 
 @compiled
-def _add_level(of_level: Floats, probe: int, level: int, value: float) -> None:
-    of_level[probe, min(level, of_level.shape[1] - 1)] += value
-
-
-@compiled
-def _add_leaves(
-    found: Found, probe: int, weight: float, n: int, tables: ProbeTables, held: int, free: int
-) -> None:
+def _add_leaves(found: Floats, weight: float, n: int, tables: ProbeTables, held: int, free: int) -> None:
     """Count n leaves alike: their cliques, and the vertices of these together."""
     if n <= 0:
         return
@@ -92,8 +85,8 @@ def _add_leaves(
     members = (most if tables.least == most else held) * count
     if tables.least != most and free > 0 and held < most:
         members += free * tables.ways[min(most - held - 1, last), free - 1]
-    found.motifs[probe] += weight * (n * count)
-    found.members[probe] += weight * (n * members)
+    found[0] += weight * (n * count)
+    found[1] += weight * (n * members)
 
 
 @compiled
@@ -108,8 +101,7 @@ def _count_sums(per: int, n_path: int, size: int, edges: int) -> int:
 
 @compiled
 def _end_branches(
-    found: Found,
-    probe: int,
+    found: Floats,
     level: int,
     weight: float,
     ended: tuple[int, int, int],
@@ -123,23 +115,22 @@ def _end_branches(
     Each ``node`` has so many vertices held and free.
     """
     (none, single, dead), (held, free) = ended, node
-    _add_level(found.nodes, probe, level, weight * (none + single + dead))
-    _add_leaves(found, probe, weight, none, tables, held, free)
+    add_nodes(found, level, weight * (none + single + dead))
+    _add_leaves(found, weight, none, tables, held, free)
     if tables.most - held <= 2:
-        _add_leaves(found, probe, weight, single, tables, held, free)
-        _add_leaves(found, probe, weight, single, tables, held + 1, free)
+        _add_leaves(found, weight, single, tables, held, free)
+        _add_leaves(found, weight, single, tables, held + 1, free)
     else:
-        _add_leaves(found, probe, weight, single, tables, held, free + 1)
-        _add_level(found.words, probe, level, weight * (single * w))
+        _add_leaves(found, weight, single, tables, held, free + 1)
+        add_words(found, level, weight * (single * w))
     sums = none * _count_sums(per, held + free, 0, 0) + single * _count_sums(per, held + free, 1, 0)
-    _add_level(found.words, probe, level, weight * sums)
+    add_words(found, level, weight * sums)
 
 
 @compiled
 def _end_pairs(
     search: CliqueStack,
-    found: Found,
-    probe: int,
+    found: Floats,
     level: int,
     weight: float,
     node: tuple[int, int, int],
@@ -151,24 +142,23 @@ def _end_pairs(
     """Count a node that lacks one vertex of the largest size, or two."""
     held, free, size = node
     words = edges = 0
-    _add_leaves(found, probe, weight, 1, tables, held, free)
-    _add_leaves(found, probe, weight, size, tables, held + 1, free)
+    _add_leaves(found, weight, 1, tables, held, free)
+    _add_leaves(found, weight, size, tables, held + 1, free)
     if tables.most - held == 2 and size > 1:
         edges = count_pairs(search, 0, w)
-        _add_leaves(found, probe, weight, edges, tables, held + 2, free)
+        _add_leaves(found, weight, edges, tables, held + 2, free)
         words = size * w // 2
         if oriented:
             words = 0
             for word in range(w):
                 words += popcount(search.sets[word]) * (w - word)
-    _add_level(found.words, probe, level, weight * (words + _count_sums(per, held + free, size, edges)))
+    add_words(found, level, weight * (words + _count_sums(per, held + free, size, edges)))
 
 
 @compiled
 def _walk_cliques(
     search: CliqueStack,
-    found: Found,
-    probe: int,
+    found: Floats,
     d: int,
     oriented: bool,
     tables: ProbeTables,
@@ -183,19 +173,19 @@ def _walk_cliques(
     while True:
         weight = weigh(path.chances)
         size = _size_of(search.sets, w)
-        _add_level(found.nodes, probe, level, weight)
+        add_nodes(found, level, weight)
         if held + free + size < least:
             return
         if 0 < most - held <= 2:
-            _end_pairs(search, found, probe, level, weight, (held, free, size), w, oriented, tables, per)
+            _end_pairs(search, found, level, weight, (held, free, size), w, oriented, tables, per)
             return
         pivot, n, none, single, dead = -1, 0, 0, 0, 0
         if not oriented and held < most:
             pivot, free = choose_pivot(search, 0, w, size, free)
-            _add_level(found.words, probe, level, weight * (size * w))
+            add_words(found, level, weight * (size * w))
         if held == most or (pivot < 0 and not oriented):
-            _add_leaves(found, probe, weight, 1, tables, held, free)
-            _add_level(found.words, probe, level, weight * _count_sums(per, held + free, 0, 0))
+            _add_leaves(found, weight, 1, tables, held, free)
+            add_words(found, level, weight * _count_sums(per, held + free, 0, 0))
             return
         for word in range(w):
             search.rest[word] = search.sets[word]
@@ -231,8 +221,8 @@ def _walk_cliques(
                 bits &= bits - ONE
                 n += 1
         ended, node = (none, single, dead), (held + 1, free)
-        _end_branches(found, probe, level + 1, weight, ended, node, w, tables, per)
-        _add_level(found.words, probe, level, weight * (n * w))
+        _end_branches(found, level + 1, weight, ended, node, w, tables, per)
+        add_words(found, level, weight * (n * w))
         chosen = draw_child(path.state, path.places, n, tables.bounds, path.chances)
         if chosen < 0:
             return
@@ -259,7 +249,7 @@ def _count_entries(later: Later, indptr: Ints, ids: NDArray[np.int32], root: int
 def _probe_cliques(
     later: Later,
     search: CliqueStack,
-    found: Found,
+    found: Floats,
     probes: tuple[Ints, Words],
     begin: int,
     end: int,
@@ -272,10 +262,10 @@ def _probe_cliques(
     for probe in range(begin, end):
         begin_probe(path.state, seeds[probe], path.chances)
         d = open_root(later, search, roots[probe], oriented)
-        _walk_cliques(search, found, probe, d, oriented, tables, path, per)
+        _walk_cliques(search, found[probe], d, oriented, tables, path, per)
         if oriented and tables.most == 3:
-            found.words[probe, 0] = 0.0  # triangles are counted as the lists are read, without a matrix
-        found.words[probe, 0] += _count_entries(later, later.indptr, later.ids, roots[probe])
+            found[probe, 2 + LEVELS] = 0.0  # triangles are counted as the lists are read, without a matrix
+        add_words(found[probe], 0, float(_count_entries(later, later.indptr, later.ids, roots[probe])))
 
 
 @compiled
@@ -308,8 +298,7 @@ def _is_extended(search: MaximalSearch, w: int, row: int) -> Any:
 @compiled
 def _walk_maximal(
     search: MaximalSearch,
-    found: Found,
-    probe: int,
+    found: Floats,
     d: int,
     n_excluded: int,
     least: int,
@@ -323,10 +312,10 @@ def _walk_maximal(
         level, held = held, held + 1
         weight = weigh(path.chances)
         size = _size_of(search.sets, w)
-        _add_level(found.nodes, probe, level, weight)
+        add_nodes(found, level, weight)
         if held + size < least:
             return
-        _add_level(found.words, probe, level, weight * ((size + n_excluded) * w))
+        add_words(found, level, weight * ((size + n_excluded) * w))
         search.excluded_at[0], search.excluded_at[1] = 0, n_excluded
         pivot = choose_extended(search, 0, w, size)
         if pivot < 0:
@@ -355,11 +344,11 @@ def _walk_maximal(
                 search.sets[w + word] &= ~(ONE << np.uint64(row & 63))
                 bits &= bits - ONE
                 n += 1
-        _add_level(found.words, probe, level, weight * (n * w))
-        _add_level(found.nodes, probe, level + 1, weight * dead)
+        add_words(found, level, weight * (n * w))
+        add_nodes(found, level + 1, weight * dead)
         if held + 1 >= least:
-            found.motifs[probe] += weight * maximal
-            found.members[probe] += weight * (maximal * (held + 1))
+            found[0] += weight * maximal
+            found[1] += weight * (maximal * (held + 1))
         chosen = draw_child(path.state, path.places, n, bounds, path.chances)
         if chosen < 0:
             return
@@ -381,7 +370,7 @@ def _walk_maximal(
 def _probe_maximal(
     graph: tuple[Later, Earlier],
     search: MaximalSearch,
-    found: Found,
+    found: Floats,
     probes: tuple[Ints, Words],
     begin: int,
     end: int,
@@ -396,12 +385,12 @@ def _probe_maximal(
         d = int(later.indptr[root + 1] - later.indptr[root])
         if d == 0:
             is_alone = earlier.indptr[root] == earlier.indptr[root + 1] and least <= 1
-            found.motifs[probe], found.members[probe], found.nodes[probe, 0] = is_alone, is_alone, 1
+            found[probe, 0], found[probe, 1], found[probe, 2] = is_alone, is_alone, 1
             continue
         n_excluded = open_excluded(later, earlier, search, root, d)
-        _walk_maximal(search, found, probe, d, n_excluded, least, bounds, path)
-        found.words[probe, 0] += _count_entries(later, later.indptr, later.ids, root)
-        found.words[probe, 0] += _count_entries(later, earlier.indptr, earlier.ids, root)
+        _walk_maximal(search, found[probe], d, n_excluded, least, bounds, path)
+        add_words(found[probe], 0, float(_count_entries(later, later.indptr, later.ids, root)))
+        add_words(found[probe], 0, float(_count_entries(later, earlier.indptr, earlier.ids, root)))
 
 
 def probe_cliques(
@@ -417,7 +406,7 @@ def probe_cliques(
     most_later = int(np.diff(later.indptr).max(initial=0))
     tables, probes = list_probe_tables(*limits, most_later), (roots, seeds)
 
-    def walk(found: Found, state: Any, begin: int, end: int) -> None:
+    def walk(found: Floats, state: Any, begin: int, end: int) -> None:
         _probe_cliques(later, state[0], found, probes, begin, end, oriented, tables, state[1], per)
 
     return _run(later, roots, lambda: make_search(later, most_later, 0, 0), walk, threads)
@@ -440,7 +429,7 @@ def probe_maximal(
     bounds = list_maximal_bounds(int(np.diff(later.indptr).max(initial=0)))
     graph, probes = (later, earlier), (roots, seeds)
 
-    def walk(found: Found, state: Any, begin: int, end: int) -> None:
+    def walk(found: Floats, state: Any, begin: int, end: int) -> None:
         _probe_maximal(graph, state[0], found, probes, begin, end, least, bounds, state[1])
 
     return _run(later, roots, lambda: make_maximal_search(later, earlier), walk, threads)
@@ -450,11 +439,11 @@ def _run(
     later: Later,
     roots: NDArray[np.int64],
     make_search: Callable[[], Any],
-    walk: Callable[[Found, Any, int, int], None],
+    walk: Callable[[Floats, Any, int, int], None],
     threads: int,
 ) -> Found:
     out, n = np.diff(later.indptr), roots.size
-    found = Found(np.zeros(n), np.zeros(n), np.zeros((n, LEVELS)), np.zeros((n, LEVELS)))
+    found = np.zeros((n, FIELDS))
 
     def make_state() -> tuple[Any, _Path]:
         places = np.empty(int(out.max(initial=0)) + 1, np.int64)
@@ -462,4 +451,4 @@ def _run(
 
     runner = ChunkRunner(make_state, threads)
     runner.run(cut_by_cost(1 + out[roots] ** 2, threads), lambda state, *span: walk(found, state, *span))
-    return found
+    return unpack_found(found)

@@ -4,32 +4,12 @@
 // work item of each probe. A warp owns a probe. It draws a child of the root, fills the rows around the root over the
 // columns of the child, and goes down from node to node: all maximal bicliques of a node's branches are counted, and one of
 // the branches is drawn. The same as by kernels/maximal/probe_loops.py, bit for bit.
-// found[probe]: motifs, members, nodes of each level, words of each level.
+// found: what every probe found (Found of probe.cuh).
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975.
 #include "maximal_counts.cuh"
 
 #include "probe.cuh"
-
-constexpr int kLevels = PROBE_LEVELS;
-
-/// What a probe finds; lane 0 writes.
-struct Findings {
-    double* found;
-
-    __device__ __forceinline__ void count(double motifs, double members) const {
-        if (lane_id() != 0) return;
-        found[0] += motifs;
-        found[1] += members;
-    }
-
-    __device__ __forceinline__ void spend(int level, double nodes, double words) const {
-        if (lane_id() != 0) return;
-        const int at = min(level, kLevels - 1);
-        found[2 + at] += nodes;
-        found[2 + kLevels + at] += words;
-    }
-};
 
 struct Limits {
     SizeLimits sizes;
@@ -47,16 +27,6 @@ __device__ __forceinline__ long long bound_below(int rows, int columns) {
     return (long long)rows * columns * min(min(rows, columns), PROBE_SIDE);
 }
 
-__device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
-
-/// Whether row a has no column that row b has not; any lane alone.
-__device__ __forceinline__ bool is_inside(const RowList& list, int a, int b) {
-#pragma unroll 1
-    for (int k = 0; k < list.n_words; ++k)
-        if ((list.at(k, a) & ~list.at(k, b)) != 0) return false;
-    return true;
-}
-
 /// Whether an earlier row has all columns of a root.
 __device__ __forceinline__ bool is_ended(const RootGraph& graph, int root) {
     const int* const own = graph.columns + graph.indptr[root];
@@ -71,24 +41,6 @@ __device__ __forceinline__ bool is_ended(const RootGraph& graph, int root) {
         ends = ends || j == n;
     }
     return __any_sync(kFullMask, ends) != 0;
-}
-
-/// The columns that two rows share, ascending, to `shared`; returns how many.
-__device__ __forceinline__ int list_shared(const Adjacency& rows, int root, int child, int* shared) {
-    const int* const of_root = rows.ids + rows.indptr[root];
-    const int* const of_child = rows.ids + rows.indptr[child];
-    const int n_root = (int)rows.size(root), n_child = (int)rows.size(child);
-    int n = 0;
-#pragma unroll 1
-    for (int first = 0; first < n_child; first += kWarpSize) {
-        const int at = first + lane_id();
-        const bool both = at < n_child && find_id(of_root, n_root, of_child[at]) >= 0;
-        const unsigned all = __ballot_sync(kFullMask, both);
-        if (both) shared[n + __popc(all & lanes_before(lane_id()))] = of_child[at];
-        n += __popc(all);
-    }
-    __syncwarp();
-    return n;
 }
 
 /// The rows around a root over the columns of a child: those before it, then those after it, of which the child is one.
@@ -113,27 +65,6 @@ struct Sorted {
     unsigned long long met;  // words that finding the rows is worth
 };
 
-/// Move the rows of a list that are `kept(row, columns)`, for rows [begin, end), behind those of another one.
-template <class Kept>
-__device__ __forceinline__ void append_rows(const RowList& from, int begin, int end, RowList& to, const Kept& kept) {
-#pragma unroll 1
-    for (int first = begin; first < end; first += kWarpSize) {
-        const int row = first + lane_id();
-        int size = 0;
-        if (row < end)
-#pragma unroll 1
-            for (int k = 0; k < from.n_words; ++k) size += __popc(from.at(k, row));
-        const bool stays = row < end && kept(row, size);
-        const unsigned all = __ballot_sync(kFullMask, stays);
-        const int place = to.n + __popc(all & lanes_before(lane_id()));
-        if (stays)
-#pragma unroll 1
-            for (int k = 0; k < from.n_words; ++k) to.at(k, place) = from.at(k, row);
-        to.n += __popc(all);
-    }
-    __syncwarp();
-}
-
 __device__ __forceinline__ Sorted sort_rows(Arena& arena, const Around& around, int least) {
     const RowList &before = around.before, &after = around.after;
     const int stride = before.n + after.n, size = around.size;
@@ -144,9 +75,7 @@ __device__ __forceinline__ Sorted sort_rows(Arena& arena, const Around& around, 
     for (int i = lane_id(); i < stride; i += kWarpSize) {
         const RowList& list = i < before.n ? before : after;
         const int row = i < before.n ? i : i - before.n;
-        int common = 0;
-#pragma unroll 1
-        for (int k = 0; k < list.n_words; ++k) common += __popc(list.at(k, row));
+        const int common = count_row(list, row);
         sorted.met += (unsigned long long)PROBE_ENTRY_WORDS * common + (common > 0 ? PROBE_ROW_WORDS : 0);
         if (common < size || (i >= before.n && (row == around.kid || around.common[row] == around.degree))) continue;
         ends = ends || i < around.n_before();
@@ -160,36 +89,15 @@ __device__ __forceinline__ Sorted sort_rows(Arena& arena, const Around& around, 
         return sorted;
     }
     sorted.rows.words = arena.take((long long)stride * after.n_words);
-    const auto is_useful = [&](int, int common) { return common >= least && common < size; };
-    const auto is_child = [&](int row, int common) { return is_useful(row, common) && around.common[row] != around.degree; };
-    append_rows(after, around.kid + 1, after.n, sorted.rows, is_child);
-    sorted.n = sorted.rows.n;
-    append_rows(before, 0, before.n, sorted.rows, is_useful);
-    append_rows(after, 0, around.kid, sorted.rows, is_child);
-    sorted.n_excluded = sorted.rows.n - sorted.n;
+    const auto is_useful = [&](int common) { return common >= least && common < size; };
+    const auto is_earlier = [&](int row) { return is_useful(count_row(before, row)); };
+    const auto is_child = [&](int row) { return is_useful(count_row(after, row)) && around.common[row] != around.degree; };
+    sorted.n = move_rows(after, around.kid + 1, after.n, nullptr, sorted.rows, 0, is_child);
+    int end = move_rows(before, 0, before.n, nullptr, sorted.rows, sorted.n, is_earlier);
+    end = move_rows(after, 0, around.kid, nullptr, sorted.rows, end, is_child);
+    sorted.n_excluded = end - sorted.n;
+    sorted.rows.n = end;
     return sorted;
-}
-
-/// Keep the rows of [begin, end) for which `drops` is false, in place behind the row `to`; returns the end of the kept ones.
-/// Rows that `drops` looks at beside its own are not among those that move.
-template <class Drops>
-__device__ __forceinline__ int drop_rows(const RowList& list, int begin, int end, int to, const Drops& drops) {
-#pragma unroll 1
-    for (int first = begin; first < end; first += kWarpSize) {
-        const int row = first + lane_id();
-        const bool stays = row < end && !drops(row);
-        const unsigned all = __ballot_sync(kFullMask, stays);
-        const int place = to + __popc(all & lanes_before(lane_id()));
-#pragma unroll 1
-        for (int k = 0; k < list.n_words; ++k) {
-            const unsigned word = stays ? list.at(k, row) : 0u;
-            __syncwarp();
-            if (stays) list.at(k, place) = word;
-            __syncwarp();
-        }
-        to += __popc(all);
-    }
-    return to;
 }
 
 /// Keep each of the rows of [begin, end) once, and none that lies inside another one; returns how many are left.
@@ -203,7 +111,7 @@ __device__ __forceinline__ int keep_largest(const RowList& list, int begin, int 
         over[row] = covered ? 1 : -1;
     }
     __syncwarp();
-    return drop_rows(list, begin, end, begin, [&](int row) { return over[row] >= 0; }) - begin;
+    return move_rows(list, begin, end, nullptr, list, begin, [&](int row) { return over[row] < 0; }) - begin;
 }
 
 /// What a candidate finds among the earlier ones that are left; any lane alone.
@@ -215,9 +123,7 @@ struct Looked {
 };
 
 __device__ __forceinline__ Looked look_at(const RowList& list, int row, int least, const int* over) {
-    Looked looked{0, 0, 0, 0};
-#pragma unroll 1
-    for (int k = 0; k < list.n_words; ++k) looked.columns += __popc(list.at(k, row));
+    Looked looked{count_row(list, row), 0, 0, 0};
 #pragma unroll 1
     for (int other = 0; other < row; ++other) {
         if (over[other] > row) continue;
@@ -229,36 +135,9 @@ __device__ __forceinline__ Looked look_at(const RowList& list, int row, int leas
     return looked;
 }
 
-/// Cut the rows [begin, end) of which `is_left(row)` is true to a row of `size` columns, in place behind the row `to`, those
-/// that have enough of them but not all; returns the end of those.
-template <class Left>
-__device__ __forceinline__ int cut_rows(const RowList& list, const unsigned* own, int size, int least, int begin, int end,
-                                        int to, const Left& is_left) {
-#pragma unroll 1
-    for (int first = begin; first < end; first += kWarpSize) {
-        const int row = first + lane_id();
-        int common = 0;
-        if (row < end && is_left(row))
-#pragma unroll 1
-            for (int k = 0; k < list.n_words; ++k) common += __popc(own[k] & list.at(k, row));
-        const bool stays = least <= common && common < size;
-        const unsigned all = __ballot_sync(kFullMask, stays);
-        const int place = to + __popc(all & lanes_before(lane_id()));
-#pragma unroll 1
-        for (int k = 0; k < list.n_words; ++k) {
-            const unsigned word = stays ? own[k] & list.at(k, row) : 0u;
-            __syncwarp();
-            if (stays) list.at(k, place) = word;
-            __syncwarp();
-        }
-        to += __popc(all);
-    }
-    return to;
-}
-
 /// Go down from the node of a child.
 __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted sorted, int taken, int size, double weight, Draws& draws,
-                     const Findings& findings) {
+                     const Found& found) {
     const RowList& list = sorted.rows;
     const int least = limits.sizes.min_right;
     int n = sorted.n, excluded = n, n_excluded = sorted.n_excluded, shrunk = wide_words(size);
@@ -269,12 +148,12 @@ __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted 
 #pragma unroll 1
     for (int level = 0;; ++level) {
         const int row_words = shrunk == 1 ? 1 : PROBE_WIDE_WORDS * shrunk;
-        findings.spend(level, 0.0, multiply(weight, (double)((long long)n * n_excluded * row_words)));
-        n = drop_rows(list, 0, n, 0, [&](int row) {
-            bool covered = false;
+        found.add_words(level, multiply(weight, (double)((long long)n * n_excluded * row_words)));
+        n = move_rows(list, 0, n, nullptr, list, 0, [&](int row) {
+            int other = excluded;
 #pragma unroll 1
-            for (int other = excluded; other < excluded + n_excluded && !covered; ++other) covered = is_inside(list, row, other);
-            return covered;
+            while (other < excluded + n_excluded && !is_inside(list, row, other)) ++other;
+            return other == excluded + n_excluded;
         });
         if (!limits.are_enough(taken, n)) return;
 #pragma unroll 1
@@ -308,8 +187,9 @@ __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted 
             nodes += __popc(all);
             __syncwarp();
         }
-        findings.count(multiply(weight, (double)warp_total(motifs)), multiply(weight, (double)warp_sum(members)));
-        findings.spend(level + 1, multiply(weight, (double)nodes), multiply(weight, (double)warp_sum(words)));
+        found.add_motifs(multiply(weight, (double)warp_total(motifs)), multiply(weight, (double)warp_sum(members)));
+        found.add_nodes(level + 1, multiply(weight, (double)nodes));
+        found.add_words(level + 1, multiply(weight, (double)warp_sum(words)));
         const DrawnChild drawn = draw_by_bound(draws, n, [&](int row) { return bounds[row]; });
         const int chosen = drawn.child;
         if (chosen < 0) return;
@@ -322,9 +202,14 @@ __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted 
 #pragma unroll 1
         for (int k = lane_id(); k < list.n_words; k += kWarpSize) own[k] = list.at(k, chosen);
         __syncwarp();
-        const int below = cut_rows(list, own, size, least, 0, chosen, 0, [&](int row) { return over[row] <= chosen; });
-        int end = cut_rows(list, own, size, least, chosen + 1, n, below, [&](int row) { return over[row] < 0; });
-        end = cut_rows(list, own, size, least, excluded, excluded + n_excluded, end, [](int) { return true; });
+        const auto is_useful = [&](int row) {
+            const int common = count_in_set(list, row, own);
+            return least <= common && common < size;
+        };
+        const int below =
+            move_rows(list, 0, chosen, own, list, 0, [&](int row) { return over[row] <= chosen && is_useful(row); });
+        int end = move_rows(list, chosen + 1, n, own, list, below, [&](int row) { return over[row] < 0 && is_useful(row); });
+        end = move_rows(list, excluded, excluded + n_excluded, own, list, end, is_useful);
         n = excluded = below;
         n_excluded = end - below;
         taken += 1 + (int)joined;
@@ -340,7 +225,7 @@ struct ProbedItem {
 };
 
 __device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph, const int* hop_common, const Adjacency& rights,
-                           const Limits& limits, const ProbedItem& item, Draws& draws, const Findings& findings) {
+                           const Limits& limits, const ProbedItem& item, Draws& draws, const Found& found) {
     const int root = item.root;
     if (root < 0 || is_ended(graph, root)) return;
     const long long base = graph.hop_indptr[root];
@@ -351,13 +236,13 @@ __device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph,
     for (int row = lane_id(); row < n_later; row += kWarpSize) n_full += common[row] == degree ? 1u : 0u;
     const int n_taken = 1 + (int)warp_total(n_full), first = (int)(item.first - base);
     if (n_taken > limits.sizes.max_left) return;
-    if (first == 0 && n_taken > 1 && limits.is_asked(n_taken, degree)) findings.count(1.0, (double)(n_taken + degree));
+    if (first == 0 && n_taken > 1 && limits.is_asked(n_taken, degree)) found.add_motifs(1.0, (double)(n_taken + degree));
     if (degree <= limits.sizes.min_right || !limits.are_enough(1, n_later - first)) return;
     unsigned long long entries = 0;
 #pragma unroll 1
     for (int i = lane_id(); i < degree; i += kWarpSize)
         entries += (unsigned long long)rights.size(graph.columns[graph.indptr[root] + i]);
-    findings.spend(0, 0.0, (double)(PROBE_ENTRY_WORDS * warp_sum(entries)));
+    found.add_words(0, (double)(PROBE_ENTRY_WORDS * warp_sum(entries)));
     const DrawnChild drawn = draw_by_bound(draws, (int)(item.last - item.first), [&](int kid) {
         const int size = common[first + kid];
         return size < degree ? bound_below(n_later - first - kid, size) : 0ll;
@@ -374,32 +259,29 @@ __device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph,
     const RowList after = fill_rows(arena, shared, size, graph.hop + base, n_later, lefts, rights);
     __syncwarp();
     const Sorted sorted = sort_rows(arena, Around{before, after, kid, first, size, degree, common}, limits.sizes.min_right);
-    if (sorted.joined > -2) findings.spend(0, weight, multiply(weight, (double)sorted.met));
+    if (sorted.joined > -2) {
+        found.add_nodes(0, weight);
+        found.add_words(0, multiply(weight, (double)sorted.met));
+    }
     if (sorted.joined < 0) return;
     const int taken = n_taken + 1 + sorted.joined;
-    if (limits.is_asked(taken, size)) findings.count(weight, multiply(weight, (double)(taken + size)));
-    if (limits.are_enough(taken, sorted.n)) walk(arena, limits, sorted, taken, size, weight, draws, findings);
+    if (limits.is_asked(taken, size)) found.add_motifs(weight, multiply(weight, (double)(taken + size)));
+    if (limits.are_enough(taken, sorted.n)) walk(arena, limits, sorted, taken, size, weight, draws, found);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, 4)
 maximal_probe(ROOT_PARAMETERS, const int* __restrict__ hop_common, const long long* __restrict__ right_indptr,
               const int* __restrict__ right_rows, const int* __restrict__ probe_roots,
               const long long* __restrict__ probe_first, const long long* __restrict__ probe_last,
               const unsigned long long* __restrict__ seeds, const int n_probes, const int near_words, unsigned* slab,
               const long long far_words, const int min_left, const int max_left, const int min_right, const int max_right,
               double* found) {
-    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
-    const Arena::Mark empty = arena.mark();
     const RootGraph graph ROOT_ARGUMENTS;
     const Limits limits{SizeLimits{min_left, max_left, min_right, max_right}};
-    const int n_warps = (int)(gridDim.x * (blockDim.x / kWarpSize));
-#pragma unroll 1
-    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
-        __syncwarp();
-        arena.release(empty);
+    for_each_probe(n_probes, near_words, slab, far_words, [&](Arena& arena, int probe) {
         Draws draws{seeds[probe]};
         probe_item(arena, graph, hop_common, Adjacency{right_indptr, right_rows}, limits,
                    ProbedItem{probe_roots[probe], probe_first[probe], probe_last[probe]}, draws,
-                   Findings{found + (long long)probe * (2 + 2 * kLevels)});
-    }
+                   Found(found, probe));
+    });
 }

@@ -21,7 +21,8 @@ from papilio.kernels.device.arrays import turn_rows
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import EngineName
 from papilio.kernels.maximal.gpu_roots import MaximalRoots, root_arguments
-from papilio.kernels.probe import LEVELS, Found, Rates
+from papilio.kernels.probe import FIELDS, Found, Rates, unpack_found
+from papilio.kernels.tree.gpu_probe import launch_probes
 
 SEARCH_RATES: dict[EngineName, Rates] = {
     "cpu": Rates(inf, 1.1e7, 2.6e9),
@@ -30,22 +31,6 @@ SEARCH_RATES: dict[EngineName, Rates] = {
 """Speed of the search. One thread, whose items take no time beside their children: fitted to bonanza, marvel, senate,
 youtube-groupmemberships and yelp2018, all sizes and large ones. One H200: fitted to ten graphs, of 1 to 380 ms; each
 predicted time is 0.66 to 1.2 times the measured one."""
-
-_WARPS, _NEAR_WORDS = 4, 1024
-"""Of a block, and words of shared memory of each."""
-
-_SLAB_FRACTION = 0.25
-"""Largest share of free device memory for the rows of all warps."""
-
-_SPARE_WORDS = 64
-"""What rounding up takes."""
-
-_MAX_INT = 2**31 - 1
-
-
-def make_found(found: NDArray[np.float64]) -> Found:
-    """Return what probes found: motifs, members, nodes by level, and words by level of each."""
-    return Found(found[:, 0], found[:, 1], found[:, 2 : 2 + LEVELS], found[:, 2 + LEVELS :])
 
 
 def probe_on_device(
@@ -57,29 +42,23 @@ def probe_on_device(
 ) -> Found:
     """Walk probes of work items; the rows of the right layer are made anew, by one sort of the edges."""
     arrays, sizes = index.arrays, index.sizes
-    found = device.xp.zeros((items.size, 2 + 2 * LEVELS), dtype=np.float64)
+    found = device.xp.zeros((items.size, FIELDS), dtype=np.float64)
     if not items.size or not index.n_pairs:
-        return make_found(device.to_host(found))
+        return unpack_found(device.to_host(found))
     at, common = index.item_root[items], index.item_common[items]
     n_rows, words = roots.n_rows[at], (common + 31) // 32
-    need = (2 * n_rows + 1) * words + 3 * n_rows + 2 * common
-    far_words = (int(need.max()) + _SPARE_WORDS) // 4 * 4
-    room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)
-    blocks = max(1, min(-(-items.size // _WARPS), room))
-    rights = turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right)
-    of_items = [
-        device.to_device(each) for each in (at, index.item_first[items], index.item_last[items], seeds)
-    ]
-    limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
-    device.load("maximal_probe", {}).get_function("maximal_probe")(
-        (blocks,),
-        (32 * _WARPS,),
+    given = at, index.item_first[items], index.item_last[items], seeds
+    matrix = n_rows * words  # first as two, each of which is rounded up
+    launch_probes(
+        device,
+        device.load("maximal_probe", {}).get_function("maximal_probe"),
+        items.size,
+        (common, common, matrix + 4, matrix, n_rows, 2 * n_rows, words),
         (
-            *root_arguments(index, roots), arrays["hop_common"], *rights, *of_items,
-            np.int32(items.size), np.int32(_NEAR_WORDS),
-            device.xp.empty(blocks * _WARPS * far_words, dtype=np.uint32), np.int64(far_words),
-            *(np.int32(min(limit, _MAX_INT)) for limit in limits), found,
+            *root_arguments(index, roots), arrays["hop_common"],
+            *turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right),
+            *(device.to_device(each) for each in given),
         ),
-        shared_mem=_WARPS * 4 * _NEAR_WORDS,
+        (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right, found),
     )  # fmt: skip
-    return make_found(device.to_host(found))
+    return unpack_found(device.to_host(found))

@@ -30,12 +30,11 @@ from papilio.kernels.maximal.loops import (
     largest_excluded,
     make_stack,
 )
-from papilio.kernels.maximal.probe import make_found
 from papilio.kernels.maximal.roots import Roots
-from papilio.kernels.probe import LEVELS, Found
+from papilio.kernels.probe import FIELDS, Found, unpack_found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
-from papilio.kernels.tree.probe_loops import Floats, draw_by_bound
+from papilio.kernels.tree.probe_loops import Floats, add_nodes, add_words, draw_by_bound
 
 
 class ProbeRoom(NamedTuple):
@@ -50,13 +49,6 @@ class ProbeRoom(NamedTuple):
     over: Ids32  # shape (n,): the last candidate that has all columns of each candidate, or -1
     bounds: Ints  # shape (n,): of what lies below each child
     state: Words  # of the random numbers
-
-
-@inlined
-def _add(found: Floats, level: int, nodes: float, words: float) -> None:
-    at = min(level, LEVELS - 1)
-    found[2 + at] += nodes
-    found[2 + LEVELS + at] += words
 
 
 @compiled
@@ -257,7 +249,7 @@ def _walk(
     while True:
         row_words = 1 if shrunk == 1 else PROBE_WIDE_WORDS * shrunk
         covers = n * n_excluded * row_words
-        _add(found, level, 0.0, weight * covers)
+        add_words(found, level, weight * covers)
         n = drop_covered(room.stack, 0, n, excluded + n_excluded, width)
         if not are_enough(limits, taken, n):
             return
@@ -279,7 +271,8 @@ def _walk(
                 room.bounds[row] = _bound(kept, columns)
         found[0] += weight * motifs
         found[1] += weight * members
-        _add(found, level, weight * nodes, weight * shared)
+        add_nodes(found, level, weight * nodes)
+        add_words(found, level, weight * shared)
         chosen, chance = draw_by_bound(room.state, room.bounds, n)
         if chosen < 0:
             return
@@ -310,7 +303,8 @@ def _probe_child(
     first = roots.n_earlier[root] + roots.first[item] - roots.later_at[root]
     n, n_excluded, joined = _sort_rows(roots, root, kid, first, size, limits.min_columns, room)
     if joined > -2:
-        _add(found, 0, weight, weight * met)
+        add_nodes(found, 0, weight)
+        add_words(found, 0, weight * met)
     taken = n_taken + 1 + joined
     if joined >= 0 and is_asked(limits, taken, size):
         found[0] += weight
@@ -347,7 +341,7 @@ def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, found:
     for at in range(graph.lefts.indptr[root], graph.lefts.indptr[root + 1]):
         column = graph.lefts.ids[at]
         entries += graph.rights.indptr[column + 1] - graph.rights.indptr[column]
-    _add(found, 0, 0.0, float(PROBE_ENTRY_WORDS * entries))
+    add_words(found, 0, float(PROBE_ENTRY_WORDS * entries))
     kid, chance = draw_by_bound(room.state, room.bounds, _bound_kids(roots, item, room.bounds))
     if kid >= 0:
         _probe_child(
@@ -378,7 +372,7 @@ def probe_bicliques(
     graph = roots.graph
     n_around, degrees = np.diff(graph.hop_indptr), np.diff(graph.lefts.indptr)
     most, columns = int(n_around.max(initial=0)), int(degrees.max(initial=0))
-    found = np.zeros((items.size, 2 + 2 * LEVELS))
+    found = np.zeros((items.size, FIELDS))
 
     def make_room() -> ProbeRoom:
         widest = int((n_around * ((degrees + 63) // 64)).max(initial=0))
@@ -399,4 +393,4 @@ def probe_bicliques(
         _probe_all(roots, limits, items, seeds, begin, end, room, found)
 
     ChunkRunner(make_room, threads).run(cut_by_cost(np.full(items.size, 1 << 14), threads), walk)
-    return make_found(found)
+    return unpack_found(found)

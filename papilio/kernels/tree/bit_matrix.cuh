@@ -66,6 +66,24 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
     return place < n && ids[place] == value ? place : -1;
 }
 
+/// The ids that two vertices share, ascending, to `shared`; returns how many. The warp.
+__device__ __forceinline__ int list_shared(const Adjacency& rows, int a, int b, int* shared) {
+    const int* const of_a = rows.ids + rows.indptr[a];
+    const int* const of_b = rows.ids + rows.indptr[b];
+    const int n_a = (int)rows.size(a), n_b = (int)rows.size(b);
+    int n = 0;
+#pragma unroll 1
+    for (int first = 0; first < n_b; first += kWarpSize) {
+        const int at = first + lane_id();
+        const bool both = at < n_b && find_id(of_a, n_a, of_b[at]) >= 0;
+        const unsigned all = __ballot_sync(kFullMask, both);
+        if (both) shared[n + __popc(all & lanes_before(lane_id()))] = of_b[at];
+        n += __popc(all);
+    }
+    __syncwarp();
+    return n;
+}
+
 /// The threads that fill a matrix together: a warp, which is what most of this file speaks of.
 struct WarpFill {
     static constexpr int kAhead = 1;       // ids that a lane looks up at a time
@@ -303,6 +321,30 @@ __device__ __forceinline__ int count_shared(const RowList& list, int a, int b) {
     return size;
 }
 
+/// Columns of a row. Any lane alone.
+__device__ __forceinline__ int count_row(const RowList& list, int row) {
+    int size = 0;
+#pragma unroll 1
+    for (int k = 0; k < list.n_words; ++k) size += __popc(list.at(k, row));
+    return size;
+}
+
+/// Columns of a row in a set. Any lane alone.
+__device__ __forceinline__ int count_in_set(const RowList& list, int row, const unsigned* set) {
+    int size = 0;
+#pragma unroll 1
+    for (int k = 0; k < list.n_words; ++k) size += __popc(set[k] & list.at(k, row));
+    return size;
+}
+
+/// Whether row a has no column that row b has not. Any lane alone.
+__device__ __forceinline__ bool is_inside(const RowList& list, int a, int b) {
+#pragma unroll 1
+    for (int k = 0; k < list.n_words; ++k)
+        if ((list.at(k, a) & ~list.at(k, b)) != 0) return false;
+    return true;
+}
+
 /// Columns of a row.
 __device__ __forceinline__ int row_size(const RowList& list, int row) {
     unsigned size = 0;
@@ -315,12 +357,7 @@ __device__ __forceinline__ int row_size(const RowList& list, int row) {
 __device__ __forceinline__ int max_columns(const RowList& list) {
     unsigned most = 0;
 #pragma unroll 1
-    for (int i = lane_id(); i < list.n; i += kWarpSize) {
-        unsigned size = 0;
-#pragma unroll 1
-        for (int k = 0; k < list.n_words; ++k) size += (unsigned)__popc(list.at(k, i));
-        most = max(most, size);
-    }
+    for (int i = lane_id(); i < list.n; i += kWarpSize) most = max(most, (unsigned)count_row(list, i));
     return (int)~warp_least(~most);
 }
 
@@ -406,6 +443,30 @@ __device__ __forceinline__ RowList mask_rows(Arena& arena, const RowList& list, 
     }
     __syncwarp();
     return cut;
+}
+
+/// Move the rows [begin, end) that are `kept(row)`, cut to the columns of `mask` (null: all), to `list` from the row `place`
+/// on, in their order; returns where they end. `list` may be `from`, with `place` not behind `begin`; then `kept` may look at
+/// its own row and at none that moves.
+template <class Kept>
+__device__ __forceinline__ int move_rows(const RowList& from, int begin, int end, const unsigned* mask, const RowList& list,
+                                         int place, const Kept& kept) {
+#pragma unroll 1
+    for (int first = begin; first < end; first += kWarpSize) {
+        const int row = first + lane_id();
+        const bool stays = row < end && kept(row);
+        const unsigned all = __ballot_sync(kFullMask, stays);
+        const int to = place + __popc(all & lanes_before(lane_id()));
+#pragma unroll 1
+        for (int k = 0; k < from.n_words; ++k) {
+            const unsigned word = stays ? from.at(k, row) & (mask == nullptr ? kFullMask : mask[k]) : 0u;
+            __syncwarp();
+            if (stays) list.at(k, to) = word;
+            __syncwarp();
+        }
+        place += __popc(all);
+    }
+    return place;
 }
 
 /// The later rows of a list that share at least `least` columns with `row`, cut to those.

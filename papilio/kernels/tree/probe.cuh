@@ -1,10 +1,10 @@
-// What probes of every search share: random numbers, products that all processors round alike, and draws of children.
+// What probes of every search share: their loop, what they find, random numbers, rounded products, and draws of children.
 //
 // A probe goes down one random branch of a tree and divides by the probability of each step (kernels/probe.py). What it
 // finds is the same as by kernels/tree/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
 #pragma once
 
-#include "warp.cuh"
+#include "search.cuh"
 
 /// A product that is rounded before anything is added to it.
 __device__ __forceinline__ double multiply(double a, double b) {
@@ -15,6 +15,44 @@ __device__ __forceinline__ double multiply(double a, double b) {
     return __dmul_rn(a, b);
 #endif
 }
+
+/// Words of 64 bits, which costs are counted in.
+__device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
+
+/// Call `walk(arena, probe)` for each of the probes: a warp each, by turns, with an empty arena.
+template <class Walk>
+__device__ __forceinline__ void for_each_probe(int n_probes, int near_words, unsigned* slab, long long far_words,
+                                               const Walk& walk) {
+    Arena arena{warp_memory(near_words), slab + warp_number() * far_words, near_words, 0, far_words, 0};
+    const Arena::Mark empty = arena.mark();
+    const int n_warps = (int)(grid_threads() / kWarpSize);
+#pragma unroll 1
+    for (int probe = (int)warp_number(); probe < n_probes; probe += n_warps) {
+        __syncwarp();
+        arena.release(empty);
+        walk(arena, probe);
+    }
+}
+
+/// What a probe finds, in device memory: motifs, their vertices, and nodes and words by level; lane 0 adds. See
+/// unpack_found of kernels/probe.py.
+struct Found {
+    double* sums;
+
+    __device__ __forceinline__ Found(double* found, int probe) : sums(found + (long long)probe * (2 + 2 * PROBE_LEVELS)) {}
+
+    __device__ __forceinline__ void add_motifs(double motifs, double members) const {
+        if (lane_id() != 0) return;
+        sums[0] += motifs;
+        sums[1] += members;
+    }
+    __device__ __forceinline__ void add_nodes(int level, double nodes) const {
+        if (lane_id() == 0) sums[2 + min(level, PROBE_LEVELS - 1)] += nodes;
+    }
+    __device__ __forceinline__ void add_words(int level, double words) const {
+        if (lane_id() == 0) sums[2 + PROBE_LEVELS + min(level, PROBE_LEVELS - 1)] += words;
+    }
+};
 
 /// Random numbers of a probe; all lanes draw the same.
 struct Draws {
@@ -58,6 +96,28 @@ __device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
     return above - below;
 }
 
+/// One of those that have lots.
+struct Holder {
+    int which;
+    unsigned long long lots;
+};
+
+/// The first of n whose lots, with those of all before it, are more than `at`; there is one. The warp.
+template <class Lots>
+__device__ __forceinline__ Holder find_holder(int n, unsigned long long at, const Lots& lots_of) {
+#pragma unroll 1
+    for (int first = 0;; first += kWarpSize) {
+        const int i = first + lane_id();
+        const unsigned long long own = i < n ? lots_of(i) : 0ull, until = warp_segment_sum(own, 0);
+        const unsigned past = __ballot_sync(kFullMask, until > at);
+        if (past != 0u) {
+            const int lane = __ffs((int)past) - 1;
+            return Holder{first + lane, __shfl_sync(kFullMask, own, lane)};
+        }
+        at -= __shfl_sync(kFullMask, until, kWarpSize - 1);
+    }
+}
+
 /// A child that was drawn, and its probability.
 struct DrawnChild {
     int child;  // -1: no child has a bound
@@ -80,20 +140,13 @@ __device__ __forceinline__ DrawnChild draw_by_bound(Draws& draws, int n, const B
     n_bounded = warp_total(n_bounded);
     if (n_bounded == 0) return DrawnChild{-1, 1.0};
     const bool is_even = draws(8) == 0;
-    unsigned long long rest = (unsigned long long)(is_even ? (long long)draws((int)n_bounded) : draws.wide((long long)total));
-#pragma unroll 1
-    for (int first = 0;; first += kWarpSize) {
-        const int i = first + lane_id();
-        const unsigned long long own = i < n ? (unsigned long long)bound(i) : 0;
-        const unsigned long long until = warp_segment_sum(is_even ? (unsigned long long)(own != 0) : own, 0);
-        const unsigned reached = __ballot_sync(kFullMask, until > rest);
-        if (reached != 0) {
-            const int at = __ffs((int)reached) - 1;
-            const double share = (double)__shfl_sync(kFullMask, own, at) / (double)total;
-            return DrawnChild{first + at, multiply(0.875, share) + 0.125 / (double)n_bounded};
-        }
-        rest -= __shfl_sync(kFullMask, until, kWarpSize - 1);
-    }
+    const long long at = is_even ? (long long)draws((int)n_bounded) : draws.wide((long long)total);
+    const Holder drawn = find_holder(n, (unsigned long long)at, [&](int i) {
+        const unsigned long long own = (unsigned long long)bound(i);
+        return is_even ? (unsigned long long)(own != 0) : own;
+    });
+    const double share = (double)(unsigned long long)bound(drawn.which) / (double)total;
+    return DrawnChild{drawn.which, multiply(0.875, share) + 0.125 / (double)n_bounded};
 }
 
 /// Probabilities of a path by two bounds of its nodes, one of which the probe goes by; see draw_child of probe_loops.py.
@@ -159,29 +212,13 @@ __device__ __forceinline__ Drawn draw_weighted(Draws& draws, int n, Weight weigh
 #pragma unroll 1
     for (int i = lane_id(); i < n; i += kWarpSize) most = larger(most, weight(i));
     for (int step = kWarpSize / 2; step > 0; step >>= 1) most = larger(most, __shfl_xor_sync(kFullMask, most, step));
-    const auto lots_of = [&](int i) -> long long {
-        if (i >= n) return 0;
-        return most > 0.0 ? (long long)multiply(weight(i) / most, (double)(1 << LOT_BITS)) + 1 : 1;
+    const auto lots_of = [&](int i) -> unsigned long long {
+        return most > 0.0 ? (unsigned long long)multiply(weight(i) / most, (double)(1 << LOT_BITS)) + 1 : 1;
     };
-    long long total = 0;
+    unsigned long long total = 0;
 #pragma unroll 1
     for (int i = lane_id(); i < n; i += kWarpSize) total += lots_of(i);
-    for (int step = kWarpSize / 2; step > 0; step >>= 1) total += __shfl_xor_sync(kFullMask, total, step);
-    long long at = draws.wide(total);
-#pragma unroll 1
-    for (int first = 0;; first += kWarpSize) {
-        const long long own = lots_of(first + lane_id());
-        long long until = own;
-#pragma unroll 1
-        for (int step = 1; step < kWarpSize; step <<= 1) {
-            const long long left = __shfl_up_sync(kFullMask, until, step);
-            if (lane_id() >= step) until += left;
-        }
-        const unsigned past = __ballot_sync(kFullMask, until > at);
-        if (past != 0u) {
-            const int lane = __ffs((int)past) - 1;
-            return Drawn{first + lane, (double)total / (double)__shfl_sync(kFullMask, own, lane)};
-        }
-        at -= __shfl_sync(kFullMask, until, kWarpSize - 1);
-    }
+    total = warp_sum(total);
+    const Holder drawn = find_holder(n, (unsigned long long)draws.wide((long long)total), lots_of);
+    return Drawn{drawn.which, (double)total / (double)drawn.lots};
 }

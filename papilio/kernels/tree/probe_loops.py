@@ -1,4 +1,5 @@
-"""What compiled probes of every search share: random numbers, and draws of children; see :mod:`papilio.kernels.probe`.
+"""What compiled probes of every search share: random numbers, draws of children, and sums of results; see
+:mod:`papilio.kernels.probe`.
 
 The GPU draws the same in ``probe.cuh``, bit for bit: every draw is a hash, every product is rounded by itself.
 """
@@ -12,13 +13,25 @@ from numpy.typing import NDArray
 
 from papilio.kernels.device.constants import LOT_BITS
 from papilio.kernels.exact import mix
-from papilio.kernels.jit import Index, Ints, compiled
-from papilio.kernels.probe import STEP
+from papilio.kernels.jit import Index, Ints, compiled, inlined
+from papilio.kernels.probe import LEVELS, STEP
 from papilio.kernels.tree.bits import Words
 
 Floats = NDArray[np.float64]
 
 _mix = compiled(mix)
+
+
+@compiled
+def add_nodes(found: Floats, level: int, nodes: float) -> None:
+    """Add nodes of a level to what a probe found, shape (FIELDS,)."""
+    found[2 + min(level, LEVELS - 1)] += nodes
+
+
+@compiled
+def add_words(found: Floats, level: int, words: float) -> None:
+    """Add words of a level to what a probe found, shape (FIELDS,)."""
+    found[2 + LEVELS + min(level, LEVELS - 1)] += words
 
 
 @compiled
@@ -66,17 +79,11 @@ def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
         n_bounded += bounds[child] > 0
     if n_bounded == 0:
         return -1, 1.0
-    chosen = -1
-    if draw(state, 8) == 0:
-        rest = draw(state, n_bounded)
-        while rest >= 0:
-            chosen += 1
-            rest -= bounds[chosen] > 0
-    else:
-        rest = draw_wide(state, total)
-        while rest >= 0:
-            chosen += 1
-            rest -= bounds[chosen]
+    chosen, is_even = -1, draw(state, 8) == 0
+    rest = draw(state, n_bounded) if is_even else draw_wide(state, total)
+    while rest >= 0:
+        chosen += 1
+        rest -= min(bounds[chosen], 1) if is_even else bounds[chosen]
     return chosen, 0.875 * (bounds[chosen] / total) + 0.125 / n_bounded
 
 
@@ -140,6 +147,11 @@ def add_by_lanes(values: Floats, n: int, sums: Floats) -> Any:
     return sums[0]
 
 
+@inlined
+def _lots_of(weight: float, most: float) -> int:
+    return int(weight / most * float(1 << LOT_BITS)) + 1 if most > 0.0 else 1
+
+
 @compiled
 def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
     """Draw one of n (at least one) about in proportion to finite weights; return it and 1 / its probability.
@@ -149,15 +161,11 @@ def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
     most = 0.0
     for i in range(n):
         most = max(most, weights[i])
-    unit = float(1 << LOT_BITS)
     total = 0
     for i in range(n):
-        total += int(weights[i] / most * unit) + 1 if most > 0.0 else 1
-    at = draw_wide(state, total)
-    i = lots = 0
-    while True:
-        lots = int(weights[i] / most * unit) + 1 if most > 0.0 else 1
-        if at < lots:
-            return i, total / lots
-        at -= lots
+        total += _lots_of(weights[i], most)
+    at, i = draw_wide(state, total), 0
+    while at >= _lots_of(weights[i], most):
+        at -= _lots_of(weights[i], most)
         i += 1
+    return i, total / _lots_of(weights[i], most)

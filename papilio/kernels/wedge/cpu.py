@@ -35,13 +35,12 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_vertices
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Found
 from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost, items_in
 from papilio.kernels.wedge import loops as kernels
 from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import KeptStarts, Tables, join_sums
 from papilio.kernels.wedge.part import WedgePartIndex, count_part_edges, index_wedge_part
-from papilio.kernels.wedge.probe import wedge_rates
 from papilio.kernels.wedge.probe_loops import probe_wedges
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.kernels.wedge.signed_loops import count_census, count_histogram, index_signed
@@ -118,9 +117,6 @@ class ButterflyCpu(CpuEngine):
         self, prepared: PreparedButterflyCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> Found:
         return probe_wedges(prepared.index, prepared.motif, items, seeds, self.threads)
-
-    def probe_rates(self, prepared: PreparedButterflyCpu) -> Rates:
-        return wedge_rates(prepared.motif, prepared.per, self.name)
 
     def run(
         self,

@@ -32,7 +32,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Found
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import (
     UNSIGNED,
@@ -61,7 +61,7 @@ from papilio.kernels.wedge.gpu_schedule import (
     schedule_items,
     take_scheduled,
 )
-from papilio.kernels.wedge.probe import probe_wedges_on_device, wedge_rates
+from papilio.kernels.wedge.probe import probe_wedges_on_device
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import (
     CENSUS_CLASSES,
@@ -209,9 +209,6 @@ class ButterflyGpu(Engine):
             starts, wedges = (take(self.device, each, at) for each in (prepared.items, prepared.costs))
             costs = self.device.to_host(wedges).astype(np.int64)
             return probe_wedges_on_device(self.device, prepared.graph, prepared.motif, starts, costs, seeds)
-
-    def probe_rates(self, prepared: PreparedButterflyGpu) -> Rates:
-        return wedge_rates(prepared.motif, prepared.per, self.name)
 
     def run(
         self,

@@ -9,45 +9,18 @@ the wedges whose ends agree apart from the others; every butterfly is in some cl
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.engine import EngineName
-from papilio.kernels.probe import LEVELS, Found, Rates
+from papilio.kernels.probe import LEVELS, Found
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph
-from papilio.kernels.wedge.signed_forms import needs_all_neighbours
-from papilio.motifs import BalancedButterfly, Census, Granularity, Motif
-
-_RATES: dict[EngineName, dict[str, Rates]] = {
-    "cpu": {
-        "total": Rates(inf, 1.3e7, 9.0e8),
-        "vertex": Rates(inf, 8.0e6, 4.3e8),
-        "edge": Rates(inf, 4.0e6, 2.2e8),
-        "pairs": Rates(inf, 4.5e6, 9.0e8),
-    },
-    "gpu": {
-        "total": Rates(inf, 8.0e9, 5.0e11),
-        "vertex": Rates(inf, 5.0e9, 2.5e11),
-        "edge": Rates(inf, 2.5e9, 1.3e11),
-        "pairs": Rates(inf, 2.5e9, 1.5e11),
-    },
-}
-"""Speed of a count; nodes are middles, which bound sparse graphs, and words are wedges, which bound dense ones.
-``pairs`` are counts that look at every pair of ends. One thread: fitted to marvel, movielens-100k and -1m, yelp2018,
-R-MAT, and uniform graphs of mean degree 20 and 750. A GPU: one H200's wedges per second, the rest in proportion."""
+from papilio.motifs import BalancedButterfly, Motif
 
 _MOST_SIZES = 1029
 """All subsets of so many neighbours are about as many as floating point can tell; larger sizes add nothing to that."""
-
-
-def wedge_rates(motif: Motif, per: Granularity, engine: EngineName) -> Rates:
-    """Return the speed of a count."""
-    sweeps = isinstance(motif, BalancedButterfly) and needs_all_neighbours(motif)
-    return _RATES[engine]["pairs" if sweeps or isinstance(motif, Census) else per]
 
 
 def weigh_pairs(motif: Motif, most: int) -> NDArray[np.float64]:

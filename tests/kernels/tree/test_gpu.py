@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -63,9 +63,12 @@ class Listening:
         return self._module.get_function(name)
 
 
-@pytest.mark.parametrize(
+each_question = pytest.mark.parametrize(
     ("motif", "per"), QUESTIONS, ids=[f"{motif.title} per {per}" for motif, per in QUESTIONS]
 )
+
+
+@each_question
 def test_a_run_waits_for_no_compiler(motif: Motif, per: Granularity, monkeypatch: pytest.MonkeyPatch) -> None:
     device, waited = emulator(3), set[tuple[Any, ...]]()
     load = device.load
@@ -81,6 +84,9 @@ def test_a_run_waits_for_no_compiler(motif: Motif, per: Granularity, monkeypatch
     ready = set(waited)
     assert engine.run(prepared, 0, prepared.n_items).total > 0
     assert waited == ready
+
+
+Check = TypeVar("Check", bound="CutAfter")
 
 
 class CutAfter:
@@ -123,6 +129,15 @@ class ShareAfter(CutAfter):
         self.asked, self.left, self.has_left = True, stop, stop is not None
 
 
+def run_until(
+    check: type[Check], n_taken: int, engine: Any, prepared: Any, start: int
+) -> tuple[Partial, Check]:
+    """Run the items from ``start`` on under a stop check; return what was searched, and the check."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut = check(patch, n_taken)
+        return engine.run(prepared, start, prepared.n_items, cut=cut), cut
+
+
 def ask(motif: Motif, per: Granularity, tuning: TreeTuning = EAGER) -> tuple[Any, Any]:
     """Return the engine of a question on an emulator, and a graph of a hundred items that is prepared."""
     engine: Any = resolve(family_of(motif).engines["gpu"])(emulator(3), tuning=tuning)
@@ -146,18 +161,15 @@ MIXED = replace(EAGER, far_words=tuple(1 << k for k in range(6, 14)), slab_fract
 
 
 @pytest.mark.parametrize("tuning", [EAGER, replace(EAGER, slots=0), MIXED], ids=["eager", "alone", "mixed"])
-@pytest.mark.parametrize(
-    ("motif", "per"), QUESTIONS, ids=[f"{motif.title} per {per}" for motif, per in QUESTIONS]
-)
+@each_question
 def test_a_launch_that_is_ended_has_searched_the_first_items(
-    motif: Motif, per: Granularity, tuning: TreeTuning, monkeypatch: pytest.MonkeyPatch
+    motif: Motif, per: Granularity, tuning: TreeTuning
 ) -> None:
     engine, prepared = ask(motif, per, tuning)
     whole = engine.run(prepared, 0, prepared.n_items)
     ended = []
     for n_taken in (1, 9, 40):
-        with monkeypatch.context() as patch:
-            first = engine.run(prepared, 2, prepared.n_items, cut=CutAfter(patch, n_taken))
+        first, _ = run_until(CutAfter, n_taken, engine, prepared, 2)
         ended.append(2 + first.n_items)
         assert 2 < ended[-1] <= prepared.n_items
         assert_same(first, engine.run(prepared, 2, ended[-1]))
@@ -167,19 +179,15 @@ def test_a_launch_that_is_ended_has_searched_the_first_items(
 
 
 @pytest.mark.parametrize("tuning", [EAGER, MIXED], ids=["eager", "mixed"])
-@pytest.mark.parametrize(
-    ("motif", "per"), QUESTIONS, ids=[f"{motif.title} per {per}" for motif, per in QUESTIONS]
-)
+@each_question
 def test_half_of_a_launch_can_be_left_to_another_worker(
-    motif: Motif, per: Granularity, tuning: TreeTuning, monkeypatch: pytest.MonkeyPatch
+    motif: Motif, per: Granularity, tuning: TreeTuning
 ) -> None:
     engine, prepared = ask(motif, per, tuning)
     whole = engine.run(prepared, 0, prepared.n_items)
     left = []
     for n_taken in (1, 9):
-        with monkeypatch.context() as patch:
-            cut = ShareAfter(patch, n_taken)
-            first = engine.run(prepared, 0, prepared.n_items, cut=cut)
+        first, cut = run_until(ShareAfter, n_taken, engine, prepared, 0)
         end = prepared.n_items if cut.left is None else cut.left
         assert first.n_items == end
         left.append(prepared.n_items - end)

@@ -1,0 +1,214 @@
+"""Motifs one by one: the rows of a listing while the search goes on, in bounded memory, without a file."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from html import escape
+from itertools import islice, pairwise
+from queue import Empty, Full, Queue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from papilio.arguments import Count, checked
+from papilio.errors import GraphError
+from papilio.extras import import_extra
+from papilio.graph import RowColumn
+from papilio.interrupts import check
+from papilio.storage.labelled import plain_labels
+from papilio.tasks.machine import describe_worker
+from papilio.tasks.run import SLICE_S, prepare_rows
+from papilio.tasks.worker_state import forget_graphs
+
+if TYPE_CHECKING:
+    from papilio.api.listing import ListingCall
+
+_WAITING = 8
+"""Blocks of rows that are found ahead of whoever iterates: the search stands still when there are so many."""
+
+_POLL_S = 0.1
+"""How often a search that stands still looks whether anybody still wants its rows."""
+
+
+class _Left(Exception):
+    """Ends a search whose rows nobody wants any more."""
+
+
+class Rows:
+    """The motifs of a graph, found while they are iterated; :func:`papilio.enumerate` returns it.
+
+    Each row is a tuple of labels (of ids, where there are none) by rising id: of a biclique a pair of tuples, its
+    vertices of U and of V. Every iteration searches anew, on the processors of this process, a few blocks of rows
+    ahead; one that is left half way ends its search. The order of the rows is not defined.
+    """
+
+    def __init__(self, call: ListingCall) -> None:
+        self._call = call
+        weakref.finalize(self, call.stack.close)
+        self.motif = call.question.motif
+        self.columns = tuple(call.question.family.columns(self.motif))  # ``u`` and ``v``, or ``n``
+        self.limit = None if call.question.listing is None else call.question.listing.limit
+
+    def __repr__(self) -> str:
+        most = "" if self.limit is None else f", at most {self.limit:,}"
+        return f"<rows of {self.motif.title} in {self._call.source.asked.source}{most}: iterate them, or .to_arrow()>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>"
+
+    def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
+        with closing(self._blocks()) as blocks:
+            for names, columns in blocks:
+                lists = [_as_tuples(each, of) for each, of in zip(names, columns, strict=True)]
+                yield from lists[0] if len(lists) == 1 else zip(*lists, strict=True)
+
+    @checked
+    def head(self, n: Count = 10) -> list[tuple[Any, ...]]:
+        """Return the first ``n`` rows that are found."""
+        with closing(self.__iter__()) as rows:
+            return [*islice(rows, n)]
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow batches: a column of lists of labels for each of :attr:`columns`.
+
+        GraphError for labels of a graph in memory that have no Arrow type.
+        """
+        return self._batches(None)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the batches; the graph is prepared for it."""
+        with ExitStack() as stack:
+            names, sizes, _, _, _ = self._prepare(stack)
+            return _schema_of(self.columns, names, sizes)
+
+    def _batches(self, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+        with closing(self._blocks()) as blocks:
+            for names, columns in blocks:
+                sizes = [None if isinstance(each, tuple) else each.shape[1] for each in columns]
+                arrays = [_as_lists(*each) for each in zip(names, columns, sizes, strict=True)]
+                schema = schema or _schema_of(self.columns, names, sizes)
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as a table, in memory; errors as :meth:`to_batches`."""
+        schema = self.schema
+        return pa.Table.from_batches(self._batches(schema), schema)
+
+    def to_pandas(self) -> Any:
+        """Return all rows as a pandas data frame, with arrays of labels; errors as :meth:`to_batches`."""
+        import_extra("pandas", "to_pandas needs")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return all rows as a polars data frame, with lists of labels; errors as :meth:`to_batches`."""
+        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
+
+    def _prepare(self, stack: ExitStack) -> tuple[list[Any], list[int | None], Any, Any, list[int]]:
+        """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""
+        call = self._call
+        job = stack.enter_context(call.held_job())
+        worker = describe_worker("rows", None)
+        stack.callback(forget_graphs, {job.graph_hash}, kept=True)
+        engine, held = prepare_rows(job, worker)
+        sizes = job.family.columns(job.motif)
+        names = []
+        for layer in sizes:
+            ids = getattr(held.prepared, f"ids_{layer}")
+            labels = call.source.asked.labels("v" if layer == "v" else "u")
+            names.append(ids if labels is None else labels[ids])
+        slice_work = int(SLICE_S * held.speed)
+        bounds = held.bounds(0, int(held.prepared.n_items), slice_work)
+        return names, [*sizes.values()], engine, held.prepared, bounds
+
+    def _blocks(self) -> Generator[tuple[list[Any], list[RowColumn]], None, None]:
+        """Yield blocks of rows, as positions in the names that come with them."""
+        with ExitStack() as stack:
+            names, _, engine, prepared, bounds = self._prepare(stack)
+            found: Queue[list[RowColumn] | BaseException | None] = Queue(_WAITING)
+            left = threading.Event()
+
+            def give(what: list[RowColumn] | BaseException | None) -> None:
+                while not left.is_set():
+                    with suppress(Full):
+                        found.put(what, timeout=_POLL_S)
+                        return
+                raise _Left
+
+            def sink(*columns: RowColumn, part: int | None = None) -> None:
+                give([_copied(each) for each in columns])
+
+            def search() -> None:
+                with suppress(_Left):
+                    try:
+                        engine.run(prepared, 0, prepared.n_items, bounds, left.is_set, sink)
+                    except _Left:
+                        return
+                    except BaseException as error:
+                        give(error)
+                    give(None)
+
+            thread = threading.Thread(target=search, name="papilio-rows", daemon=True)
+            thread.start()
+            try:
+                while True:
+                    check()
+                    with suppress(Empty):
+                        block = found.get(timeout=_POLL_S)
+                        if block is None:
+                            return
+                        if isinstance(block, BaseException):
+                            raise block
+                        yield names, block
+            finally:
+                left.set()
+                thread.join()
+
+
+def _copied(column: RowColumn) -> RowColumn:
+    return (column[0].copy(), column[1].copy()) if isinstance(column, tuple) else column.copy()
+
+
+def _as_tuples(names: NDArray[Any], column: RowColumn) -> list[tuple[Any, ...]]:
+    if not isinstance(column, tuple):
+        columns = [plain_labels(names[column[:, at]]) for at in range(column.shape[1])]
+        return [*zip(*columns, strict=True)] if columns else [()] * len(column)
+    ends, labels = column[0].tolist(), plain_labels(names[column[1]])
+    return [tuple(labels[a:b]) for a, b in pairwise(ends)]
+
+
+def _element_type(names: NDArray[Any]) -> pa.DataType:
+    try:
+        return (
+            pa.array(names[:1] if names.dtype.kind != "O" else names.tolist()).type
+            if names.size
+            else pa.int32()
+        )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise GraphError(f"labels have no common Arrow type ({error}); iterate the rows instead") from error
+
+
+def _schema_of(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int | None]) -> pa.Schema:
+    fields = []
+    for layer, of, size in zip(layers, names, sizes, strict=True):
+        element = pa.field("element", _element_type(of), nullable=False)
+        fields.append(
+            pa.field(layer, pa.list_(element) if size is None else pa.list_(element, size), nullable=False)
+        )
+    return pa.schema(fields)
+
+
+def _as_lists(names: NDArray[Any], column: RowColumn, size: int | None) -> pa.Array:
+    kind = _element_type(names)
+    element = pa.field("element", kind, nullable=False)
+    if isinstance(column, tuple):
+        offsets, places = column
+        values = pa.array(names[places], kind)
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, pa.list_(element))
+    values = pa.array(names[column.ravel()], kind)
+    return pa.FixedSizeListArray.from_arrays(values, type=pa.list_(element, size))

@@ -1,0 +1,415 @@
+"""Parsing a block of records into a batch of edges: with Arrow, or one by one to name or skip malformed ones.
+
+The parsing one by one is the definition: it says which lines are malformed and what the others hold. Arrow is for
+speed. Its batch counts only where it has a row for every line of the block, and where nothing in the block is known to
+be read by it in another way (0x1f, 007, 7.0, labels over several lines ...): integers that it would read too kindly are
+taken as text and checked before they are numbers. Otherwise the block is gone through one by one. Nothing that is a
+label goes through a float.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from papilio.storage.column_choice import show_column
+from papilio.storage.formats import (
+    BLANKS,
+    NOT_A_NUMBER,
+    LineCounts,
+    ReadOptions,
+    TextLayout,
+    fields_of,
+    has_leading_zero,
+    time_type,
+)
+from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, iter_records
+
+ANY_DIGITS = r"-?[0-9]+"
+"""Pattern of a number in a matrix, or a time: zeros before it say nothing."""
+PLAIN = r"-?(0|[1-9][0-9]*)"
+"""Pattern of a label."""
+WHOLE = r"-?(0|[1-9][0-9]*)(\.0*)?"
+"""Pattern of a label in a column that is written as decimals, such as 7.0."""
+
+_ZERO = ord("0")
+"""Signs, points, quotes and separators (but for ; and |) come before it, digits and letters after."""
+_WINDOW_BYTES = 1 << 16
+"""Text looked at at a time: its masks stay in the cache."""
+
+
+def has_odd_zeros(text: bytes, separator: str) -> bool:
+    """Tell whether a field may begin with 0 and go on, as 007, -07 and 0x1f do, which Arrow reads as integers.
+
+    What is told of lines of fields is safe where there are other marks than digits: a date may be one of them.
+    """
+    if separator > "0":
+        text = text.replace(separator.encode(), b",")
+    data = np.frombuffer(text, np.uint8)
+    if text.startswith(b"0") and bool((data[1:2] >= _ZERO).any()):
+        return True
+    for start in range(0, len(text), _WINDOW_BYTES):
+        window = data[start : start + _WINDOW_BYTES + 2]
+        mark = window < _ZERO
+        odd = np.greater(mark[:-2], mark[2:])
+        odd &= window[1:-1] == _ZERO
+        if odd.any() and bool((odd & (window[:-2] != ord("."))).any()):
+            return True
+    return False
+
+
+def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
+    """Return texts that match a pattern as int64, or None when one does not, or does not fit 64 bits."""
+    texts = trimmed(texts)
+    if not pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py():
+        return None
+    if pattern == WHOLE:
+        texts = pc.replace_substring_regex(texts, r"\.0*$", "")
+    try:
+        return texts.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Return texts without the blanks and tabs around them; numbers as they are."""
+    return texts if texts.type != pa.string() else pc.utf8_trim(texts, BLANKS.decode())
+
+
+_TABS = bytes.maketrans(b"\t", b" ")
+_COMMENT = "a comment after the first line of data, where comments end"
+
+
+_STAND_IN = b"\x1f"
+"""Takes the place of a delimiter of two characters, which Arrow does not know."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A malformed line of a block, by its 0-based number there."""
+
+    line: int
+    text: bytes
+    reason: str
+
+
+@dataclass
+class ParsedBlock:
+    """The edges of a block and the kinds of its lines; no batch where a malformed line ends the conversion."""
+
+    lines: LineCounts
+    batch: pa.RecordBatch | None = None
+    problem: Problem | None = None  # the first malformed line
+    marked: int = 0  # records that begin as comments do
+    not_numbers: int = 0  # labels such as NaN
+    longest: tuple[int, int] = (0, 0)  # first line and number of lines of the record with most lines
+
+
+class _Malformed(Exception):
+    """Says why a record is no edge."""
+
+
+class LineParser:
+    """Turns a block of records into a batch; holds no state, so that threads share it."""
+
+    def __init__(self, layout: TextLayout, options: ReadOptions, schema: pa.Schema) -> None:
+        self._layout = layout
+        self._sign = options.sign
+        self._skip = options.skip_malformed
+        self._any_text = options.labels == "text"
+        self._schema = schema
+        columns = layout.columns
+        self._u, self._v = f"c{columns.u}", f"c{columns.v}"
+        types = {self._u: schema.field("u").type, self._v: schema.field("v").type}
+        if columns.sign is not None and self._sign is not None:
+            types[f"c{columns.sign}"] = pa.string()
+        self._time = None if "time" not in schema.names else columns.time
+        if self._time is not None:
+            types.setdefault(f"c{self._time}", schema.field("time").type)
+        if layout.tag or layout.comments:
+            types.setdefault("c0", pa.string())
+        delimiter = {b"": b" ", b"::": _STAND_IN}.get(layout.delimiter, layout.delimiter).decode()
+        self._delimiter = delimiter
+        self._read = arrow_csv.ReadOptions(
+            use_threads=False, block_size=1 << 30, column_names=[f"c{i}" for i in range(layout.n_columns)]
+        )
+        self._parse = arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False)
+        self._parse_quoted = arrow_csv.ParseOptions(
+            delimiter=delimiter, quote_char='"', double_quote=True, newlines_in_values=True
+        )
+        self._convert = _convert_options(types)
+        self._range = layout.declared if layout.format == "mtx" else None
+        ends = zip((self._u, self._v), layout.labels, layout.decimal, strict=True)
+        plain = ANY_DIGITS if self._range is not None else PLAIN
+        self._patterns = {name: WHOLE if dec else plain for name, kind, dec in ends if kind == "integer"}
+        if self._time is not None and types[f"c{self._time}"] == pa.int64():
+            self._patterns.setdefault(f"c{self._time}", ANY_DIGITS)
+        as_text = {name: pa.string() if name in self._patterns else kind for name, kind in types.items()}
+        self._convert_as_text = _convert_options(as_text)
+
+    def parse(self, block: Block) -> ParsedBlock:
+        """Parse one block, one by one if need be."""
+        fast = self._parse_fast(block) if self._skip or not block.broken else None
+        return self._parse_slowly(block) if fast is None else fast
+
+    def _parse_fast(self, block: Block) -> ParsedBlock | None:
+        """Parse a block with Arrow; None when some line is not, or may not be, a line of data."""
+        text = self._normalised(block.text)
+        if text is None or not text.strip(BLANKS + b"\n"):
+            return None
+        quoted = self._layout.quotes and b'"' in text
+        as_text = bool(self._patterns) and (any(self._layout.decimal) or has_odd_zeros(text, self._delimiter))
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(text),
+                read_options=self._read,
+                parse_options=self._parse_quoted if quoted else self._parse,
+                convert_options=self._convert_as_text if as_text else self._convert,
+            )
+        except (pa.ArrowInvalid, pa.ArrowKeyError):
+            return None
+        continuation, empty, longest = 0, 0, (0, 0)
+        if quoted or b"\n\n" in text or text.startswith(b"\n"):
+            continuation, empty, longest = count_inner(text)
+        n_lines = _count_lines(text)
+        if table.num_rows != n_lines - continuation - empty:
+            return None
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        for name, pattern in self._patterns.items() if as_text else ():
+            numbers = integers_of(columns[name], pattern)
+            if numbers is None:
+                return None
+            columns[name] = numbers
+        u, v = (trimmed(columns[name]) for name in (self._u, self._v))
+        marked = self._marked(columns.get("c0"))
+        if marked is None or not self._labels_fit(u, v, quoted):
+            return None
+        arrays = [u, v]
+        if self._sign is not None:
+            signs = self._sign.apply(columns[f"c{self._layout.columns.sign}"])
+            if signs is None:
+                return None
+            arrays.append(pa.array(signs))
+        if self._time is not None:
+            time = trimmed(columns[f"c{self._time}"])
+            if time.type == pa.float64() and not pc.all(pc.is_finite(time)).as_py():
+                return None
+            arrays.append(time)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        if not block.text.endswith(b"\n") and not self._layout.delimiter:
+            n_lines = _count_lines(block.text)  # blanks alone, without a line end, are a line too
+        n_rows, n_broken = batch.num_rows, len(block.broken)
+        lines = LineCounts(
+            n_lines, n_rows, continuation, n_lines - n_rows - continuation - n_broken, malformed=n_broken
+        )
+        return ParsedBlock(lines, self._mirrored(batch), None, marked, self._count_nan(u, v), longest)
+
+    def _count_nan(self, *labels: pa.Array) -> int:
+        texts = [each for each in labels if each.type == pa.string() and not self._any_text]
+        return sum(pc.sum(pc.is_in(each, pa.array(NOT_A_NUMBER))).as_py() or 0 for each in texts)
+
+    def _marked(self, lead: pa.Array | None) -> int | None:
+        """Return the number of first fields that begin as comments do; None when one is a comment, or lacks the tag."""
+        layout = self._layout
+        if lead is None or lead.type != pa.string():
+            return 0
+        if layout.tag:
+            return 0 if pc.all(pc.equal(lead, layout.tag.decode())).as_py() else None
+        marked = 0
+        for mark in map(bytes.decode, layout.comments):
+            begins = pc.sum(pc.starts_with(lead, mark)).as_py() or 0
+            if begins and pc.any(pc.equal(trimmed(lead), mark)).as_py():
+                return None
+            marked += begins
+        return marked
+
+    def _normalised(self, text: bytes) -> bytes | None:
+        """Return the text with delimiters of one character and no blanks at the ends of lines; None if it cannot be."""
+        if self._layout.delimiter == b"::":
+            return None if _STAND_IN in text else text.replace(b"::", _STAND_IN)
+        if self._layout.delimiter:
+            return text
+        if b"\t" in text:
+            text = text.translate(_TABS)
+        while b"  " in text:
+            text = text.replace(b"  ", b" ")
+        if b" \n" in text:
+            text = text.replace(b" \n", b"\n")
+        if b"\n " in text:
+            text = text.replace(b"\n ", b"\n")
+        return text.strip(b" ")
+
+    def _labels_fit(self, u: pa.Array, v: pa.Array, quoted: bool) -> bool:
+        """Tell whether the labels of Arrow are valid: not empty, in one line, within a matrix."""
+        if u.null_count or v.null_count:
+            return False
+        if self._range is not None and len(u):
+            for labels, size in ((u, self._range.n_u), (v, self._range.n_v)):
+                limits = pc.min_max(labels)
+                if limits["min"].as_py() < 1 or limits["max"].as_py() > size:
+                    return False
+        for labels in (u, v):
+            if labels.type != pa.string():
+                continue
+            if pc.any(pc.equal(pc.binary_length(labels), 0)).as_py():
+                return False
+            if quoted and pc.any(pc.match_substring(labels, "\n")).as_py():
+                return False
+        return True
+
+    def _mirrored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._layout.mirror == "none":
+            return batch
+        off = batch.filter(pc.not_equal(batch.column("u"), batch.column("v")))
+        arrays = {name: off.column(name) for name in off.schema.names}
+        arrays["u"], arrays["v"] = arrays["v"], arrays["u"]
+        if "sign" in arrays and self._layout.mirror == "skew":
+            arrays["sign"] = pc.negate(arrays["sign"])
+        both = [pa.concat_arrays(pair) for pair in zip(batch.columns, arrays.values(), strict=True)]
+        return pa.RecordBatch.from_arrays(both, schema=batch.schema)
+
+    def _parse_slowly(self, block: Block) -> ParsedBlock:
+        """Parse a block one by one; where malformed lines are not skipped, up to the first of them."""
+        broken = dict(block.broken)
+        parsed = ParsedBlock(LineCounts())
+        counts = parsed.lines
+        rows: list[tuple[Any, ...]] = []
+        for line, record in self._records(block.text):
+            n_lines = record.count(b"\n") + 1
+            counts.physical += n_lines
+            counts.continuation += n_lines - 1
+            if n_lines > parsed.longest[1]:
+                parsed.longest = (line, n_lines)
+            if line not in broken and not record.strip(BLANKS):
+                counts.blank += 1
+                continue
+            try:
+                if line in broken:
+                    raise _Malformed(BROKEN_QUOTES)
+                fields = fields_of(self._layout, record)
+                row = self._edge(fields)
+            except _Malformed as malformed:
+                counts.malformed += 1
+                if parsed.problem is None:
+                    parsed.problem = Problem(line, broken.get(line, record), str(malformed))
+                if not self._skip:
+                    return parsed
+                continue
+            counts.records += 1
+            parsed.marked += bool(self._layout.comments) and fields[0].startswith(self._layout.comments)
+            rows.append(row)
+        columns = list(zip(*rows, strict=True)) or [()] * len(self._schema)
+        arrays = [pa.array(column, kind.type) for column, kind in zip(columns, self._schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        parsed.not_numbers = self._count_nan(batch.column("u"), batch.column("v"))
+        parsed.batch = self._mirrored(batch)
+        return parsed
+
+    def _records(self, text: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield every record, without its line end, with the 0-based number of its first line."""
+        if not (self._layout.quotes and b'"' in text):
+            yield from enumerate(text.removesuffix(b"\n").split(b"\n"))
+            return
+        line = 0
+        for start, stop, _ in iter_records(text, self._layout.delimiter, final=True):
+            record = text[start:stop]
+            yield line, record
+            line += record.count(b"\n") + 1
+
+    def _edge(self, fields: list[bytes]) -> tuple[Any, ...]:
+        layout = self._layout
+        if layout.comments and fields[0].startswith(layout.comments):
+            alone = fields[0] in layout.comments
+            if alone or (layout.labels[0] == "integer" and layout.columns.u == 0):
+                raise _Malformed(_COMMENT)
+        if len(fields) != layout.n_columns:
+            blanks = not layout.delimiter and "text" in layout.labels and len(fields) > layout.n_columns
+            hint = "; if names hold blanks, separate the fields by tabs or commas" if blanks else ""
+            raise _Malformed(f"{len(fields)} fields; expected {layout.n_columns}{hint}")
+        if layout.tag and fields[0] != layout.tag:
+            shown = fields[0].decode(errors="replace")
+            raise _Malformed(f"the line begins with {shown!r}; expected {layout.tag.decode()!r}")
+        columns = layout.columns
+        row = [self._label(fields[at], at == columns.v) for at in (columns.u, columns.v)]
+        if self._sign is not None and columns.sign is not None:
+            text = fields[columns.sign].decode("utf-8", errors="replace")
+            problem = self._sign.problem(text)
+            if problem:
+                raise _Malformed(f"{show_column(layout.names, columns.sign)} {problem}")
+            row.append(self._sign.sign_of(text))
+        if self._time is not None:
+            row.append(self._time_of(fields[self._time]))
+        return tuple(row)
+
+    def _time_of(self, text: bytes) -> Any:
+        kind, shown = self._layout.time, text.decode(errors="replace")
+        if kind == "text":
+            return _decoded(text, "the time is not UTF-8")
+        if (
+            kind == "integer"
+            and re.fullmatch(ANY_DIGITS.encode(), text)
+            and (number := _int64(text)) is not None
+        ):
+            return number
+        if kind == "number" and time_type(text) != "text" and math.isfinite(float(text)):
+            return float(text)
+        raise _Malformed(f"the time {shown!r} is not a number")
+
+    def _label(self, text: bytes, is_v: bool) -> Any:
+        layout = self._layout
+        if layout.labels[is_v] == "text":
+            if not text:
+                raise _Malformed("a label is empty")
+            if b"\n" in text:
+                raise _Malformed("a label holds a line end")
+            return _decoded(text, "a label is not UTF-8")
+        shown = text.decode("utf-8", errors="replace")
+        if self._range is None and has_leading_zero(text):
+            raise _Malformed(f"{shown!r} begins with 0, as codes do (ask for labels of type text)")
+        if not re.fullmatch(self._patterns[self._v if is_v else self._u].encode(), text):
+            raise _Malformed(
+                f"{shown!r} is not a 64-bit integer (if labels are words, ask for labels of type text)"
+            )
+        number = _int64(text.partition(b".")[0])
+        if number is None:
+            raise _Malformed(
+                f"{shown!r} is not a 64-bit integer (if labels are codes, ask for labels of type text)"
+            )
+        if self._range is not None:
+            size = self._range.n_v if is_v else self._range.n_u
+            if not 1 <= number <= size:
+                raise _Malformed(f"{number} is outside the matrix; expected 1 to {size}")
+        return number
+
+
+def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
+    return arrow_csv.ConvertOptions(
+        column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+    )
+
+
+def _int64(digits: bytes) -> int | None:
+    """Return the integer that digits with or without a minus before them are, or None beyond 64 bits."""
+    if len(digits.lstrip(b"-").lstrip(b"0")) > 19:
+        return None
+    number = int(digits)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _count_lines(text: bytes) -> int:
+    return count_ends(text) + (text[-1:] not in (b"", b"\n"))
+
+
+def _decoded(text: bytes, problem: str) -> str:
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _Malformed(f"{problem} (say the encoding, such as latin-1)") from None
