@@ -6,11 +6,9 @@ NetworkX keeps the converted graph. Directed graphs, parallel edges and small qu
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sized
 from functools import cached_property
 from itertools import count as count_from
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -77,20 +75,15 @@ class Graph:
             found |= zip(self.bipartite.labels(layer).tolist(), of.tolist(), strict=True)
         return {node: found[node] for node in (self.nx if nodes is None else nodes)}
 
-    def listed(self, motif: Any, containing: Iterable[Node] = ()) -> Iterator[list[Node]]:
-        """Yield motifs as lists of nodes, from files that end with the listing."""
+    def listed(self, motif: Any, containing: Collection[Node] = ()) -> Iterator[list[Node]]:
+        """Yield motifs as lists of nodes while they are found."""
         import papilio
-        from papilio.storage.answers import listing_batches
 
         names = list(self.nx)
-        ids = {name: i for i, name in enumerate(names)}
-        graph, wanted = self.unipartite, [ids[node] for node in containing]
-        with tempfile.TemporaryDirectory(prefix="papilio-networkx-") as scratch:
-            target = Path(scratch) / "listing"
-            papilio.enumerate(graph, motif, output=target, limit=None, containing=wanted)
-            for batch in listing_batches(str(target)):
-                for row in batch.column("n").to_pylist():
-                    yield [names[i] for i in row]
+        ids = {name: i for i, name in enumerate(names)} if containing else {}
+        wanted = [ids[node] for node in containing]
+        for row in papilio.enumerate(self.unipartite, motif, containing=wanted):
+            yield [names[i] for i in row]
 
 
 class Backend:
