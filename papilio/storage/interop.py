@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -536,19 +537,21 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
         )
 
 
+@wraps(from_arrow, assigned=())
 def _from_lazy(frame: Any, **options: Any) -> LabelledGraph:
     """Read a lazy frame of polars, of which the columns of the edges alone are computed."""
-    ends = {name: options[name] for name in ("u", "v", "sign") if isinstance(options.get(name), str)}
-    asked = frame.select([*ends.values()]) if {"u", "v"} <= ends.keys() else frame
-    return from_arrow(asked.collect(), **options)
+    ends = _pick_ends_of(frame.collect_schema().names(), options)
+    return from_arrow(frame.select(ends).collect(), **options)
 
 
+@wraps(from_pandas, assigned=())
 def _from_dask(frame: Any, **options: Any) -> LabelledGraph:
     """Read a data frame of Dask, of which the columns of the edges alone are computed."""
-    ends = _pick_columns(
-        "data frame", list(frame.columns), *(options.get(name) for name in ("u", "v", "sign"))
-    )
-    return from_pandas(frame[ends].compute(), **options)
+    return from_pandas(frame[_pick_ends_of(list(frame.columns), options)].compute(), **options)
+
+
+def _pick_ends_of(columns: list[Any], options: Mapping[str, Any]) -> list[Any]:
+    return _pick_columns("data frame", columns, *(options.get(name) for name in ("u", "v", "sign")))
 
 
 _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {

@@ -239,6 +239,33 @@ def test_networkx_layers_directions_and_multigraphs() -> None:
     assert nx.bipartite.is_bipartite_node_set(back, result.labels_u.tolist())
 
 
+def lazy_polars(frame: pd.DataFrame) -> Any:
+    return pytest.importorskip("polars").from_pandas(frame).lazy()
+
+
+def dask_frame(frame: pd.DataFrame) -> Any:
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2)
+
+
+@pytest.mark.parametrize("make", [lazy_polars, dask_frame])
+def test_frames_that_are_computed_later_are_read_as_others(make: Any) -> None:
+    frame = pd.DataFrame(
+        {"note": list("abcdef"), "user": list("aabbca"), "film": list("xyxyxx"), "stars": [5, 1, 4, 2, 3, 5]}
+    )
+    assert papilio.count(make(frame), "butterfly").count == 1
+    found = label_any(make(frame), u="user", v="film", sign="stars", positive_from=3)
+    assert named_edges(found) == named_edges(
+        from_pandas(frame, u="user", v="film", sign="stars", positive_from=3)
+    )
+    assert papilio.read(make(frame), u="film", v="user").n_u == 2
+    with pytest.raises(InputError, match="no column 'artist'"):
+        papilio.read(make(frame), u="artist", v="user")
+    with pytest.raises(
+        InputError, match=r"header is given, which says nothing about a .*Frame; it takes u, v, sign"
+    ):
+        papilio.read(make(frame), header=True)
+
+
 @pytest.mark.parametrize("make", [nx.Graph, nx.DiGraph, nx.MultiGraph])
 def test_layers_of_networkx_without_an_attribute_are_those_that_networkx_infers(make: Any) -> None:
     graph = make([("u0", "v0"), ("v1", "u0"), ("u1", "v1"), ("v0", "u1"), ("u1", "v2")])
