@@ -189,9 +189,7 @@ class Graph:
 
     def to_polars(self) -> Any:
         """Return a polars data frame of the edges, as :meth:`to_pandas`."""
-        from papilio.extras import import_extra
-
-        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
+        return self._converted("to_polars")
 
     def to_networkx(self) -> Any:
         """Return a NetworkX graph; see :func:`papilio.storage.interop.to_networkx`."""

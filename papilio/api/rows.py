@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from html import escape
 from itertools import islice, pairwise
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from papilio.arguments import Count, checked
-from papilio.errors import GraphError
-from papilio.extras import import_extra
 from papilio.graph import RowColumn
 from papilio.interrupts import check
+from papilio.storage.answers import Tabular
 from papilio.storage.labelled import plain_labels
+from papilio.storage.listings import batch_of, list_schema, table_of
 from papilio.tasks.machine import describe_worker
 from papilio.tasks.run import SLICE_S, prepare_rows
 from papilio.tasks.worker_state import forget_graphs
@@ -39,13 +37,15 @@ class _Left(Exception):
     """Ends a search whose rows nobody wants any more."""
 
 
-class Rows:
+class Rows(Tabular):
     """The motifs of a graph, found while they are iterated; :func:`papilio.enumerate` returns it.
 
     Each row is a tuple of labels (of ids, where there are none) by rising id: of a biclique a pair of tuples, its
     vertices of U and of V. Every iteration searches anew, on the processors of this process, a few blocks of rows
     ahead; one that is left half way ends its search. The order of the rows is not defined.
     """
+
+    source = None
 
     def __init__(self, call: ListingCall) -> None:
         self._call = call
@@ -63,7 +63,7 @@ class Rows:
 
     def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
         with closing(self._blocks()) as blocks:
-            for names, columns in blocks:
+            for names, _, columns in blocks:
                 lists = [_as_tuples(each, of) for each, of in zip(names, columns, strict=True)]
                 yield from lists[0] if len(lists) == 1 else zip(*lists, strict=True)
 
@@ -73,7 +73,7 @@ class Rows:
         with closing(self.__iter__()) as rows:
             return [*islice(rows, n)]
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
+    def to_batches(self) -> Iterator[Any]:
         """Yield the rows as Arrow batches: a column of lists of labels for each of :attr:`columns`.
 
         GraphError for labels of a graph in memory that have no Arrow type.
@@ -81,33 +81,22 @@ class Rows:
         return self._batches(None)
 
     @property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> Any:
         """Of the batches; the graph is prepared for it."""
         with ExitStack() as stack:
             names, sizes, _, _, _ = self._prepare(stack)
-            return _schema_of(self.columns, names, sizes)
+            return list_schema(self.columns, names, sizes)
 
-    def _batches(self, schema: pa.Schema | None) -> Iterator[pa.RecordBatch]:
+    def _batches(self, schema: Any | None) -> Iterator[Any]:
         with closing(self._blocks()) as blocks:
-            for names, columns in blocks:
-                sizes = [None if isinstance(each, tuple) else each.shape[1] for each in columns]
-                arrays = [_as_lists(*each) for each in zip(names, columns, sizes, strict=True)]
-                schema = schema or _schema_of(self.columns, names, sizes)
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            for names, sizes, columns in blocks:
+                schema = schema or list_schema(self.columns, names, sizes)
+                yield batch_of(names, columns, schema)
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> Any:
         """Return all rows as a table, in memory; errors as :meth:`to_batches`."""
         schema = self.schema
-        return pa.Table.from_batches(self._batches(schema), schema)
-
-    def to_pandas(self) -> Any:
-        """Return all rows as a pandas data frame, with arrays of labels; errors as :meth:`to_batches`."""
-        import_extra("pandas", "to_pandas needs")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """Return all rows as a polars data frame, with lists of labels; errors as :meth:`to_batches`."""
-        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
+        return table_of(self._batches(schema), schema)
 
     def _prepare(self, stack: ExitStack) -> tuple[list[Any], list[int | None], Any, Any, list[int]]:
         """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""
@@ -126,10 +115,10 @@ class Rows:
         bounds = held.bounds(0, int(held.prepared.n_items), slice_work)
         return names, [*sizes.values()], engine, held.prepared, bounds
 
-    def _blocks(self) -> Generator[tuple[list[Any], list[RowColumn]], None, None]:
-        """Yield blocks of rows, as positions in the names that come with them."""
+    def _blocks(self) -> Generator[tuple[list[Any], list[int | None], list[RowColumn]], None, None]:
+        """Yield blocks of rows: the names of each column, vertices in a row of it, and positions in the names."""
         with ExitStack() as stack:
-            names, _, engine, prepared, bounds = self._prepare(stack)
+            names, sizes, engine, prepared, bounds = self._prepare(stack)
             found: Queue[list[RowColumn] | BaseException | None] = Queue(_WAITING)
             left = threading.Event()
 
@@ -164,7 +153,7 @@ class Rows:
                             return
                         if isinstance(block, BaseException):
                             raise block
-                        yield names, block
+                        yield names, sizes, block
             finally:
                 left.set()
                 thread.join()
@@ -180,35 +169,3 @@ def _as_tuples(names: NDArray[Any], column: RowColumn) -> list[tuple[Any, ...]]:
         return [*zip(*columns, strict=True)] if columns else [()] * len(column)
     ends, labels = column[0].tolist(), plain_labels(names[column[1]])
     return [tuple(labels[a:b]) for a, b in pairwise(ends)]
-
-
-def _element_type(names: NDArray[Any]) -> pa.DataType:
-    try:
-        return (
-            pa.array(names[:1] if names.dtype.kind != "O" else names.tolist()).type
-            if names.size
-            else pa.int32()
-        )
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise GraphError(f"labels have no common Arrow type ({error}); iterate the rows instead") from error
-
-
-def _schema_of(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int | None]) -> pa.Schema:
-    fields = []
-    for layer, of, size in zip(layers, names, sizes, strict=True):
-        element = pa.field("element", _element_type(of), nullable=False)
-        fields.append(
-            pa.field(layer, pa.list_(element) if size is None else pa.list_(element, size), nullable=False)
-        )
-    return pa.schema(fields)
-
-
-def _as_lists(names: NDArray[Any], column: RowColumn, size: int | None) -> pa.Array:
-    kind = _element_type(names)
-    element = pa.field("element", kind, nullable=False)
-    if isinstance(column, tuple):
-        offsets, places = column
-        values = pa.array(names[places], kind)
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, pa.list_(element))
-    values = pa.array(names[column.ravel()], kind)
-    return pa.FixedSizeListArray.from_arrays(values, type=pa.list_(element, size))

@@ -23,6 +23,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import le, lt
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -343,9 +344,9 @@ class CostTable:
     def __post_init__(self) -> None:
         if len(self.items) != len(self.work) or not self.items or (self.items[0], self.work[0]) != (0, 0):
             raise ValueError("a cost table starts at item 0 with work 0 and pairs each item with its work")
-        if any(a >= b for a, b in zip(self.items, self.items[1:], strict=False)):
+        if not all(map(lt, self.items, self.items[1:])):
             raise ValueError("the items of a cost table rise strictly")
-        if any(a > b for a, b in zip(self.work, self.work[1:], strict=False)):
+        if not all(map(le, self.work, self.work[1:])):
             raise ValueError("the work of a cost table never falls")
 
     @classmethod
@@ -401,7 +402,9 @@ def find_breakpoints(
     if n_items <= max_entries:
         ends = np.arange(1, n_items + 1)
     else:
-        steps = np.array([total * k // max_entries for k in range(1, max_entries + 1)], dtype=np.int64)
-        ends = np.unique(np.searchsorted(cumulative, steps, side="left") + 1)
+        whole, rest = divmod(total, max_entries)  # no product passes 64 bits
+        k = np.arange(1, max_entries + 1, dtype=np.int64)
+        ends = np.searchsorted(cumulative, whole * k + rest * k // max_entries, side="left") + 1
+        ends = ends[np.diff(ends, prepend=0) > 0]
         ends[-1] = n_items
     return np.concatenate(([0], ends)), np.concatenate(([0], cumulative[ends - 1]))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -296,6 +295,11 @@ def to_arrow(graph: Graph | LabelledGraph) -> pyarrow.Table:
         ) from error
 
 
+def to_polars(graph: Graph | LabelledGraph) -> Any:
+    """Return a polars data frame, as :func:`to_arrow`."""
+    return import_extra("polars", "to_polars needs").from_arrow(to_arrow(graph))
+
+
 def to_scipy(graph: Graph | LabelledGraph, *, format: str = "csr") -> Any:
     """Return a SciPy sparse array of int64, with 1 or the sign at each edge, in any format of ``coo_array.asformat``.
 
@@ -537,21 +541,14 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
         )
 
 
-@wraps(from_arrow, assigned=())
-def _from_lazy(frame: Any, **options: Any) -> LabelledGraph:
-    """Read a lazy frame of polars, of which the columns of the edges alone are computed."""
-    ends = _pick_ends_of(frame.collect_schema().names(), options)
-    return from_arrow(frame.select(ends).collect(), **options)
-
-
-@wraps(from_pandas, assigned=())
-def _from_dask(frame: Any, **options: Any) -> LabelledGraph:
-    """Read a data frame of Dask, of which the columns of the edges alone are computed."""
-    return from_pandas(frame[_pick_ends_of(list(frame.columns), options)].compute(), **options)
-
-
-def _pick_ends_of(columns: list[Any], options: Mapping[str, Any]) -> list[Any]:
-    return _pick_columns("data frame", columns, *(options.get(name) for name in ("u", "v", "sign")))
+def _collected(obj: Any, options: Mapping[str, Any]) -> Any:
+    """Return a lazy frame of polars or a frame of Dask as one in memory, with the columns of the edges alone."""
+    is_dask = type(obj).__module__.startswith("dask") and hasattr(obj, "compute")
+    if not is_dask and type(obj).__name__ != "LazyFrame":
+        return obj
+    names = list(obj.columns if is_dask else obj.collect_schema().names())
+    ends = _pick_columns("data frame", names, *(options.get(name) for name in ("u", "v", "sign")))
+    return obj[ends].compute() if is_dask else obj.select(ends).collect()
 
 
 _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
@@ -575,10 +572,6 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
             return reader
     if hasattr(obj, "__arrow_c_stream__"):
         return from_arrow
-    if hasattr(obj, "collect") and type(obj).__name__ == "LazyFrame":
-        return _from_lazy
-    if type(obj).__module__.startswith("dask") and hasattr(obj, "compute"):
-        return _from_dask
     if isinstance(obj, Iterable) and not isinstance(obj, Mapping | str | bytes):
         return from_pairs
     raise InputError(
@@ -598,6 +591,7 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
         return obj
     if isinstance(obj, BipartiteGraph | UnipartiteGraph):
         return LabelledGraph(obj)
+    obj = _collected(obj, options)
     reader = _find_reader(obj)
     known = inspect.signature(reader).parameters
     unfit = [name for name in options if name not in known]

@@ -19,7 +19,7 @@ import os
 import shutil
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -31,8 +31,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
+from numpy.typing import NDArray
 
-from papilio.errors import StoreError
+from papilio.errors import GraphError, StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
 from papilio.storage.files import atomic_directory, atomic_file
@@ -66,6 +67,49 @@ def row_schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) 
         "papilio.listing": json.dumps(question["listing"], sort_keys=True),
     }
     return pa.schema(fields, metadata=metadata)
+
+
+def _element_type(names: NDArray[Any]) -> pa.DataType:
+    try:
+        return (
+            pa.array(names[:1] if names.dtype.kind != "O" else names.tolist()).type
+            if names.size
+            else pa.int32()
+        )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise GraphError(f"labels have no common Arrow type ({error}); iterate the rows instead") from error
+
+
+def list_schema(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int | None]) -> pa.Schema:
+    """Return the schema of rows whose vertices are called ``names``: arrays of labels or ids; GraphError as below."""
+    fields = []
+    for layer, of, size in zip(layers, names, sizes, strict=True):
+        element = pa.field("element", _element_type(of), nullable=False)
+        fields.append(
+            pa.field(layer, pa.list_(element) if size is None else pa.list_(element, size), nullable=False)
+        )
+    return pa.schema(fields)
+
+
+def batch_of(
+    names: Sequence[NDArray[Any]], columns: Sequence[RowColumn], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Return rows, of positions in the names of each column, as Arrow has them by the schema of :func:`list_schema`."""
+    arrays = []
+    for of, column, field in zip(names, columns, schema, strict=True):
+        if isinstance(column, tuple):
+            offsets, places = column
+            values = pa.array(of[places], field.type.value_type)
+            arrays.append(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, field.type))
+        else:
+            values = pa.array(of[column.ravel()], field.type.value_type)
+            arrays.append(pa.FixedSizeListArray.from_arrays(values, type=field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """Return batches as one table."""
+    return pa.Table.from_batches(batches, schema)
 
 
 class RowFile:

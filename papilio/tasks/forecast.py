@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.engine import CostTable, Engine
+from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, find_breakpoints
 from papilio.kernels.probe import SEED, Rates, cut_strata, draw_items
 
 NS = 10**9
@@ -135,8 +135,8 @@ class Pace(NamedTuple):
 
     def time_table(self, costs: NDArray[np.int64]) -> CostTable:
         """Return the table of the predicted nanoseconds of items of these costs, as :meth:`CostTable.from_costs`."""
-        table = CostTable.from_costs(costs)
-        return CostTable(table.items, tuple(self.ns_of(np.array(table.work)).tolist()))
+        items, work = find_breakpoints(costs, MAX_TABLE_ENTRIES)
+        return CostTable(tuple(items.tolist()), tuple(self.ns_of(work).tolist()))
 
 
 class _Sums(NamedTuple):

@@ -215,7 +215,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
                 foresee_run(job, engine, held, worker, seconds)
             prepared, digest, forecast = held.prepared, held.costs_digest, held.forecast
             costs = engine.work(prepared)
-        table = held.pace.time_table(costs) if task.slot == 0 else None
+        table = held.table_of(costs) if task.slot == 0 else None
         n_items, work = costs.size, int(costs.sum())
         n_bytes, decisions = int(prepared.nbytes), prepared.decisions
     return PrepareReport(

@@ -22,7 +22,7 @@ from papilio.errors import CapacityError, ExecutionError, LeaseTooLargeError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
-from papilio.kernels.engine import ENGINES, Engine, EngineName, find_breakpoints
+from papilio.kernels.engine import ENGINES, CostTable, Engine, EngineName, find_breakpoints
 from papilio.motifs import Listing
 from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
@@ -93,11 +93,13 @@ class PreparedCache:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._entries
 
-    def forget(self, chosen: Callable[[Any], bool]) -> None:
-        """Forget the objects whose key is chosen."""
+    def forget(self, chosen: Callable[[Any], bool]) -> int:
+        """Forget the objects whose key is chosen; return how many."""
         with self._lock:
-            for key in [key for key in self._entries if chosen(key)]:
+            gone = [key for key in self._entries if chosen(key)]
+            for key in gone:
                 del self._entries[key]
+        return len(gone)
 
     def try_forget(self, graph_hash: str) -> bool:
         """Forget the objects of a graph without waiting; whether that was possible."""
@@ -137,12 +139,20 @@ class PreparedGraph:
 
     def __post_init__(self) -> None:
         self.work = self.pace.ns_of(self.costs)
+        self._table: CostTable | None = None
 
     def foresee(self, forecast: Forecast, pace: Pace) -> None:
         """Take over a prediction of the items."""
         self.forecast = forecast
         if forecast.seconds is not None:
             self.pace, self.work = pace, pace.ns_of(self.costs)
+            self._table = None
+
+    def table_of(self, costs: NDArray[np.int64]) -> CostTable:
+        """Return the table of the predicted nanoseconds of the items, whose costs are given."""
+        if self._table is None:
+            self._table = self.pace.time_table(costs)
+        return self._table
 
     @property
     def nbytes(self) -> int:
@@ -188,10 +198,9 @@ class WorkerState:
             self.loader.close()
         self.key = self.loader = None
 
-    def forget(self, chosen: Callable[[Any], bool]) -> None:
-        """Drop the prepared graphs and parts whose key is chosen."""
-        for graphs in self.graphs.values():
-            graphs.forget(chosen)
+    def forget(self, chosen: Callable[[Any], bool]) -> int:
+        """Drop the prepared graphs and parts whose key is chosen; return how many."""
+        return sum(graphs.forget(chosen) for graphs in self.graphs.values())
 
 
 worker_state = WorkerState()
@@ -264,8 +273,11 @@ def forget_graphs(graph_hashes: Collection[str] | None = None, *, kept: bool = F
     with state.lock:
         if graph_hashes is None or (state.key is not None and state.key[0] in graph_hashes):
             state.close_parts()
-    state.forget(lambda key: (graph_hashes is None or key[0] in graph_hashes) and key[0] not in spared)
-    release_memory()
+    chosen = state.forget(
+        lambda key: (graph_hashes is None or key[0] in graph_hashes) and key[0] not in spared
+    )
+    if chosen or not spared:
+        release_memory()
 
 
 def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:

@@ -120,7 +120,7 @@ def test_a_listing_has_one_size_of_what_can_be_listed(run: Run) -> None:
     ("words", "begun", "completed"),
     [
         ("count", "bicl", {"biclique"}),
-        ("count", "--en", {"--engine"}),
+        ("count", "--eng", {"--engine"}),
         ("count biclique", "--al", {"--all", "--all-p", "--all-q", "--algorithm"}),
         ("slurm render count -k 3 balanced-butterfly", "--pai", {"--pair-side"}),
         ("partition", "--mot", {"--motif"}),

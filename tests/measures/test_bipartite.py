@@ -346,7 +346,7 @@ def test_a_unipartite_graph_is_refused(unipartite: Path) -> None:
         (papilio.latapy_clustering, {"layer": "w"}, InputError, "layer is 'w'"),
         (papilio.latapy_clustering, {"threads": 0}, InputError, "threads is 0"),
         (papilio.local_clustering, {"per": "total"}, InputError, "expected vertex or edge"),
-        (papilio.top_butterflies, {"k": 0}, InputError, "k is 0"),
+        (papilio.top_butterflies, {"n": 0}, InputError, "n is 0"),
         (papilio.top_butterflies, {"per": "pair"}, InputError, "per is 'pair'"),
         (papilio.local_clustering, {"output": "no/such/file"}, StoreError, "no/such"),
     ],
@@ -412,9 +412,9 @@ def test_the_commands_for_vertices_and_edges(women: Path, run: Run, tmp_path: Pa
     assert said.splitlines()[1].split() == ["2", "18", "14", "89", "1", "32", "2", "2"]
     code, said, err = run("measure", "cohesion", women, *cpu, "--json")
     assert json.loads(said)["levels"][0]["cut_at_most"] == 2, err
-    code, said, err = run("measure", "top", women, "-k", "2", *cpu)
+    code, said, err = run("measure", "top", women, "-n", "2", *cpu)
     assert (code, said) == (0, "u\twoman 2\t91\nu\twoman 0\t75\nv\t107\t143\nv\t106\t86\n"), err
-    code, said, err = run("measure", "top", women, "--per", "edge", "-k", "1", *cpu, "--json")
+    code, said, err = run("measure", "top", women, "--per", "edge", "-n", "1", *cpu, "--json")
     assert json.loads(said)["top"] == [
         {"place": "edge", "ids": [2, 7], "labels": ["woman 2", 107], "count": 35}
     ], err
@@ -423,7 +423,7 @@ def test_the_commands_for_vertices_and_edges(women: Path, run: Run, tmp_path: Pa
 def test_the_commands_say_what_is_wrong(women: Path, unipartite: Path, run: Run, tmp_path: Path) -> None:
     for args, expected, message in (
         (("robins-alexander", unipartite), 4, "defined on bipartite graphs"),
-        (("top", women, "-k", "0"), 2, "k is 0; at least 1"),
+        (("top", women, "-n", "0"), 2, "n is 0; at least 1"),
         (("latapy", women, "--threads", "0"), 2, "threads is 0"),
         (("local", women, "--output", tmp_path / "no" / "x"), 3, "does not exist"),
         (("local", women, "--per", "total"), 2, "'total' is not one of"),

@@ -152,7 +152,7 @@ MUTATIONS: tuple[Callable[[random.Random, bytes], bytes], ...] = (
 )
 
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {}, {}, {}, {"skip_malformed": True}, {"bipartite": False}, {"labels": "text"}, {"labels": "integer"},
+    {}, {}, {}, {"skip_malformed": True}, {"kind": "unipartite"}, {"labels": "text"}, {"labels": "integer"},
     {"sign": 3}, {"positive_from": 3.0}, {"sign_values": "4,x:5"}, {"header": True}, {"header": False},
     {"duplicates": "error"}, *({"format": name} for name in ("csv", "tsv", "mtx", "sizes", "konect", "npy", "parquet")),
 )  # fmt: skip

@@ -243,7 +243,7 @@ def test_urls_of_fsspec(tmp_path: Path) -> None:
         for at, given in enumerate(("csv", "csv/*.gz", "csv/part*", "parquet", "parquet/*/a.parquet")):
             assert labelled_edges(convert(f"memory://papilio-test/{given}", tmp_path / f"g{at}")) == EDGES
         memory.put(str(tmp_path / "g0"), "/papilio-test/store", recursive=True)
-        assert papilio.read("memory://papilio-test/store").read().n_edges == len(EDGES)
+        assert papilio.read("memory://papilio-test/store").n_edges == len(EDGES)
         with pytest.raises(InputError, match="memory://papilio-test/none does not exist"):
             convert("memory://papilio-test/none", tmp_path / "h")
     finally:

@@ -245,7 +245,7 @@ def test_times_that_the_next_change_might_share_are_waited_out(
     ratings: Path, monkeypatch: pytest.MonkeyPatch, part_ns: int, age_ns: int, rest_s: float | None
 ) -> None:
     changed_ns, waited = 10**18 + part_ns, list[float]()
-    monkeypatch.setattr(reading, "_record_of", lambda *_: {"ctime_ns": changed_ns})
+    monkeypatch.setattr(reading, "record_of", lambda *_: {"ctime_ns": changed_ns})
     monkeypatch.setattr(time, "time_ns", lambda: changed_ns + age_ns)
     monkeypatch.setattr(time, "sleep", waited.append)
     reading._settled_record(str(ratings), "bipartite", {})
