@@ -116,7 +116,7 @@ class Backend:
         nodes = args[1] if len(args) > 1 else kwargs.get("nodes")
         if name in _NODE_BY_NODE:
             wanted = 1 if nodes in graph else len(nodes) if isinstance(nodes, Sized) else len(graph)
-            return wanted >= MIN_SHARE * len(graph) or f"only {wanted} of {len(graph)} nodes are asked for"
+            return wanted >= MIN_SHARE * len(graph) or f"only {wanted} of {len(graph)} nodes are requested"
         return True
 
     @staticmethod
@@ -185,6 +185,6 @@ _FOUR_CYCLES = ("butterflies", "robins_alexander_clustering")
 """Functions that NetworkX runs on graphs of every kind."""
 
 _NODE_BY_NODE = ("bipartite_average_clustering", "latapy_clustering", "triangles")
-"""Functions in which NetworkX visits only the nodes that are asked for."""
+"""Functions in which NetworkX visits only the requested nodes."""
 
 backend = Backend()

@@ -112,7 +112,7 @@ def test_what_is_not_the_same_is_left_to_networkx() -> None:
     large = nx.complete_graph(200)
     assert backend.should_run("find_cliques", (Graph(large),), {}) is True
     assert backend.should_run("find_cliques", (large, [3, 4]), {}) is True
-    assert backend.should_run("triangles", (large, 3), {}) == "only 1 of 200 nodes are asked for"
+    assert backend.should_run("triangles", (large, 3), {}) == "only 1 of 200 nodes are requested"
     assert backend.should_run("triangles", (large,), {"nodes": range(19)}) is not True
     assert backend.should_run("triangles", (large,), {"nodes": range(20)}) is True
     assert backend.should_run("triangles", (large, iter([3])), {}) is True
