@@ -114,7 +114,7 @@ def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[
 
         try:
             return set(networkx.bipartite.sets(graph)[0])
-        except networkx.NetworkXException as error:
+        except networkx.AmbiguousSolution as error:
             error.add_note(
                 "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
             )
