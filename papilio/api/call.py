@@ -27,10 +27,10 @@ from papilio.errors import CapacityError, InputError
 from papilio.families import EngineChoice, Question
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
 from papilio.motifs import Granularity, Motif
-from papilio.storage.answers import check_table_file
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.listings import ListingShard
 from papilio.storage.reading import GraphOptions
+from papilio.storage.tables import check_table_file
 from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, held_graph, require_graph
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult

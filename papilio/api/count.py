@@ -148,7 +148,8 @@ def count(
     engine : {"auto", "cpu", "gpu"}
         ``auto`` takes GPUs where the workers have them. ``gpu`` is never replaced by ``cpu``.
     output : path-like, optional
-        File for the counts per vertex or edge, or for the table: Parquet, CSV or JSON, as its suffix says. Partial
+        File for the counts per vertex or edge, or for the table; its suffix is its format: ``.parquet``, ``.csv``,
+        ``.tsv``, ``.json``, ``.jsonl`` or ``.arrow``. Partial
         results pass through its directory, which all workers must be able to write to.
     overwrite : bool
         Replace a file that is at ``output``. The file that a job was begun with is its own, and is replaced anyway.
@@ -310,7 +311,7 @@ def census(
     pair_side : {"u", "v"}
         Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it.
     output : path-like, optional
-        File for the classes: Parquet, CSV or JSON, as its suffix says.
+        File for the classes, as for :func:`papilio.count`.
     overwrite, cluster, engine, workers, progress, job, and how the graph is read
         As for :func:`papilio.count`.
 

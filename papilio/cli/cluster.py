@@ -154,7 +154,9 @@ def allocation_options(*, required: bool) -> Decorator:
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object.")
 @click.option(
-    "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv or .json."
+    "--counts",
+    metavar="FILE",
+    help="File for the counts per vertex or edge: .parquet, .csv and so on.",
 )
 @click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it.")
 @click.option(

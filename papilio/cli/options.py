@@ -250,7 +250,7 @@ def with_output(holds: str) -> Decorator:
     return with_options(
         click.option(
             "--output", type=click.Path(), metavar="FILE",
-            help=f"File for {holds}: Parquet, CSV or JSON, by its suffix (.parquet, .csv, .json).",
+            help=f"File for {holds}: its suffix is its format (.parquet, .csv, .tsv, .json, .jsonl, .arrow).",
         ),
         click.option(
             "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."

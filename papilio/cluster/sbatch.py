@@ -15,7 +15,7 @@ from papilio.arguments import Number, Workers, check_fields
 from papilio.errors import ClusterError, InputError
 from papilio.families import EngineChoice
 from papilio.motifs import Granularity
-from papilio.storage.answers import check_suffix
+from papilio.storage.tables import format_of
 
 _COMMAND_S = 60.0
 """A controller that does not answer for so long is down."""
@@ -51,7 +51,7 @@ class SbatchSpec:
     engine: EngineChoice = "auto"  # with GPUs ``auto`` means ``gpu``
     per: Granularity = "total"
     as_json: bool = False  # whether the answer is one JSON object
-    counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV or JSON, by its suffix
+    counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV, ..., by its suffix
     job: str | None = None  # directory of the durable job: running the script again resumes it
     max_requeues: Number = 0  # how often a run that the time limit ended is queued again; needs ``job``
     partition: str | None = None  # where Slurm runs the job and whom it charges; None leaves both to the site
@@ -117,7 +117,7 @@ class SbatchSpec:
         if refusal is not None:
             raise InputError(refusal)
         if self.counts is not None:
-            check_suffix(self.counts)
+            format_of(self.counts)
         for name in ("motif", "store", "interface", "counts", "job", "experiment"):
             require_plain(name, getattr(self, name) or "")
         for word in (*self.motif_flags, *self.setup):

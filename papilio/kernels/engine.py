@@ -24,7 +24,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import le, lt
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,6 +219,8 @@ class Engine(Protocol):
     """One motif on one kind of processor."""
 
     name: EngineName
+    least_slice_s: ClassVar[float] = 0.0
+    """Least predicted time of a slice of a run (see :meth:`run`)."""
 
     def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
         """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is.

@@ -83,7 +83,7 @@ def latapy_clustering(
     layer : {"u", "v"}, optional
         Whose vertices; by default those of both.
     output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says) for the values: ``layer``, ``id``, ``label`` (where there are
+        File (Parquet, CSV, ..., by its suffix) for the values: ``layer``, ``id``, ``label`` (where there are
         labels), ``partners``, ``dot``, ``min``, ``max``. One that is there is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.
@@ -137,7 +137,7 @@ def local_clustering(
     the paths with any of its edges in the middle. ``square`` of a vertex is its share of the squares that pairs of its
     neighbours could make (Zhang et al., Physica A 387(27), 2008).
 
-    ``output`` is a file (Parquet, CSV or JSON, as its suffix says): of vertices ``layer``, ``id``, ``label`` (where
+    ``output`` is a file (Parquet, CSV, ..., by its suffix): of vertices ``layer``, ``id``, ``label`` (where
     there are labels), of edges ``u``, ``v``; and ``butterflies``, ``three_paths``, ``closed``, of vertices ``square``.
     One that is there is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
     """

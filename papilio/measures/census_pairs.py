@@ -160,7 +160,7 @@ def census_pairs(
     n : int
         Most pairs.
     output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says) for the pairs: ``first``, ``second``, ``first_label``,
+        File (Parquet, CSV, ..., by its suffix) for the pairs: ``first``, ``second``, ``first_label``,
         ``second_label``, the common neighbours ``++``, ``--``, ``+-``, the six classes and the three groups. One that
         is there is replaced only with ``overwrite``.
     threads : int, optional

@@ -76,7 +76,7 @@ def maximum_clique(
     per : {"total", "vertex"}
         With ``vertex`` also the size of the largest clique that each vertex is in; 1 for one without edges.
     output : path-like, optional
-        File (Parquet, CSV or JSON, as its suffix says) for the values of the vertices: ``id``, ``label`` (where there
+        File (Parquet, CSV, ..., by its suffix) for the values of the vertices: ``id``, ``label`` (where there
         are labels), ``size``. One that is there is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.

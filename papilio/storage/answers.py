@@ -1,9 +1,7 @@
 """Answers as files and as Arrow tables: numbers per vertex, edge and pair, tables of counts; partials of leases.
 
-Every file is written under a temporary name and renamed. Counts are ``uint64``. Results are Parquet, CSV or JSON by
-the suffix of their file; the Parquet metadata of one holds the content hash of the graph (``papilio.graph_hash``) and
-the motif (``papilio.motif``, JSON). CSV has a line of names, text in quotes, and nothing for null. JSON is an array
-with an object for each row. Integers are written in full in all of them.
+Counts are ``uint64``. Formats are those of :mod:`papilio.storage.tables`; the metadata of Parquet and Arrow holds the
+content hash of the graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
 
 A decomposition is a directory, whole or absent; its files hold what was asked (``papilio.api.decompose``, JSON) in
 place of the motif.
@@ -26,19 +24,16 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import InputError, StoreError
+from papilio.errors import StoreError
 from papilio.extras import import_extra
 from papilio.motifs import Cell, CensusClass
 from papilio.storage.edge_files import numbers_of
 from papilio.storage.files import (
     atomic_directory,
     atomic_file,
-    check_file,
     check_replaceable,
     local_path,
     os_errors_named,
@@ -49,75 +44,7 @@ from papilio.storage.labelled import FrameRows, LabelledGraph
 from papilio.storage.records import seal_json
 from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 from papilio.storage.store import GraphStore
-
-TABLE_SUFFIXES = (".parquet", ".csv", ".json")
-
-_JSON_ROWS = 1 << 16
-"""Rows that are Python objects at a time."""
-
-
-def check_suffix(path: str | os.PathLike[str]) -> None:
-    """Check that the name of a file says which kind of table it is to hold; InputError when it does not."""
-    if Path(path).suffix.lower() not in TABLE_SUFFIXES:
-        raise InputError(
-            f"output {os.fspath(path)!r} has the suffix {Path(path).suffix!r}, which says what is written; give a name "
-            f"that ends in {', '.join(TABLE_SUFFIXES[:-1])} or {TABLE_SUFFIXES[-1]}"
-        )
-
-
-def check_table_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """Return the file to write, before anything is computed; errors as :func:`check_file` and :func:`check_suffix`."""
-    target = check_file(path, overwrite)
-    check_suffix(path)
-    return target
-
-
-def write_tables(
-    path: str | os.PathLike[str],
-    schema: pa.Schema,
-    tables: Iterable[Any],
-    *,
-    overwrite: bool = False,
-    integers: tuple[str, ...] = (),
-) -> None:
-    """Write the rows of tables, each a list of columns, to a new file: whole or not at all.
-
-    The suffix says whether Parquet, CSV or JSON is written; Parquet alone keeps the metadata of the schema.
-    ``integers`` are columns of integers that are text in Parquet, having too many digits. StoreError or InputError
-    when the file cannot be written, or is there already.
-    """
-    target = check_table_file(path, overwrite)
-    rows = (pa.table(columns, schema=schema) for columns in tables)
-    try:
-        with atomic_file(target, overwrite) as scratch:
-            if target.suffix.lower() == ".json":
-                _write_json(scratch, rows, integers)
-            elif target.suffix.lower() == ".csv":
-                with pa_csv.CSVWriter(scratch, schema) as writer:
-                    for table in rows:
-                        writer.write_table(table)
-            else:
-                with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
-                    writer.write_table(schema.empty_table())  # older versions of Arrow need a row group
-                    for table in rows:
-                        writer.write_table(table)
-    except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StoreError(
-            f"{target}: cannot be written ({reason}); make room or choose another file"
-        ) from error
-
-
-def _write_json(scratch: Path, tables: Iterable[pa.Table], integers: tuple[str, ...]) -> None:
-    with scratch.open("w", encoding="utf-8") as file:
-        separator = "[\n"
-        for batch in (each for table in tables for each in table.to_batches(_JSON_ROWS)):
-            for row in batch.to_pylist():
-                plain: dict[str, Any] = row | {name: int(row[name]) for name in integers}
-                file.write(separator + json.dumps(plain, ensure_ascii=False))
-                separator = ",\n"
-        file.write("[]\n" if separator == "[\n" else "\n]\n")
-
+from papilio.storage.tables import integer_field, write_tables
 
 ColumnType = Literal["int", "float", "text"]
 
@@ -264,14 +191,15 @@ def write_table(
 
     Columns: the key (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
     """
-    types = {**dict.fromkeys(key, pa.int32()), "count": pa.string(), "log10": pa.float64()}
+    sizes, log10s = schema_of(dict.fromkeys(key, pa.int32())), schema_of({"log10": pa.float64()})
     rows = sorted(table.items())
     groups = (rows[start : start + _TABLE_ROWS] for start in range(0, len(rows), _TABLE_ROWS))
     columns = (
         list(zip(*((*cell, str(count), log10(count)) for cell, count in cells), strict=True))
         for cells in groups
     )
-    write_tables(path, schema_of(types, metadata), columns, overwrite=overwrite, integers=("count",))
+    schema = pa.schema([*sizes, integer_field("count"), *log10s], metadata)
+    write_tables(path, schema, columns, overwrite=overwrite)
 
 
 def write_census(
@@ -285,10 +213,13 @@ def write_census(
 
     In JSON the counts are integers. Errors as :func:`write_tables`.
     """
-    types = {"class": pa.string(), "group": pa.string(), "count": pa.string(), "share": pa.float64()}
+    names, shares = (
+        schema_of({"class": pa.string(), "group": pa.string()}),
+        schema_of({"share": pa.float64()}),
+    )
     columns = zip(*((each.name, each.group, str(count), share) for each, count, share in rows), strict=True)
-    schema = schema_of(types, metadata)
-    write_tables(path, schema, [list(columns)], overwrite=overwrite, integers=("count",))
+    schema = pa.schema([*names, integer_field("count"), *shares], metadata)
+    write_tables(path, schema, [list(columns)], overwrite=overwrite)
 
 
 def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDArray[np.uint64]]) -> str:

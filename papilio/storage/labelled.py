@@ -282,8 +282,34 @@ def _as_arrow(column: Any) -> pa.Array | None:
     return array
 
 
+def _encode_within(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
+    """Do as :func:`_encode` by a table of all integers from the least to the largest; None where that is too long."""
+    if not values.size:
+        return values, values.astype(np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low >= _TABLE_ENTRIES * values.size + _LEAST_TABLE:
+        return None
+    # Differences wrap around alike in unsigned arithmetic, whatever the type.
+    places = (values.astype(np.uint64) - np.uint64(low % 2**64)).astype(np.int64)
+    is_there = np.zeros(high - low + 1, bool)
+    is_there[places] = True
+    present = np.flatnonzero(is_there)
+    rank = np.cumsum(is_there, dtype=np.int64) - 1
+    labels = (present.astype(np.uint64) + np.uint64(low % 2**64)).astype(values.dtype)
+    return labels, rank[places]
+
+
+_TABLE_ENTRIES, _LEAST_TABLE = 4, 1 << 16
+"""Entries of a table of integers: so many for each value, and so many in any case."""
+
+
 def _encode(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return the distinct values of a column without nulls, sorted, and the place of each value among them."""
+    if pa.types.is_integer(column.type):
+        values = numbers_of(column)
+        found = _encode_within(values)
+        if found is not None:
+            return found
     import pyarrow.compute as pc  # slow to import, and only needed for labels
 
     given = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

@@ -10,6 +10,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
@@ -313,7 +314,9 @@ def is_held(source: str) -> bool:
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
     """Return the content hash of a graph in memory, the same as that of a store written from it."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
-    content.update(graph.u, graph.v, graph.sign)
+    with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
+        for column in content.update(graph.u, graph.v, graph.sign, pool):
+            column.result()
     return content.hexdigest()
 
 

@@ -350,7 +350,8 @@ def _await_turn(key: str) -> bool:
 def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    slice_work = max(int(SLICE_S * held.speed), int(held.pace.ns_of(engine.slice_work(held.prepared))))
+    least_work = int(held.pace.ns_of(engine.slice_work(held.prepared)))
+    slice_work = max(int(max(SLICE_S, engine.least_slice_s) * held.speed), least_work)
     watch = CutWatch(task.key, task.limit_s)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:

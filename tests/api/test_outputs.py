@@ -155,7 +155,7 @@ def occupy(folder: Path) -> dict[str, tuple[Path, type[PapilioError], str]]:
         "device": (Path("/dev/null"), InputError, "is no regular file"),
         "missing parent": (folder / "no" / "x.csv", StoreError, "does not exist"),
         "parent is a file": (folder / "file.csv" / "x.csv", StoreError, "does not exist"),
-        "suffix": (folder / "x.arrow", InputError, "'.arrow'.*ends in .parquet, .csv or .json"),
+        "suffix": (folder / "x.xlsx", InputError, "'.xlsx'.*ending in .parquet, .csv, .*or .feather"),
         "compressed": (folder / "x.csv.gz", InputError, "'.gz'"),
         "no suffix": (folder / "x", InputError, "suffix ''"),
         "name of a suffix": (folder / ".parquet", InputError, "suffix ''"),
@@ -278,4 +278,4 @@ def test_figures_and_scripts_are_not_replaced(store: GraphStore, tmp_path: Path,
     ):
         assert run(*render, "--output", output).exit_code == code
     refused = run(*render, "--per", "vertex", "--counts", "counts.txt")
-    assert (refused.exit_code, "ends in .parquet, .csv or .json" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "ending in .parquet, .csv, .tsv" in refused.stderr) == (2, True)

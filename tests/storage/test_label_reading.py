@@ -455,3 +455,23 @@ def test_rules_that_give_one_sign_are_said(
     notes = " | ".join(convert(path, tmp_path / "g", positive_from=threshold).manifest.provenance["notes"])
     assert (f"all 3 edges are {word} by the rule" in notes) is (word is not None)
     assert ("all 3 edges" in notes) is (word is not None)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+def test_integers_of_every_type_are_sorted_labels(dtype: str) -> None:
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    rng = np.random.default_rng(7)
+    for values in (
+        rng.integers(low, high, 500, dtype=dtype, endpoint=True),
+        np.array([low, high, low], dtype),
+        np.array(low, dtype) + rng.integers(0, 100, 500, dtype=dtype),
+        np.array(high, dtype) - rng.integers(0, 100, 500, dtype=dtype),
+        np.array([], dtype),
+    ):
+        pairs = np.stack((values, values[::-1]), axis=1)
+        labelled = from_numpy(pairs, labels="integer")
+        expected, ids = np.unique(values, return_inverse=True)
+        assert labelled.labels_u is not None
+        assert labelled.labels_u.tolist() == expected.tolist()
+        found = {(int(u), int(v)) for u, v in zip(labelled.graph.u, labelled.graph.v, strict=True)}
+        assert found == {(int(a), int(b)) for a, b in zip(ids, ids[::-1], strict=True)}

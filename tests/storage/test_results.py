@@ -104,7 +104,7 @@ def test_failure_keeps_the_old_file(store: GraphStore, tmp_path: Path) -> None:
         ("no/x.parquet", StoreError, "does not exist"),
         ("g", InputError, "is a directory"),
         ("s3://b/x", StoreError, "local paths"),
-        ("x.arrow", InputError, r"suffix '.arrow'.*ends in .parquet, .csv or .json"),
+        ("x.xlsx", InputError, r"suffix '.xlsx'.*ending in .parquet, .csv, .*or .feather"),
     ],
 )
 def test_targets_that_cannot_be_written(

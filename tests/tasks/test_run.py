@@ -378,3 +378,20 @@ def test_a_lease_ends_by_the_clock_after_a_slice_at_least(
     assert 0 < result.stop < 20
     assert result.total == result.stop
     assert run_lease(replace(short, limit_s=1e9), WORKER).stop == 20
+
+
+def test_slices_are_as_long_as_the_engine_wants(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "SLICE_S", 0.0)
+    n_bounds = list[int]()
+
+    def count_bounds(prepared: Any, start: int, stop: int, bounds: Any, cut: CutWatch) -> Partial:
+        n_bounds.append(len(bounds))
+        return Partial(stop - start, 0, 1)
+
+    monkeypatch.setattr(engine, "run", count_bounds)
+    for least_slice_s in (0.0, 1e9):
+        monkeypatch.setattr(FakeEngine, "least_slice_s", least_slice_s)
+        run_lease(lease(job, 0, 20), WORKER)
+    assert n_bounds == [19, 0]

@@ -51,7 +51,8 @@ from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
+from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
@@ -61,6 +62,9 @@ _CODES = {"enumerate": 0, "pivot": 1}
 
 _BLOCK_LEFTS = (3, 4)
 """Left sizes that are enumerated by blocks: their search is short, and its work follows from the items."""
+
+_SHARE_S = 1e-5
+"""Predicted time of a thread of a CPU that is worth a warp."""
 
 _SPARE_WORDS = 64
 """What rounding up takes, beside lists and matrices."""
@@ -294,6 +298,10 @@ class BicliqueGpu(TreeEngine):
         defines = {"ALGORITHM": code}
         if algorithm != "pivot" and _has_large_leaves(index):
             defines["DENSE"] = 1
+        if index.seconds > 0:
+            # Costs leave out what is deep in the trees, which is nearly all on dense graphs.
+            worth = int(_SHARE_S * float(index.costs.sum()) / index.seconds)
+            tuning = replace(tuning, share_cost=min(max(worth, 1), tuning.share_cost))
         return TreeSearch("biclique", "biclique_search", defines, tuning, words, tuning.blocks_per_sm[code])
 
     def _count(self, prepared: PreparedBicliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:

@@ -73,6 +73,8 @@ class BicliqueItems:
     # shape (n_items + 1,): item i of a part has the pieces ``[item_ptr[i], item_ptr[i + 1])``; None for a whole
     # graph
     item_ptr: NDArray[np.int64] | None = None
+    # Predicted time of one thread of a CPU for a long search; 0 where costs say enough
+    seconds: float = 0.0
 
     @property
     def n_items(self) -> int:

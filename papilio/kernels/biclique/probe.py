@@ -9,6 +9,7 @@ here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import comb
 from typing import Any, NamedTuple, TypeVar
 
@@ -268,8 +269,9 @@ def settle_search(
         rates,
     )
     reasons = chosen.layer_reason, chosen.algorithm_reason
-    is_long = chosen.seconds >= 10 * LEAST_S
-    searched = divide(chosen.index, chosen.seconds) if is_long else chosen.index
+    searched = chosen.index
+    if chosen.seconds >= 10 * LEAST_S:
+        searched = replace(divide(searched, chosen.seconds), seconds=chosen.seconds)
     return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
 
 

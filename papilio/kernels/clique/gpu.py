@@ -42,7 +42,8 @@ from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIM
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch, add_aligned
+from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.tree.layout import TreeClass, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part

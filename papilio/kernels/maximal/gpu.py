@@ -61,7 +61,8 @@ from papilio.kernels.maximal.gpu_roots import (
 from papilio.kernels.maximal.probe import SEARCH_RATES, probe_on_device
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu import Pieces, TreeClass, TreeEngine, TreeSearch
+from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Event
 from typing import Any, ClassVar
@@ -20,16 +20,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import ExecutionError, LeaseTooLargeError
+from papilio.errors import ExecutionError
 from papilio.kernels.announce import say_passed
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
-from papilio.kernels.device.protocol import (
-    N_STREAMS,
-    Device,
-    Kernel,
-    Module,
-    stage_part,
-)
+from papilio.kernels.device.protocol import Device, Kernel, Module, stage_part
 from papilio.kernels.engine import (
     Choice,
     Engine,
@@ -42,6 +36,7 @@ from papilio.kernels.engine import (
     require_interval,
     shared_cut,
 )
+from papilio.kernels.tree.layout import TreeClass, explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 
 
@@ -55,9 +50,11 @@ class TreeEngine(Engine):
 
     name: EngineName = "gpu"
     stem: ClassVar[str]
+    least_slice_s = 0.25
 
     def __init__(self, device: Device, tuning: TreeTuning | None) -> None:
         self.device, self.tuning = device, tuning or tree_tuning(self.stem, device.max_shared_bytes)
+        self._bounds: NDArray[np.int64] = np.zeros(0, np.int64)  # of the run under way
         self.block_words = np.zeros(0, dtype=np.uint64)
         """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
 
@@ -68,9 +65,10 @@ class TreeEngine(Engine):
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:
-        """Count, in one launch whatever the ``bounds`` are: it can be cut at any item; see :meth:`Engine.run`."""
+        """Count, heavy slices in launches of their own; the run can be cut at any item. See :meth:`Engine.run`."""
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
+        self._bounds = np.asarray(bounds, np.int64)
         with self.device.guard():
             return self._count(prepared, start, stop, cut)
 
@@ -103,7 +101,7 @@ class TreeEngine(Engine):
         last: tuple[Any, ...],
     ) -> Pieces:
         """Search pieces; return those that were searched, see :meth:`TreeLauncher.run`."""
-        launcher = TreeLauncher(self.device, search, classes, pieces, costs)
+        launcher = TreeLauncher(self.device, search, classes, pieces, costs, pieces.starts_of(self._bounds))
         searched = launcher.run(cut, first, last)
         self.block_words = self.device.to_host(launcher.block_words)
         return searched
@@ -158,6 +156,11 @@ class Pieces:
     def of(cls, start: int, stop: int) -> Pieces:
         """Return those of the items [start, stop) where each is a piece."""
         return cls(start, np.arange(start, stop + 1))
+
+    def starts_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the pieces at which those of some items begin that lie inside the run, int64."""
+        inside = items[(items > self.first) & (items < self.stop)]
+        return self.starts[inside - self.first]
 
     @property
     def stop(self) -> int:
@@ -294,7 +297,7 @@ class TreeLauncher:
     """All launches of one kernel in one run.
 
     ``classes`` are those of all pieces; memory is shared among those of the run alone. ``costs`` is the estimated cost
-    of each piece, int64 on the host.
+    of each piece, int64 on the host. ``bounds`` are pieces inside the run, rising: where slices end.
     """
 
     def __init__(
@@ -304,6 +307,7 @@ class TreeLauncher:
         classes: Sequence[TreeClass],
         pieces: Pieces,
         costs: NDArray[np.int64],
+        bounds: NDArray[np.int64],
     ) -> None:
         self.device, self.tuning, self.kernel, self.costs = (
             device,
@@ -321,6 +325,7 @@ class TreeLauncher:
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected, in all launches, device."""
         self._limit = device.xp.full(1, _NO_LIMIT, dtype=np.int32)
+        self._cuts = self._cut_heavy_slices(bounds)
 
     def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
         """Search the pieces, or, once ``cut`` is true, no more than were taken by then; return those searched.
@@ -358,23 +363,35 @@ class TreeLauncher:
         return searched
 
     def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
-        """Return class and pieces of each launch.
+        """Return class and pieces of each launch, the heaviest pieces first.
 
-        Costs that fall, of one class, are searched in one launch. Else there are launches for each part of the run,
-        which take the heaviest pieces first.
+        Costs that fall, of one class, need one launch, but for heavy slices. Otherwise each part of the run has
+        launches.
         """
         begin, end = self._pieces.span
-        if len(self.classes) == 1 and bool((np.diff(self.costs[begin:end]) <= 0).all()):
-            return [(0, self.classes[0].items)]
-        ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
-        parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
+        cuts = self._cuts
+        if len(self.classes) > 1 or bool((np.diff(self.costs[begin:end]) > 0).any()):
+            ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
+            parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
+            cuts = np.concatenate((cuts, parts))
         made = []
-        for low, high in pairwise(np.unique(np.concatenate(([begin], parts, [end]))).tolist()):
+        for low, high in pairwise(np.unique(np.concatenate(([begin], cuts, [end]))).tolist()):
             for number in reversed(range(len(self.classes))):
                 pieces = self.classes[number].between(low, high).items
                 if pieces.size:
                     made.append((number, pieces[np.argsort(-self.costs[pieces], kind="stable")]))
         return made
+
+    def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bounds of slices with fewer pieces than there are warps, where warps share pieces.
+
+        Each is a launch of its own: a run that is cut ends with the slices under way. In one launch every warp would
+        begin another piece, and all of these take as long as many slices.
+        """
+        if self._by_blocks or not self.layout.n_slots:
+            return bounds[:0]
+        n_pieces = np.diff(bounds, prepend=self._pieces.span[0])
+        return bounds[n_pieces < self.layout.resident * self.layout.n_warps]
 
     def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
         xp, made = self.device.xp, []
@@ -389,6 +406,8 @@ class TreeLauncher:
         return made
 
     def _count_blocks(self, number: int, pieces: NDArray[np.int32]) -> int:
+        if self._cuts.size:
+            return self.layout.blocks[number]
         n_items, n_warps = pieces.size, self.layout.n_warps
         is_shared = self._by_blocks or self.layout.n_slots
         cost = int(self.costs[pieces].sum()) if is_shared else 0
@@ -446,167 +465,3 @@ class TreeLauncher:
             tickets=self.device.to_device(np.arange(max(1, n_slots), dtype=np.uint32)),
             slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
         )
-
-
-_RESERVED_BYTES = 1024
-"""Of shared memory, per block, taken by the system."""
-
-_LEAST_SLOTS = 2
-"""Of a queue that is not empty."""
-
-_SHORT_FRACTION = 0.75
-"""Largest share of free device memory for the slab where there is only one."""
-
-
-@dataclass(frozen=True, eq=False)
-class TreeClass:
-    """Work items that are launched together."""
-
-    # Words that a warp has at once for each item, at most; host.
-    need_words: NDArray[np.int64]
-    # Work items, ascending; host.
-    items: NDArray[np.int32]
-
-    @property
-    def far_words(self) -> int:
-        """Words of device memory per warp, a multiple of 4; 0 without items."""
-        return -(-int(self.need_words.max(initial=0)) // 4) * 4
-
-    def between(self, first: int, last: int) -> TreeClass:
-        """Return those of the work items ``[first, last)``."""
-        begin, end = np.searchsorted(self.items, (first, last))
-        return TreeClass(self.need_words[begin:end], self.items[begin:end])
-
-
-def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
-    """Class the work items by the words that a warp needs for them, so that a few large ones do not bound the rest."""
-    number = np.searchsorted(np.asarray(tuning.far_words), need_words)
-    made = []
-    for at in range(len(tuning.far_words) + 1):
-        items = np.flatnonzero(number == at).astype(np.int32)
-        if items.size:
-            made.append(TreeClass(need_words[items], items))
-    return tuple(made)
-
-
-def add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the sum of what the arena takes for each part: words by four."""
-    total: NDArray[np.int64] = np.sum([(part + 3) // 4 * 4 for part in parts], axis=0)
-    return total
-
-
-@dataclass(frozen=True)
-class TreeLayout:
-    """What the launches of one run have."""
-
-    n_streams: int  # in use, each with a slab
-    n_warps: int  # of a block
-    n_slots: int  # of the queue of each stream, a power of two; 0 for none
-    shared_bytes: int  # of a block
-    resident: int  # blocks that the device holds at a time, as far as registers and shared memory go
-    # Blocks of each class: no more than resident ones, as far as the slab has room for their warps.
-    blocks: tuple[int, ...]
-
-
-def lay_out(
-    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
-) -> TreeLayout:
-    """Share the free memory of a device among the launches of a run, whose items are those of ``classes``.
-
-    Each warp has ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for
-    ``blocks_per_sm`` blocks.
-    """
-    free_bytes = device.free_bytes()
-    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)
-    shared_bytes = n_warps * 4 * (fixed_words + tuning.near_words)
-    per_sm = (device.max_shared_bytes + _RESERVED_BYTES) // (shared_bytes + _RESERVED_BYTES)
-    by_registers = blocks_per_sm * (tuning.threads // 32) // n_warps
-    resident = max(1, min(per_sm, by_registers)) * device.sm_count
-    room_bytes = _slab_room(tuning, free_bytes, n_streams)
-    blocks = tuple(
-        min(resident, max(1, room_bytes // max(1, 4 * one.far_words * n_warps))) for one in classes
-    )
-    return TreeLayout(
-        n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks
-    )
-
-
-def join_classes(
-    classes: Sequence[TreeClass], layout: TreeLayout
-) -> tuple[tuple[TreeClass, ...], TreeLayout]:
-    """Return the classes, none of them empty, with those joined that memory does not bound, and the layout for them.
-
-    One launch spreads their work over all warps, where launches after each other would each wait for their last item.
-    """
-    n = layout.blocks.count(layout.resident)
-    if n < 2:
-        return tuple(classes), layout
-    items = np.concatenate([one.items for one in classes[:n]])
-    need_words = np.concatenate([one.need_words for one in classes[:n]])
-    order = np.argsort(items, kind="stable")  # runs that rise
-    joined = TreeClass(need_words[order], items[order])
-    return (joined, *classes[n:]), replace(layout, blocks=layout.blocks[n - 1 :])
-
-
-def explain_layout(
-    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
-) -> tuple[Choice, ...]:
-    """Return in which ways device memory is too short now for launches as they should be, and why; empty if in none.
-
-    Parameters are those of :func:`lay_out`.
-    """
-    free_bytes = device.free_bytes()
-    try:
-        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm)
-    except LeaseTooLargeError as error:
-        room_bytes = _slab_room(tuning, free_bytes, 1)
-        n = sum(int(np.count_nonzero(4 * one.need_words > room_bytes)) for one in classes)
-        return ((f"{n} work items do not fit the device", str(error)),)
-    far_bytes = 4 * max((one.far_words for one in classes), default=0)
-    reason = f"a warp needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
-    said: list[Choice] = []
-    if made.n_streams < N_STREAMS:
-        said.append(("launches follow each other in one stream", reason))
-    if made.n_warps < tuning.threads // 32:
-        said.append(("blocks of one warp", reason))
-    fewest = min(made.blocks, default=made.resident)
-    if fewest < made.resident:
-        said.append((f"{fewest} blocks at a time, not {made.resident}, for the heaviest work items", reason))
-    if made.n_slots < tuning.slots:
-        what = f"queues of {made.n_slots} sub-trees, not {tuning.slots}"
-        slot_bytes = 4 * tuning.slot_words
-        said.append(
-            (
-                what if made.n_slots else "no sub-trees are left to waiting warps",
-                f"a slot of a queue takes {slot_bytes} bytes of device memory; {free_bytes} bytes are free",
-            )
-        )
-    return tuple(said)
-
-
-def _slab_room(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
-    """Return what the slab of a stream may take, in bytes."""
-    fraction = tuning.slab_fraction if n_streams > 1 else _SHORT_FRACTION
-    return int(fraction * free_bytes) // n_streams
-
-
-def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int) -> tuple[int, int]:
-    """Return streams and warps of a block, as many as there is memory for."""
-    warps = tuning.threads // 32
-    far_words = max((one.far_words for one in classes), default=0)
-    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, 1)):
-        if 4 * far_words * n_warps <= _slab_room(tuning, free_bytes, n_streams):
-            return n_streams, n_warps
-    raise LeaseTooLargeError(
-        f"the search around one vertex needs {4 * far_words} bytes of device memory; "
-        f"{_slab_room(tuning, free_bytes, 1)} bytes are free for it: use a device with more memory, or --engine cpu"
-    )
-
-
-def _choose_slots(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
-    """Return the slots of the queue of a stream: fewer where memory is short, a power of two or none."""
-    room_bytes = int(tuning.slab_fraction * free_bytes) // (2 * n_streams)
-    n_slots = tuning.slots
-    while n_slots and 4 * n_slots * tuning.slot_words > room_bytes:
-        n_slots = n_slots // 2 if n_slots > _LEAST_SLOTS else 0
-    return n_slots

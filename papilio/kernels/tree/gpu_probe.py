@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.device.protocol import Device, Kernel
-from papilio.kernels.tree.gpu import add_aligned
+from papilio.kernels.tree.layout import add_aligned
 
 _WARPS, _NEAR_WORDS = 4, 1024
 """Warps of a block, and words of shared memory of each."""

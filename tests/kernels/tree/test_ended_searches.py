@@ -1,7 +1,10 @@
-"""Searches that are ended in the middle, on a GPU: they answer soon, for a prefix of the items, and nothing is lost."""
+"""Searches that are ended in the middle: they answer soon, for a prefix of the items, and nothing is lost."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -10,9 +13,15 @@ import pytest
 
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.engine import fold_partials
-from papilio.motifs import Biclique, Clique, MaximalBiclique, MaximalClique, Motif
-from tests.tools.devices import cuda_device
+from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.tree.gpu import TreeLauncher
+from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
+from papilio.tasks.forecast import NS, Pace, predict
+from papilio.tasks.worker_state import MAX_STEPS, PreparedGraph, find_breakpoints
+from tests.kernels.biclique.test_gpu_biclique import EAGER
+from tests.kernels.tree.test_gpu import CutAfter, ask, assert_same
+from tests.tools.devices import cuda_device, emulator
 
 
 def copies(n: int, ends: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
@@ -82,3 +91,95 @@ def test_a_search_ends_soon_and_the_rest_folds_to_the_whole(name: str) -> None:
         folded = fold_partials(folded, part)
     assert (folded.total, folded.cells, folded.checksum) == (whole.total, whole.cells, whole.checksum)
     print(f"{name}: {took:.3f} s, {n_items} items, cuts after {[part.n_items for part in parts]}")
+
+
+@pytest.mark.gpu
+def test_a_search_of_heavy_items_ends_within_a_second() -> None:
+    """Each item of the dense graph takes the device milliseconds, and there are thousands of warps."""
+    cuda_device()
+    engine: Any = load_engine(Biclique(6, 6), "gpu")
+    prepared = engine.prepare(dense(1, 320, 640), Biclique(6, 6), "total")
+    n_items, costs = prepared.n_items, engine.work(prepared)
+    held = PreparedGraph(prepared, Pace.even(1.0, 1.0), *find_breakpoints(costs, MAX_STEPS))
+    held.foresee(*predict(engine, prepared, 1, held.pace, same_work=False))
+    slice_ns = int(engine.least_slice_s * NS)
+    whole = engine.run(prepared, 0, n_items)
+    done, parts, late_s = 0, list[Partial](), list[float]()
+    for after_s in (0.05, 0.4, 0.8):
+        ends_at, bounds = perf_counter() + after_s, held.bounds(done, n_items, slice_ns)
+        assert len(bounds) > 2
+        parts.append(
+            engine.run(prepared, done, n_items, bounds, lambda ends_at=ends_at: perf_counter() > ends_at)
+        )  # type: ignore[misc]
+        late_s.append(perf_counter() - ends_at)
+        done += parts[-1].n_items
+    print(f"of {n_items} items {[part.n_items for part in parts]}, late by {late_s} s")
+    assert 0 < done < n_items
+    assert max(late_s) < 1.0
+    assert_same(reduce(fold_partials, parts, engine.run(prepared, done, n_items)), whole)
+
+
+def spy_launches(patch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the list to which every launch is added from now on."""
+    made: list[Any] = []
+    find = TreeLauncher._make_launches
+
+    def listen(launcher: TreeLauncher, chosen: Any) -> Any:
+        launched = find(launcher, chosen)
+        made.extend(launched)
+        return launched
+
+    patch.setattr(TreeLauncher, "_make_launches", listen)
+    return made
+
+
+SHARING: list[tuple[Motif, Granularity, bool]] = [
+    (Biclique(5, 4), "total", True),
+    (Biclique(), "total", True),
+    (Clique(), "total", True),
+    (Clique(4), "edge", True),
+    (MaximalBiclique(), "total", True),
+    (MaximalClique(), "total", True),
+    (Biclique(4, 3), "total", False),
+    (Biclique(3, 3), "vertex", False),
+]
+
+
+@pytest.mark.parametrize(
+    ("motif", "per", "shares"), SHARING, ids=[f"{motif.title} per {per}" for motif, per, _ in SHARING]
+)
+def test_slices_of_few_items_are_launches_of_their_own(
+    motif: Motif, per: Granularity, shares: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where warps share items; all warps do, however little the items cost."""
+    engine, prepared = ask(motif, per, replace(EAGER, blocks_per_sm=(16, 16, 16), share_cost=1 << 30))
+    n_items = prepared.n_items
+    bounds = [3, 4, 9, n_items // 2, n_items - 2]
+    whole = engine.run(prepared, 0, n_items)
+    with monkeypatch.context() as patch:
+        launches = spy_launches(patch)
+        assert_same(engine.run(prepared, 0, n_items, bounds), whole)
+    pieces = [each.pieces.tolist() for each in launches]
+    assert all(max(one) < min(other) for one, other in pairwise(pieces))
+    assert (len(launches) >= 3) == shares
+    if shares:
+        assert len({each.blocks for each in launches}) == 1
+        assert launches[0].blocks > min(map(len, pieces))
+    for n_taken in (1, 6, 12):
+        with monkeypatch.context() as patch:
+            first = engine.run(prepared, 0, n_items, bounds, CutAfter(patch, n_taken))
+        rest = engine.run(prepared, first.n_items, n_items, [n_items - 1])
+        assert_same(fold_partials(first, rest), whole)
+
+
+def test_an_item_of_a_long_search_gets_all_warps() -> None:
+    """Its cost is worth one block, the time that probes predicted for it is worth them all."""
+    engine = BicliqueGpu(emulator(4), "enumerate", "u", replace(EAGER, share_cost=1 << 30))
+    prepared = engine.prepare(dense(1, 24, 40), Biclique(5, 4), "total")
+    used, totals = [], set()
+    for seconds in (0.0, 1e6):
+        long = replace(prepared, index=replace(prepared.index, seconds=seconds))
+        totals.add(engine.run(long, 0, 1).total)
+        used.append(int(np.count_nonzero(engine.block_words)))
+    assert len(totals) == 1
+    assert used[0] == 1 < used[1]

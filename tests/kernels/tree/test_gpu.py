@@ -15,14 +15,8 @@ from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tree import gpu as tree
-from papilio.kernels.tree.gpu import (
-    TreeEngine,
-    TreeLauncher,
-    explain_layout,
-    join_classes,
-    lay_out,
-    make_classes,
-)
+from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher
+from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
