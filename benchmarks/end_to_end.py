@@ -49,7 +49,7 @@ def main() -> int:
                 for repeat in range(options.repeats):
                     result = papilio.count(store, papilio.Butterfly(), cluster=executor)
                     counts.add(result.count)
-                    row = {"workers": n_workers, "repeat": repeat, "start_s": start_s, **result.to_json()}
+                    row = {"workers": n_workers, "repeat": repeat, "start_s": start_s, **result.to_dict()}
                     rows.append(row)
                     phases = " ".join(f"{name} {1e3 * s:.0f}" for name, s in result.seconds.items())
                     print(

@@ -25,7 +25,7 @@ def main() -> None:
         print(f"{result.count:,} butterflies, from {result.work:,} {result.work_unit} ({result.engine})")
 
         for place, name in (("u", "senator"), ("v", "bill")):
-            leaders = [entry for entry in result.top if entry.place == place]
+            leaders = [entry for entry in result.top() if entry.place == place]
             for entry in leaders[:3]:
                 print(f"{name} {entry.labels[0]} is in {entry.count:,} of them")
 

@@ -17,6 +17,10 @@ from papilio.motifs import Cell, CensusClass
 
 BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
 
+_COLOURS = BLUE, ORANGE, GREY
+
+_NAMES = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
+
 _MAX_WRITTEN = 12
 """Rows and columns of a table up to which its cells have their counts written in."""
 
@@ -106,19 +110,85 @@ def _digits(count: int) -> float:
 def draw_distribution(axes: Any, values: Mapping[str, NDArray[Any]], what: str) -> None:
     """Draw how many items have at least a value, for every value above 0, on two logarithmic scales.
 
-    ``values`` are integers by ``u``, ``v`` or ``n``, the layer of vertices, or ``edge``.
+    ``values`` are integers by ``u``, ``v`` or ``n``, the layer of vertices, by ``edge``, or by other names.
     """
-    names = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
-    for (name, column), colour in zip(values.items(), (BLUE, ORANGE), strict=False):
+    for (name, column), colour in zip(values.items(), _COLOURS, strict=False):
         found, numbers = np.unique(column, return_counts=True)
         at_least = np.cumsum(numbers[::-1])[::-1]
         shown = found > 0
         axes.plot(
             found[shown].astype(np.float64), at_least[shown], drawstyle="steps-pre", color=colour, marker=".",
-            label=f"{names[name]} ({int(at_least[shown].max(initial=0)):,} of {column.size:,} above 0)",
+            label=f"{_NAMES.get(name, name)} ({int(at_least[shown].max(initial=0)):,} of {column.size:,} above 0)",
         )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    if any(bool((column > 0).any()) for column in values.values()):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
     axes.set_xlabel(f"{what}, at least")
     axes.set_ylabel("how many")
     axes.legend(fontsize=8)
+
+
+def draw_numbers(axes: Any, numbers: Mapping[str, int], what: str = "count") -> None:
+    """Draw an integer of any size under each name as a bar, with all digits beside it."""
+    heights = [_digits(number) for number in numbers.values()]
+    bars = axes.barh(range(len(numbers)), heights, color=BLUE)
+    axes.bar_label(bars, [f"{number:,}" for number in numbers.values()], padding=3, fontsize=8)
+    axes.set_yticks(range(len(numbers)), [*numbers], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    axes.set_xlim(0, 1.3 * max(heights, default=1.0))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_formatter(_power)
+    axes.set_xlabel(what)
+
+
+def draw_shares(axes: Any, shares: Mapping[str, float | None]) -> None:
+    """Draw a value from 0 to 1 under each name as a bar; None is undefined."""
+    bars = axes.barh(range(len(shares)), [share or 0.0 for share in shares.values()], color=BLUE)
+    texts = ["undefined" if share is None else f"{share:.4g}" for share in shares.values()]
+    axes.bar_label(bars, texts, padding=3, fontsize=8)
+    axes.set_yticks(range(len(shares)), [*shares], fontsize=8)
+    axes.grid(False, axis="y")
+    axes.set_xlim(0, 1)
+
+
+def draw_interval(axes: Any, name: str, value: float, interval: tuple[float, float]) -> None:
+    """Draw an estimate and its interval."""
+    low, high = interval
+    axes.errorbar([value], [0], xerr=[[value - low], [high - value]], fmt="o", color=BLUE, capsize=6)
+    axes.set_yticks([0], [name], fontsize=8)
+    axes.grid(False, axis="y")
+    axes.set_xlabel("count")
+
+
+def draw_at_least(axes: Any, values: Mapping[str, NDArray[np.float64]], what: str) -> None:
+    """Draw the share of items that have at least a value, by names as of :func:`draw_distribution`; NaN is none."""
+    for (name, column), colour in zip(values.items(), _COLOURS, strict=False):
+        known = np.sort(column[~np.isnan(column)])
+        at_least = np.arange(known.size, 0, -1) / max(known.size, 1)
+        label = f"{_NAMES.get(name, name)} ({known.size:,} of {column.size:,} defined)"
+        axes.plot(known, at_least, drawstyle="steps-pre", color=colour, label=label)
+    axes.set_xlabel(f"{what}, at least")
+    axes.set_ylabel("share of those defined")
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1.05)
+    axes.legend(fontsize=8)
+
+
+def draw_lines(axes: Any, at: Sequence[int], lines: Mapping[str, Sequence[int]], what: str) -> None:
+    """Draw integers along others, on two scales that are logarithmic from 1 on."""
+    for (name, values), colour in zip(lines.items(), _COLOURS, strict=False):
+        axes.plot(at, values, marker=".", color=colour, label=name)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_xlabel(what)
+    axes.legend(fontsize=8)
+
+
+def draw_points(axes: Any, x: Sequence[int], y: Sequence[int], name_x: str, name_y: str) -> None:
+    """Draw a point for each pair of sizes; those that lie on each other are darker."""
+    axes.scatter(x, y, color=BLUE, alpha=0.4, edgecolors="none")
+    axes.set_xlabel(name_x)
+    axes.set_ylabel(name_y)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)

@@ -248,8 +248,8 @@ def test_what_is_plainly_meant_is_taken(place: Path) -> None:
     assert papilio.count("graph", "balanced-butterfly", **HERE).count == 0
     assert papilio.Biclique(np.int64(3), np.uint8(4)) == papilio.Biclique(3, 4)
     assert type(papilio.Biclique(np.int64(3), 4).p) is int
-    assert Complete(np.int64(3), np.int8(4)).to_json() == {"model": "complete", "n_u": 3, "n_v": 4}
-    assert papilio.top_butterflies("graph", n=np.int64(1), **HERE).top[0].count == 1
+    assert Complete(np.int64(3), np.int8(4)).to_dict() == {"model": "complete", "n_u": 3, "n_v": 4}
+    assert papilio.top_butterflies("graph", n=np.int64(1), **HERE).top()[0].count == 1
     largest = 2**31 - 1
     for motif in (
         papilio.Biclique(largest, largest),

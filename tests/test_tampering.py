@@ -326,7 +326,7 @@ def read_job(path: Path) -> Content:
         return fixed, leases
     answer = job.result()
     vectors = {name: vector.tolist() for name, vector in answer.vectors.items()}
-    return (fixed, vectors, {**answer.to_json(), "job": None}), leases
+    return (fixed, vectors, {**answer.to_dict(), "job": None}), leases
 
 
 def read_listed(path: Path) -> Content:

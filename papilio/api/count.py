@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
 from papilio.api.graph import AskedOptions, GraphInput, split_options
-from papilio.arguments import Bytes, Workers, checked
+from papilio.arguments import Bytes, Count, Workers, checked, read_argument
 from papilio.cluster.events import Listener
 from papilio.cluster.executor import Executor
 from papilio.cluster.selection import make_executor
@@ -28,22 +28,19 @@ from papilio.motifs import (
     rows_by_class,
     sum_groups,
 )
-from papilio.storage.answers import file_metadata, write_census, write_columns, write_table
+from papilio.storage.answers import Preview, Tabular, file_metadata, write_census, write_columns, write_table
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import CountResult, find_top
+from papilio.tasks.result import TOP_ENTRIES, CountResult, find_top
 
 if TYPE_CHECKING:
     pass
 
 __all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
-
-TOP_ENTRIES = 10
-"""Largest counts listed in a result, per layer."""
 
 
 @checked
@@ -250,13 +247,13 @@ class CountCall(Call[CountResult]):
                 write_columns(self.target, store, {layer: {"count": each} for layer, each in layers}, **how)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
         return replace(
-            result, vectors=Vectors(vectors, self.source.labelled), top=top, source=self.source.given
+            result, vectors=Vectors(vectors, self.source.labelled), largest=top, source=self.source.given
         )
 
 
-@dataclass(frozen=True, eq=False)
-class CensusResult:
-    """Butterflies by class."""
+@dataclass(frozen=True, eq=False, repr=False)
+class CensusResult(Tabular):
+    """Butterflies by class; a row of the table for each: ``class``, ``group``, ``count``, ``share``."""
 
     counted: CountResult  # the count, with its proof of work
     # the six classes, each with its butterflies and their share of all
@@ -280,10 +277,30 @@ class CensusResult:
     def butterflies(self) -> int:
         return self.counted.count
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the count, and the census; integers in full."""
+    @property
+    def headline(self) -> str:
+        return self.counted.headline
+
+    def _preview(self) -> Preview:
+        return self.counted._preview()
+
+    def to_arrow(self) -> Any:
+        """Return a row for each class: class, group, count and share."""
+        return self.counted.to_arrow()
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the share of each class; axes and errors as :meth:`papilio.CountResult.plot`."""
+        return self.counted.plot(axes)
+
+    def top(self, n: int = 10) -> list[tuple[CensusClass, int, float]]:
+        """Return the ``n`` classes with the most butterflies, with their shares."""
+        read_argument("n", n, Count)
+        return sorted(self.rows, key=lambda row: -row[1])[:n]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of the count, and the census; integers in full."""
         return {
-            **self.counted.to_json(),
+            **self.counted.to_dict(),
             "classes": [
                 {"class": each.name, "group": each.group, "count": number, "share": share}
                 for each, number, share in self.rows

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Unpack
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from papilio import charts
 from papilio.api.graph import GraphInput
-from papilio.arguments import Threads, checked
+from papilio.arguments import Count, Threads, checked, read_argument
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -26,22 +25,43 @@ from papilio.kernels.exact import require_room
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
 from papilio.storage.answers import (
+    Preview,
+    Source,
     Tabular,
     check_decomposition_path,
     columns_table,
+    preview,
     write_decomposition,
 )
-from papilio.storage.labelled import LabelledGraph, Vectors
+from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.reading import ReadingOptions
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
+from papilio.tasks.result import TopValue, find_top_values
 
 PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
 """What the graph and its wedge index take before the index that is peeled can be measured."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component of a decomposition at a number: for wings its edges, for tips its vertices of the layer."""
+
+    level: int  # the number that all of its items have at least, within it
+    size: int  # its items
+    u: tuple[int, ...]  # ids of its vertices, rising; for tips those of the layer alone
+    v: tuple[int, ...]
+    labels_u: tuple[Any, ...]  # the ids where there are none
+    labels_v: tuple[Any, ...]
+
+
+def _labels_of(graph: Source, layer: Layer, ids: list[int]) -> tuple[Any, ...]:
+    labels = graph.labels(layer)
+    return tuple(ids if labels is None else plain_labels(labels[ids]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,12 +87,15 @@ class DecompositionResult(Tabular):
     output: str | None = None  # the directory written
     source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # what was decomposed
 
-    def __repr__(self) -> str:
+    @property
+    def headline(self) -> str:
         what = f"{self.kind} numbers of {self.n_items:,} {'edges' if self.layer is None else self.layer + ' vertices'}"
-        return f"<{what}: up to {self.max_number:,} ({self.engine}, {self.seconds['total']:.2f} s)>"
+        return f"{what}: up to {self.max_number:,} ({self.engine}, {self.seconds['total']:.2f} s)"
 
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self)[1:-1])}</p>"
+    def _preview(self) -> Preview:
+        sizes = self.level_sizes()
+        rows = [(f"{level:,}", f"{sizes[level]:,}") for level in sorted(sizes, reverse=True)]
+        return preview((self.kind, "items"), rows)
 
     def to_arrow(self) -> Any:
         """Return a row for each edge (u, v, u_label, v_label, number, node) or vertex (layer, id, label, number, node).
@@ -81,13 +104,8 @@ class DecompositionResult(Tabular):
         array that was given, in its order, else of the edges sorted by (u, v). InputError for a graph in memory that is
         not at hand, StoreError when its store is not.
         """
-        source = self.source
-        if source is None:
-            raise InputError(
-                "the graph was in memory when it was decomposed, and is not kept with the answer"
-            )
         columns = {name: self.vectors.by_id(name) for name in self.vectors}
-        return columns_table(source, {self.layer or "edge": columns})
+        return columns_table(self.held, {self.layer or "edge": columns})
 
     def _has_edge_rows(self) -> bool:
         return self.layer is None
@@ -111,6 +129,33 @@ class DecompositionResult(Tabular):
         values, counts = np.unique(self.vectors.by_id("number"), return_counts=True)
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
+    def top(self, n: int = 10) -> tuple[TopValue, ...]:
+        """Return the ``n`` edges or vertices with the largest numbers above 0, with their labels, ties by id."""
+        read_argument("n", n, Count)
+        return find_top_values({self.layer or "edge": self.vectors.by_id("number")}, self.held, n)
+
+    def densest(self) -> Component | None:
+        """Return the densest component: of those at the largest number the one with the most items, else the first.
+
+        None where all numbers are 0. InputError for a decomposition without the hierarchy.
+        """
+        if self.forest is None:
+            raise InputError("the components were not asked for; decompose with hierarchy=True")
+        levels, sizes = self.forest.levels, self.forest.sizes
+        if not levels.size:
+            return None
+        densest = np.flatnonzero(levels == levels.max())
+        node = int(densest[np.argmax(sizes[densest])])
+        items, graph = np.flatnonzero(self.forest.item_nodes == node), self.held
+        ids: dict[str, list[int]] = {"u": [], "v": []}
+        if self.layer is None:
+            ends = graph.ends(items.tolist())
+            ids = {layer: sorted({end[at] for end in ends}) for at, layer in enumerate("uv")}
+        else:
+            ids[self.layer] = items.tolist()
+        labels = _labels_of(graph, "u", ids["u"]), _labels_of(graph, "v", ids["v"])
+        return Component(int(levels[node]), items.size, tuple(ids["u"]), tuple(ids["v"]), *labels)
+
     def plot(self, axes: Any = None) -> Any:
         """Draw how many items have at least a number; axes and errors as :meth:`papilio.CountResult.plot`."""
         axes = charts.axes_or_new(axes)
@@ -118,7 +163,7 @@ class DecompositionResult(Tabular):
         charts.draw_distribution(axes, items, f"{self.kind} number")
         return axes
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return everything but the numbers and the forest as one JSON object; integers in full."""
         sizes = self.level_sizes()
         return {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from time import perf_counter
 from typing import Any, Unpack
 
+from papilio import charts
 from papilio.api.call import enter_executor
 from papilio.api.count import CountCall
 from papilio.api.graph import AskedOptions
@@ -20,11 +20,12 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif, motif_to_json
+from papilio.storage.answers import Tabular, rows_table
 from papilio.tasks.estimate import Sample
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate:
+class Estimate(Tabular):
     """An estimated count with an interval, or the exact one where counting took no longer."""
 
     motif: Motif
@@ -56,21 +57,32 @@ class Estimate:
             return 0.0
         return (high - low) / 2 / self.count if self.count else float("inf")
 
-    def __repr__(self) -> str:
+    @property
+    def headline(self) -> str:
         where = f"{self.engine}, {self.seconds['total']:.2f} s"
         if self.exact is not None:
-            return f"<{self.motif.title}: {self.exact:,}, exactly ({where})>"
+            return f"{self.motif.title}: {self.exact:,}, exactly ({where})"
         low, high = self.interval
         doubt = "" if self.is_reliable else ", unreliable"
         return (
-            f"<{self.motif.title}: about {self.count:.4g}, {low:.4g} to {high:.4g} with {self.confidence:.4g} "
-            f"confidence ({self.probes:,} probes, {where}){doubt}>"
+            f"{self.motif.title}: about {self.count:.4g}, {low:.4g} to {high:.4g} with {self.confidence:.4g} "
+            f"confidence ({self.probes:,} probes, {where}){doubt}"
         )
 
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self)[1:-1])}</p>"
+    def to_arrow(self) -> Any:
+        """Return a row: motif, count, low, high (the interval), std_error, confidence, probes, exact, engine."""
+        low, high = self.interval
+        row = {"motif": self.motif.title, "count": self.count, "low": low, "high": high}
+        same = ("std_error", "confidence", "probes", "exact", "engine")
+        return rows_table([row | {name: getattr(self, name) for name in same}])
 
-    def to_json(self) -> dict[str, Any]:
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the estimate with its interval; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        charts.draw_interval(axes, self.motif.title, self.count, self.interval)
+        return axes
+
+    def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
         return {
             "motif": motif_to_json(self.motif),

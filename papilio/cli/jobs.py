@@ -37,7 +37,7 @@ def jobs(root: str, as_json: bool) -> None:
     found = papilio.list_jobs(root)
     if as_json:
         rows = [
-            {"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_json()
+            {"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_dict()
             for each in found
         ]
         print_json({"jobs": rows})
@@ -86,7 +86,7 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
     engine_choice: Any = engine or "auto"
     checked, again = papilio.verify_job(directory, sample=sample, engine=engine_choice, seed=seed)
     if as_json:
-        print_json({**checked.to_json(), "recount": None if again is None else asdict(again)})
+        print_json({**checked.to_dict(), "recount": None if again is None else asdict(again)})
         return
     click.echo(checked.count)
     say(f"ledger: {checked.records} records, all checksums right")

@@ -157,7 +157,7 @@ def top(**options: Any) -> None:
     """The vertices or edges in the most butterflies, by their labels; those in none are left out."""
     _answer(
         papilio.top_butterflies,
-        lambda result: _tabbed((each.place, *each.labels, each.count) for each in result.top),
+        lambda result: _tabbed((each.place, *each.labels, each.count) for each in result.largest),
         **options,
     )
 
@@ -222,7 +222,7 @@ def _mean_lines(result: LatapyClustering | LocalClustering) -> list[str]:
 
 def _level_lines(result: CohesionProfile) -> list[str]:
     head = ["at least", "u", "v", "edges", "components", "largest", "least degree", "cut at most"]
-    return align([head, *([str(value) for value in level.to_json().values()] for level in result.levels)])
+    return align([head, *([str(value) for value in level.to_dict().values()] for level in result.levels)])
 
 
 def _maximum_lines(result: MaximumClique) -> list[str]:
@@ -323,7 +323,7 @@ def census(
     if drawn is not None:
         _draw(result, drawn, options["overwrite"])
     if as_json:
-        print_json(asked.to_json())
+        print_json(asked.to_dict())
         return
     report_result(result.counted)
     for line in lines:

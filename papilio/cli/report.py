@@ -55,7 +55,7 @@ def print_json(data: dict[str, Any]) -> None:
 def answer(result: Any, as_json: bool, write: Callable[[Any], None]) -> None:
     """Write a result: as one JSON object, or as ``write`` does it for people."""
     if as_json:
-        print_json(result.to_json())
+        print_json(result.to_dict())
     else:
         write(result)
 
@@ -97,7 +97,7 @@ def _report_count(result: CountResult) -> None:
     elif result.output is None:
         click.echo("\n".join(table_lines(result.table, family.key)))
     if result.output is None:
-        for entry in result.top:
+        for entry in result.largest:
             labels = "\t".join(str(label) for label in entry.labels)
             click.echo(f"{entry.place}\t{labels}\t{entry.count}")
     graph = result.graph

@@ -118,6 +118,7 @@ def latapy_clustering(
         edges.describe(),
         edges.seconds,
         edges.output,
+        edges.source.given,
     )
 
 
@@ -186,14 +187,14 @@ def top_butterflies(
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
-    ``top`` of the result has up to ``n`` entries per layer, or of the edges, by falling count, ties by id; those in no
-    butterfly are left out. Graph, options and errors: :class:`CountOptions`.
+    ``largest`` of the result has up to ``n`` entries per layer, or of the edges, by falling count, ties by id; those
+    in no butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
     edges = Edges(graph, "the number of butterflies", where.get("progress"), reading=reading)
     counted = count(edges.source.asked, Butterfly(), per=per, **where)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
-    return replace(counted, top=find_top(vectors, edges.source.asked.held, n))
+    return replace(counted, largest=find_top(vectors, edges.source.asked.held, n))
 
 
 def _read(edges: Edges, threads: int) -> BipartiteGraph:

@@ -14,12 +14,13 @@ from typing import Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio import charts
 from papilio.api.call import CensusOptions, check_output
 from papilio.api.count import CensusResult, census
 from papilio.api.graph import split_options
-from papilio.arguments import Count, Threads, checked
+from papilio.arguments import Count, Threads, checked, plural, read_argument
 from papilio.cluster.events import PhaseStarted
-from papilio.errors import ExecutionError
+from papilio.errors import ExecutionError, InputError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
@@ -27,12 +28,21 @@ from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import Edges
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
-from papilio.storage.answers import file_metadata, write_pairs
+from papilio.storage.answers import (
+    Preview,
+    Source,
+    Tabular,
+    columns_table,
+    file_metadata,
+    pairs_table,
+    preview,
+    write_arrow,
+)
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.tasks.fold import exact_sum
 from papilio.tasks.job import require_graph
 from papilio.tasks.machine import free_memory_bytes
-from papilio.tasks.result import json_labels
+from papilio.tasks.result import TopEntry, find_top, json_labels
 
 PairOrder = Literal["coherent", "incoherent", "conflicting"]
 
@@ -81,7 +91,7 @@ class CensusPair:
         """Its numbers by the name of their column: common neighbours, classes and groups."""
         return {**self.common_neighbours, **self.classes, **self.groups}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the pair as a JSON object; integers in full."""
         return {
             "ids": list(self.ids),
@@ -92,27 +102,61 @@ class CensusPair:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class CensusPairs:
+@dataclass(frozen=True, eq=False, repr=False)
+class CensusPairs(Tabular):
     """The pairs with the most butterflies of a group, by falling butterflies, ties by ids; none without any."""
 
     census: CensusResult  # of the whole graph
     by: PairOrder
     pairs: tuple[CensusPair, ...]
+    asked: int  # most pairs
     output: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the census, and the pairs."""
+    @property
+    def headline(self) -> str:
+        whole = f"of {self.census.butterflies:,} butterflies"
+        return f"{plural(len(self.pairs), 'pair')} with the most {self.by} butterflies, {whole}"
+
+    def _preview(self) -> Preview:
+        names = "++", "--", "+-", *sum_groups(CensusPair((0, 1), (0, 1), 0, 0, 0).classes)
+        rows = [(*each.labels, *(f"{each.columns[name]:,}" for name in names)) for each in self.pairs]
+        return preview(("first", "second", *names), rows)
+
+    def to_arrow(self) -> Any:
+        """Return a row for each pair: ids, labels, common neighbours by signs, classes and groups."""
+        return pairs_table(*self._columns())
+
+    def _columns(self) -> tuple[list[tuple[int, int]], list[tuple[Any, Any]], dict[str, list[int]]]:
+        names = CensusPair((0, 1), (0, 1), 0, 0, 0).columns
+        numbers = {name: [pair.columns[name] for pair in self.pairs] for name in names}
+        return [pair.ids for pair in self.pairs], [pair.labels for pair in self.pairs], numbers
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the butterflies of the first 20 pairs; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes, group = charts.axes_or_new(axes), PAIR_ORDERS[self.by]
+        shown = {" and ".join(map(str, each.labels)): each.groups[group] for each in self.pairs[:20]}
+        charts.draw_numbers(axes, shown, f"{self.by} butterflies")
+        return axes
+
+    def top(self, n: int = 10) -> tuple[CensusPair, ...]:
+        """Return the first ``n`` pairs; InputError where that is more than were asked for."""
+        read_argument("n", n, Count)
+        if n > self.asked:
+            raise InputError(f"n is {n}, and {self.asked} pairs were asked for; ask again with n={n}")
+        return self.pairs[:n]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of the census, and the pairs."""
         return {
-            **self.census.to_json(),
+            **self.census.to_dict(),
             "by": self.by,
-            "pairs": [pair.to_json() for pair in self.pairs],
+            "pairs": [pair.to_dict() for pair in self.pairs],
             "output": self.output,
         }
 
 
-@dataclass(frozen=True, eq=False)
-class CensusVertices:
+@dataclass(frozen=True, eq=False, repr=False)
+class CensusVertices(Tabular):
     """The classes of the butterflies of every vertex of a layer.
 
     ``classes`` has, by name of the class, the butterflies of all pairs that each vertex is in, shape (n,), by id;
@@ -123,15 +167,53 @@ class CensusVertices:
     pair_side: PairSide
     classes: Vectors[NDArray[np.uint64]]
     output: str | None = None
+    source: Source | None = None  # the graph, if at hand
 
     @property
     def groups(self) -> Vectors[NDArray[np.uint64]]:
         """Coherent, incoherent and mixed butterflies of each vertex."""
         return self.classes.like(sum_groups({name: self.classes.by_id(name) for name in self.classes}))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the census, and where the file is."""
-        return {**self.census.to_json(), "per": "vertex", "output": self.output}
+    @property
+    def graph(self) -> dict[str, Any]:
+        """The graph, as in :class:`papilio.CountResult`."""
+        return self.census.counted.graph
+
+    @property
+    def headline(self) -> str:
+        n = next(iter(self.groups.values())).size if self.source is None else self.groups.by_id("mixed").size
+        return f"classes of {self.census.butterflies:,} butterflies by vertex: {n:,} of layer {self.pair_side.upper()}"
+
+    def _preview(self) -> Preview:
+        shown = self.top(5) if self.source is not None else ()
+        names = dict.fromkeys(self.groups)
+        rows = [
+            (each.labels[0], *(f"{self.groups.by_id(name)[each.ids[0]]:,}" for name in names))
+            for each in shown
+        ]
+        return preview(("label", *names), rows)
+
+    def to_arrow(self) -> Any:
+        """Return a row for each vertex: layer, id, label (where there are labels), classes and groups."""
+        values = {name: self.classes.by_id(name) for name in self.classes}
+        return columns_table(self.held, {self.pair_side: values | sum_groups(values)})
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw how many vertices have at least a number of butterflies of each group; as the plots of counts."""
+        axes = charts.axes_or_new(axes)
+        groups = {name: self.groups.by_id(name) for name in self.groups}
+        charts.draw_distribution(axes, groups, "butterflies of a vertex")
+        return axes
+
+    def top(self, n: int = 10, *, by: PairOrder = "conflicting") -> tuple[TopEntry, ...]:
+        """Return the ``n`` vertices with the most coherent, incoherent or conflicting butterflies, at least 1."""
+        read_argument("n", n, Count)
+        read_argument("by", by, PairOrder)
+        return find_top({self.pair_side: self.groups.by_id(PAIR_ORDERS[by])}, self.held, n)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object of the census, and where the file is."""
+        return {**self.census.to_dict(), "per": "vertex", "output": self.output}
 
 
 @checked
@@ -184,13 +266,11 @@ def census_pairs(
     _require_census(counted, totals, 1)
     labels = walk.source.asked.labels(pair_side)
     pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
+    found = CensusPairs(counted, by, pairs, n, walk.output)
     if walk.target is not None:
-        names = CensusPair((0, 1), (0, 1), 0, 0, 0).columns
-        columns = {name: [pair.columns[name] for pair in pairs] for name in names}
         metadata = file_metadata(counted.counted.graph["hash"], motif=walk.question(by=by, n=n))
-        ids, named = [pair.ids for pair in pairs], [pair.labels for pair in pairs]
-        write_pairs(walk.target, ids, named, columns, metadata, overwrite=overwrite)
-    return CensusPairs(counted, by, pairs, walk.output)
+        write_arrow(walk.target, found.to_arrow(), metadata, overwrite=overwrite)
+    return found
 
 
 @checked
@@ -220,7 +300,7 @@ def census_vertices(
     columns = {pair_side: {**classes, **sum_groups(classes)}}
     walk.write(columns, {"motif": walk.question(per="vertex")}, overwrite)
     vectors = Vectors(classes, walk.source.labelled, pair_side)
-    return CensusVertices(counted, pair_side, vectors, walk.output)
+    return CensusVertices(counted, pair_side, vectors, walk.output, walk.source.given)
 
 
 class _Walk(Edges):

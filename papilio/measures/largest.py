@@ -118,6 +118,7 @@ def maximum_clique(
         edges.describe(),
         edges.seconds,
         edges.output,
+        edges.source.given,
     )
 
 
@@ -258,4 +259,4 @@ def top_bicliques(
             for ids, column in zip(each.members, columns, strict=True)
         )
         found.append(LargestBiclique(each.value, *each.members, *labels))
-    return LargestBicliques(asked, by, tuple(found), edges.describe(), edges.seconds)
+    return LargestBicliques(asked, by, tuple(found), edges.describe(), edges.seconds, n)

@@ -41,7 +41,7 @@ class CohesionLevel:
         """As many edges, or fewer, disconnect it: none if it is in pieces, else those of a vertex of least degree."""
         return 0 if self.components > 1 else self.least_degree
 
-    def to_json(self) -> dict[str, int]:
+    def to_dict(self) -> dict[str, int]:
         """Return ``least``, the sizes, and ``cut_at_most``."""
         sizes = asdict(self)
         del sizes["level"]

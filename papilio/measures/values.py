@@ -8,23 +8,38 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio import charts
 from papilio.api.graph import GraphInput
+from papilio.arguments import Count, plural, read_argument
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.errors import InputError
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
-from papilio.storage.answers import Columns, file_metadata, write_columns
+from papilio.storage.answers import (
+    Columns,
+    Preview,
+    Source,
+    Tabular,
+    columns_table,
+    file_metadata,
+    preview,
+    rows_table,
+    write_columns,
+)
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
-from papilio.tasks.result import CountResult, json_labels
+from papilio.tasks.result import CountResult, TopValue, find_top_values, json_labels
+
+_LEVEL_COLUMNS = ("least", "n_u", "n_v", "n_edges", "components", "largest", "least_degree", "cut_at_most")
 
 Values = Mapping[str, NDArray[np.float64]]
 """By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
@@ -68,12 +83,12 @@ def _as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
     if hasattr(result, "output"):
         shared["output"] = result.output
     if counted is not None:
-        shared["count"] = counted.to_json()
+        shared["count"] = counted.to_dict()
     return {"measure": measure, **own, **shared}
 
 
-@dataclass(frozen=True, eq=False)
-class RobinsAlexander:
+@dataclass(frozen=True, eq=False, repr=False)
+class RobinsAlexander(Tabular):
     """Clustering of a whole graph after Robins and Alexander, from its cycles of four edges and paths of three."""
 
     butterflies: int
@@ -92,7 +107,24 @@ class RobinsAlexander:
         fraction = self.fraction
         return None if fraction is None else float(fraction)
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def headline(self) -> str:
+        value = "undefined" if self.value is None else f"{self.value:.6g}"
+        return f"Robins-Alexander clustering: {value} (4 * {self.butterflies:,} / {self.three_paths:,})"
+
+    def to_arrow(self) -> Any:
+        """Return one row: butterflies, three_paths and value."""
+        return rows_table(
+            [{"butterflies": self.butterflies, "three_paths": self.three_paths, "value": self.value}]
+        )
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the value as a bar; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        charts.draw_shares(axes, {"Robins-Alexander": self.value})
+        return axes
+
+    def to_dict(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
         fraction = self.fraction
         exact = None if fraction is None else [fraction.numerator, fraction.denominator]
@@ -100,8 +132,8 @@ class RobinsAlexander:
         return _as_json("robins-alexander", self, **own, value=self.value)
 
 
-@dataclass(frozen=True, eq=False)
-class LatapyClustering:
+@dataclass(frozen=True, eq=False, repr=False)
+class LatapyClustering(Tabular):
     """Clustering of every vertex of some layers after Latapy, Magnien and Del Vecchio.
 
     ``values`` has by layer ``dot``, ``min`` and ``max`` of each vertex, shapes (n_u,) and (n_v,), NaN for a vertex that
@@ -113,19 +145,48 @@ class LatapyClustering:
     graph: dict[str, Any]  # as in CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``pairs``, ``write``, and ``total``
     output: str | None = None
+    source: Source | None = None  # the graph, if at hand
 
     def summaries(self) -> dict[str, Summary]:
         """Return the summary of each layer."""
         return {layer: summarise(self.values.by_id(layer)) for layer in self.values}
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def headline(self) -> str:
+        return f"Latapy's clustering of {_sizes(self.summaries())} ({self.seconds['total']:.2f} s)"
+
+    def _preview(self) -> Preview:
+        return _preview_means(self.summaries())
+
+    def to_arrow(self) -> Any:
+        """Return a row for each vertex: layer, id, label (where there are labels), partners, dot, min, max."""
+        columns = {
+            layer: {"partners": self.partners.by_id(layer), **self.values.by_id(layer)}
+            for layer in self.values
+        }
+        return columns_table(self.held, columns)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the share of vertices with at least each value; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        values = {layer: self.values.by_id(layer)["dot"] for layer in self.values}
+        charts.draw_at_least(axes, values, "clustering (dot)")
+        return axes
+
+    def top(self, n: int = 10, *, by: Literal["dot", "min", "max"] = "dot") -> tuple[TopValue, ...]:
+        """Return the ``n`` vertices of each layer with the largest values above 0, with their labels."""
+        read_argument("n", n, Count)
+        read_argument("by", by, Literal["dot", "min", "max"])
+        return find_top_values({layer: self.values.by_id(layer)[by] for layer in self.values}, self.held, n)
+
+    def to_dict(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object."""
         layers = {layer: asdict(summary) for layer, summary in self.summaries().items()}
         return _as_json("latapy", self, layers=layers)
 
 
-@dataclass(frozen=True, eq=False)
-class LocalClustering:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalClustering(Tabular):
     """Butterflies over possible ones, of every vertex or every edge.
 
     ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly
@@ -145,14 +206,64 @@ class LocalClustering:
         """Return the summary of each layer, or of the edges."""
         return {place: summarise(self.values.by_id(place)) for place in self.values}
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def source(self) -> Source | None:  # type: ignore[override]
+        """The graph, if at hand."""
+        return self.counted.source
+
+    @property
+    def graph(self) -> dict[str, Any]:
+        """The graph, as in :class:`papilio.CountResult`."""
+        return self.counted.graph
+
+    @property
+    def headline(self) -> str:
+        return f"local clustering of {_sizes(self.summaries())} ({self.seconds['total']:.2f} s)"
+
+    def _preview(self) -> Preview:
+        return _preview_means(self.summaries())
+
+    def _has_edge_rows(self) -> bool:
+        return self.per == "edge"
+
+    def to_arrow(self) -> Any:
+        """Return a row for each vertex (layer, id, label) or edge (u, v, u_label, v_label), as of counts.
+
+        The other columns are butterflies, three_paths, closed and, of vertices, square.
+        """
+        columns = {
+            place: {
+                "butterflies": self.butterflies.by_id(place),
+                "three_paths": self.three_paths.by_id(place),
+                **self.values.by_id(place),
+            }
+            for place in self.values
+        }
+        return columns_table(self.held, columns)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the share of vertices or edges with at least each value; as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        values = {place: self.values.by_id(place)["closed"] for place in self.values}
+        charts.draw_at_least(axes, values, "clustering (closed)")
+        return axes
+
+    def top(self, n: int = 10, *, by: Literal["closed", "square"] = "closed") -> tuple[TopValue, ...]:
+        """Return the ``n`` vertices of each layer, or edges, with the largest values above 0, with their labels."""
+        read_argument("n", n, Count)
+        read_argument("by", by, Literal["closed", "square"])
+        if by == "square" and self.per == "edge":
+            raise InputError("by is 'square', which edges do not have; expected closed")
+        return find_top_values({place: self.values.by_id(place)[by] for place in self.values}, self.held, n)
+
+    def to_dict(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object; integers in full."""
         places = {place: asdict(summary) for place, summary in self.summaries().items()}
         return _as_json("local", self, per=self.per, places=places)
 
 
-@dataclass(frozen=True, eq=False)
-class CohesionProfile:
+@dataclass(frozen=True, eq=False, repr=False)
+class CohesionProfile(Tabular):
     """How a graph hangs together, the more so the more butterflies its vertices are in.
 
     ``levels`` go from all vertices to those in the most butterflies, for 0, 1, 2, 4, 8, ... butterflies, without those
@@ -163,9 +274,33 @@ class CohesionProfile:
     counted: CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``levels``, and ``total``
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def headline(self) -> str:
+        return f"cohesion: {plural(len(self.levels), 'level')} of {self.counted.count:,} butterflies"
+
+    def _preview(self) -> Preview:
+        rows = [each.to_dict() for each in self.levels]
+        return preview([*rows[0]] if rows else [], [[f"{x:,}" for x in row.values()] for row in rows])
+
+    def to_arrow(self) -> Any:
+        """Return a row for each level: least, n_u, n_v, n_edges, components, largest, least_degree, cut_at_most."""
+        return rows_table([each.to_dict() for each in self.levels], _LEVEL_COLUMNS)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw vertices and edges of each level; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        least = [each.least for each in self.levels]
+        lines = {
+            "vertices": [each.n_u + each.n_v for each in self.levels],
+            "edges": [each.n_edges for each in self.levels],
+            "largest component": [each.largest for each in self.levels],
+        }
+        charts.draw_lines(axes, least, lines, "butterflies of every vertex, at least")
+        return axes
+
+    def to_dict(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
-        return _as_json("cohesion", self, levels=[level.to_json() for level in self.levels])
+        return _as_json("cohesion", self, levels=[level.to_dict() for level in self.levels])
 
 
 @dataclass(frozen=True)
@@ -178,14 +313,14 @@ class LargestBiclique:
     labels_u: tuple[Any, ...]  # the ids where there are none
     labels_v: tuple[Any, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all of it as one JSON object."""
         labels = {"labels_u": json_labels(self.labels_u), "labels_v": json_labels(self.labels_v)}
         return {"size": self.size, "u": list(self.u), "v": list(self.v), **labels}
 
 
-@dataclass(frozen=True)
-class LargestBicliques:
+@dataclass(frozen=True, eq=False, repr=False)
+class LargestBicliques(Tabular):
     """The largest maximal bicliques of a graph, the largest first."""
 
     motif: MaximalBiclique
@@ -193,15 +328,47 @@ class LargestBicliques:
     bicliques: tuple[LargestBiclique, ...]
     graph: dict[str, Any]  # as in CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``search``, and ``total``
+    asked: int = 100  # most bicliques
 
-    def to_json(self) -> dict[str, Any]:
+    @property
+    def headline(self) -> str:
+        largest = f", the largest of size {self.bicliques[0].size:,}" if self.bicliques else ""
+        return f"{plural(len(self.bicliques), 'maximal biclique')} by {self.by}{largest}"
+
+    def _preview(self) -> Preview:
+        return preview(
+            ("size", "u", "v"), [(each.size, each.labels_u, each.labels_v) for each in self.bicliques]
+        )
+
+    def to_arrow(self) -> Any:
+        """Return a row for each biclique: size, u and v, lists of labels."""
+        rows = [{"size": each.size, "u": each.labels_u, "v": each.labels_v} for each in self.bicliques]
+        return rows_table(rows, ("size", "u", "v"))
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw each biclique by its vertices of U and of V; axes and errors as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        charts.draw_points(
+            axes, [len(each.u) for each in self.bicliques], [len(each.v) for each in self.bicliques],
+            "vertices of U", "vertices of V",
+        )  # fmt: skip
+        return axes
+
+    def top(self, n: int = 10) -> tuple[LargestBiclique, ...]:
+        """Return the ``n`` largest; InputError where that is more than were asked for."""
+        read_argument("n", n, Count)
+        if n > self.asked:
+            raise InputError(f"n is {n}, and {self.asked} bicliques were asked for; ask again with n={n}")
+        return self.bicliques[:n]
+
+    def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
-        motif, bicliques = motif_to_json(self.motif), [each.to_json() for each in self.bicliques]
+        motif, bicliques = motif_to_json(self.motif), [each.to_dict() for each in self.bicliques]
         return _as_json("maximal-biclique-top", self, motif=motif, by=self.by, bicliques=bicliques)
 
 
-@dataclass(frozen=True, eq=False)
-class MaximumClique:
+@dataclass(frozen=True, eq=False, repr=False)
+class MaximumClique(Tabular):
     """A largest clique of a unipartite graph, and, where that was asked for, the size of that of every vertex."""
 
     size: int  # its vertices; 0 in a graph without any
@@ -213,13 +380,47 @@ class MaximumClique:
     graph: dict[str, Any]  # as in CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``search``, ``write``, and ``total``
     output: str | None = None
+    source: Source | None = None  # the graph, if at hand
+
+    @property
+    def headline(self) -> str:
+        return f"maximum clique: {self.size:,} {'vertex' if self.size == 1 else 'vertices'}"
+
+    def _preview(self) -> Preview:
+        rows: list[tuple[Any, ...]] = [("largest", self.size, self.labels)] if self.size else []
+        rows += [("vertices", size, f"{n:,}") for size, n in reversed(self.histogram())]
+        return preview(("", "size", "members or number"), rows)
+
+    def to_arrow(self) -> Any:
+        """Return a row for each vertex (id, label, size) where that was asked for, else one: size and members."""
+        if "n" in self.sizes:
+            return columns_table(self.held, {"n": {"size": self.sizes.by_id("n")}})
+        return rows_table([{"size": self.size, "members": self.labels}])
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw how many vertices have a largest clique of each size, or the size; as of counts."""
+        axes = charts.axes_or_new(axes)
+        if "n" in self.sizes and self.sizes.by_id("n").size:
+            charts.draw_table(axes, ("size",), {(size,): n for size, n in self.histogram()})
+        else:
+            charts.draw_numbers(axes, {"maximum clique": self.size}, "vertices")
+        return axes
+
+    def top(self, n: int = 10) -> tuple[TopValue, ...]:
+        """Return the ``n`` vertices with the largest cliques, with their labels; needs ``per="vertex"``."""
+        read_argument("n", n, Count)
+        if "n" not in self.sizes:
+            raise InputError(
+                "the answer is one clique, labels; per='vertex' gives the size of that of every vertex"
+            )
+        return find_top_values({"n": self.sizes.by_id("n")}, self.held, n)
 
     def histogram(self) -> list[tuple[int, int]]:
         """Return how many vertices have a largest clique of each size, by rising size."""
         found = np.unique(self.sizes.by_id("n"), return_counts=True) if "n" in self.sizes else ((), ())
         return [(int(size), int(n)) for size, n in zip(*found, strict=True)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return everything but the sizes of the vertices as one JSON object."""
         return _as_json(
             "maximum-clique",
@@ -229,6 +430,21 @@ class MaximumClique:
             labels=json_labels(self.labels),
             sizes=self.histogram() if "n" in self.sizes else None,
         )
+
+
+def _sizes(summaries: Mapping[str, Summary]) -> str:
+    names = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
+    return " and ".join(f"{each.size:,} {names[place]}" for place, each in summaries.items())
+
+
+def _preview_means(summaries: Mapping[str, Summary]) -> Preview:
+    """Return the means of each layer, or of the edges, as they are shown."""
+    names = [*next(iter(summaries.values())).mean]
+    rows = [
+        (place, f"{each.size:,}", f"{each.defined:,}", *(each.mean[name] for name in names))
+        for place, each in summaries.items()
+    ]
+    return preview(("of", "size", "defined", *(f"mean {name}" for name in names)), rows)
 
 
 class Edges:

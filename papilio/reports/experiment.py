@@ -338,7 +338,7 @@ def _open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
         return generate(model, path, seed=seed)
     store = open_store(path)
     provenance = store.manifest.provenance
-    expected = {**model.to_json(), "seed": seed}
+    expected = {**model.to_dict(), "seed": seed}
     if {name: provenance.get(name) for name in expected} != expected:
         raise StoreError(f"{path} holds another graph than the {model.name} model asked for; remove it")
     return store

@@ -287,7 +287,7 @@ def _write_scaling_once(
     results = {
         "experiment": write_record(experiment),
         "state": state,
-        "points": [point.to_json() for point in points],
+        "points": [point.to_dict() for point in points],
         "runs": rows,
         "failures": [asdict(record) for record in failed],
     }
@@ -313,8 +313,8 @@ def _write_job(root: Path, target: Path, figures: bool) -> Path:
     rows = (row for each in facts.timelines for row in lease_rows(each.leases, session=each.session.number))
     write_rows(target / "leases.parquet", {"session": "int", **LEASE_COLUMNS}, rows)
     results = {
-        "job": facts.status.to_json(),
-        "result": None if facts.result is None else facts.result.to_json(),
+        "job": facts.status.to_dict(),
+        "result": None if facts.result is None else facts.result.to_dict(),
         "sessions": [{**asdict(each.session), **asdict(each.measures)} for each in facts.timelines],
     }
     return _write_files(target, results, drawn, show_job(facts, drawn))

@@ -305,7 +305,7 @@ class Point:
     efficiency: float
     ideal: float  # how many times more workers than the smallest point has
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the measures of the point as a JSON object, its runs by their job directories."""
         kept = {name: value for name, value in asdict(self).items() if name not in ("runs", "middle")}
         return {**kept, "middle": self.middle.job, "runs": [run.job for run in self.runs]}

@@ -18,6 +18,9 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import islice
 from math import log10
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +30,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import StoreError
+from papilio.arguments import plural
+from papilio.errors import InputError, StoreError
 from papilio.extras import import_extra
 from papilio.motifs import Cell, CensusClass
 from papilio.storage.edge_files import numbers_of
@@ -43,8 +47,8 @@ from papilio.storage.files import (
 from papilio.storage.labelled import FrameRows, LabelledGraph
 from papilio.storage.records import seal_json
 from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
-from papilio.storage.store import GraphStore
-from papilio.storage.tables import integer_field, write_tables
+from papilio.storage.store import GraphStore, open_store
+from papilio.storage.tables import integer_field, is_integer_field, write_tables
 
 ColumnType = Literal["int", "float", "text"]
 
@@ -222,6 +226,14 @@ def write_census(
     write_tables(path, schema, [list(columns)], overwrite=overwrite)
 
 
+def write_arrow(
+    path: str | os.PathLike[str], table: pa.Table, metadata: Mapping[str, str], *, overwrite: bool = False
+) -> None:
+    """Write a table with this metadata; errors as :func:`write_tables`."""
+    schema = table.schema.with_metadata(dict(metadata))
+    write_tables(path, schema, [table.columns], overwrite=overwrite)
+
+
 def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDArray[np.uint64]]) -> str:
     """Write the vectors of one partial, uint64 of shape (k,), and return the digest of the file."""
     sizes = {name: int(vectors[name].size) for name in sorted(vectors)}
@@ -250,18 +262,12 @@ def read_partial_shard(path: str | os.PathLike[str], digest: str) -> dict[str, N
     return {key: values[bounds[i] : bounds[i + 1]] for i, key in enumerate(sizes)}
 
 
-def write_pairs(
-    path: str | os.PathLike[str],
-    ids: Sequence[tuple[int, int]],
-    labels: Sequence[tuple[Any, Any]],
-    columns: Mapping[str, Sequence[int]],
-    metadata: Mapping[str, str],
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Write a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
+def pairs_table(
+    ids: Sequence[tuple[int, int]], labels: Sequence[tuple[Any, Any]], columns: Mapping[str, Sequence[int]]
+) -> pa.Table:
+    """Return a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
 
-    Labels are int64 if all are integers, else text. ``overwrite`` and errors as :func:`write_tables`.
+    Labels are int64 if all are integers, else text.
     """
     flat = _label_array([label for pair in labels for label in pair])
     arrays: dict[str, Any] = {}
@@ -269,8 +275,7 @@ def write_pairs(
         arrays[name] = pa.array([pair[place] for pair in ids], pa.int32())
         arrays[f"{name}_label"] = flat[place::2]
     arrays |= {name: pa.array(numbers, pa.uint64()) for name, numbers in columns.items()}
-    schema = schema_of({name: array.type for name, array in arrays.items()}, metadata)
-    write_tables(path, schema, [list(arrays.values())], overwrite=overwrite)
+    return pa.table([*arrays.values()], schema=schema_of({name: each.type for name, each in arrays.items()}))
 
 
 def _label_array(labels: Sequence[Any]) -> pa.Array:
@@ -342,13 +347,117 @@ def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.ma.array(ids, mask=ids < 0, copy=False)
 
 
-class Tabular(ABC):
-    """An answer that is a table: ``to_arrow`` makes it, and here it becomes a frame."""
-
-    source: Source | None
+class Answer(ABC):
+    """An answer as a dictionary and as text."""
 
     @abstractmethod
-    def to_arrow(self) -> pa.Table: ...
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as an object that JSON has; integers in full."""
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as one JSON object in text; integers in full."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+
+_SHOWN_ROWS = 16
+"""Rows of a table that a terminal or a notebook shows."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The rows of an answer that are shown of it: names of columns, cells as text, and how many rows there are."""
+
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    n_rows: int = 0
+
+    @property
+    def more(self) -> str:
+        """What is left out; empty for nothing."""
+        left = self.n_rows - len(self.rows)
+        return f"... and {plural(left, 'more row')}" if left > 0 else ""
+
+
+def preview(head: Sequence[str], rows: Iterable[Sequence[Any]], n_rows: int | None = None) -> Preview:
+    """Return the first rows as they are shown; ``n_rows`` are there, or as many as are given."""
+    given = [*rows] if n_rows is None else [*islice(rows, _SHOWN_ROWS)]
+    shown = [[_show(cell) for cell in row] for row in given[:_SHOWN_ROWS]]
+    return Preview(head, shown, len(given) if n_rows is None else n_rows)
+
+
+def _show(cell: Any) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    text = ", ".join(map(str, cell)) if isinstance(cell, list | tuple) else str(cell)
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class Tabular(Answer):
+    """An answer that is a table, too: ``to_arrow`` makes it, and here it becomes a frame, lines, or HTML."""
+
+    source: Source | None = None
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """What was found, in one line."""
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """Return the answer as a ``pyarrow.Table``."""
+
+    @abstractmethod
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the answer with matplotlib; returns the axes, by default of a new figure.
+
+        MissingPackageError where matplotlib is not installed.
+        """
+
+    def _preview(self) -> Preview:
+        """Return what is shown beside the headline; nothing by default."""
+        return Preview()
+
+    def top(self, n: int = 10) -> Sequence[Any]:
+        """Return the ``n`` largest values with the labels of what has them; InputError where there are none."""
+        raise InputError(
+            f"the answer has no values of vertices or edges: {self.headline}; to_pandas() gives what it has"
+        )
+
+    def __repr__(self) -> str:
+        shown = self._preview()
+        if not shown.rows:
+            return f"<{self.headline}>"
+        widths = [max(map(len, column)) for column in zip(shown.head, *shown.rows, strict=True)]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (shown.head, *shown.rows)
+        ]
+        return "\n".join([f"<{self.headline}>", *lines, *filter(None, [shown.more])])
+
+    def _repr_html_(self) -> str:
+        shown = self._preview()
+        text = f"<p>{escape(self.headline)}</p>"
+        if not shown.rows:
+            return text
+        rows = [
+            "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+            for tag, row in [("th", shown.head), *(("td", row) for row in shown.rows)]
+        ]
+        more = f"<p>{escape(shown.more)}</p>" if shown.more else ""
+        return f"{text}<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{more}"
+
+    @property
+    def held(self) -> Source:
+        """The graph that was asked; InputError when it was in memory and is not at hand, StoreError when it is gone."""
+        if self.source is not None:
+            return self.source
+        path = getattr(self, "graph", {}).get("path")
+        if path is None:
+            raise InputError("the graph was in memory, and is not kept with the answer")
+        return open_store(path)
 
     def _has_edge_rows(self) -> bool:
         return False
@@ -359,13 +468,49 @@ class Tabular(ABC):
         table, source = self.to_arrow(), self.source
         origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
         frame = table.to_pandas()
-        if "count" in frame and table.schema.field("count").type == pa.string():
-            frame["count"] = np.array([int(count) for count in frame["count"]], dtype=object)
+        for field in table.schema:
+            if is_integer_field(field):
+                frame[field.name] = np.array([int(count) for count in frame[field.name]], dtype=object)
         return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
 
     def to_polars(self) -> Any:
         """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
-        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
+        return polars_frame(self.to_arrow())
+
+
+def polars_frame(table: pa.Table) -> Any:
+    """Return a table as a polars data frame."""
+    return import_extra("polars", "to_polars needs").from_arrow(table)
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> pa.Table:
+    """Return a table of rows, all with the same keys; ``names`` are the columns where there are no rows.
+
+    Integers are int64, uint64 or, where they need more bits, text with all digits. Lists are of labels.
+    """
+    columns = [_column(name, [row[name] for row in rows]) for name in (rows[0] if rows else names)]
+    return pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
+
+
+def _column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:
+    known = [each for each in values if each is not None]
+    if known and all(isinstance(each, list | tuple) for each in known):
+        flat = _label_array([label for each in known for label in each])
+        kind = pa.list_(flat.type)
+        array = pa.array([[_as_label(label, flat.type) for label in each] for each in values], kind)
+    elif known and all(type(each) is int for each in known):
+        if max(known) >= 2**64 or min(known) < -(2**63):
+            return integer_field(name), pa.array([str(each) for each in values], pa.string())
+        array = pa.array(values, pa.int64() if max(known) < 2**63 else pa.uint64())
+    elif known and all(isinstance(each, bool | float | int) for each in known):
+        array = pa.array(values)
+    else:
+        array = pa.array([None if each is None else str(each) for each in values], pa.string())
+    return pa.field(name, array.type), array
+
+
+def _as_label(label: Any, kind: pa.DataType) -> Any:
+    return str(label) if pa.types.is_string(kind) else label
 
 
 def columns_table(source: Source, columns: Mapping[str, Columns]) -> pa.Table:
@@ -395,18 +540,29 @@ def cell_table(key: Sequence[str], table: Mapping[Cell, int]) -> pa.Table:
     Counts are uint64 where all fit, else text with all digits: Arrow has no larger integers.
     """
     rows = sorted(table.items())
-    columns = {name: pa.array([cell[i] for cell, _ in rows], pa.int32()) for i, name in enumerate(key)}
-    counts = [count for _, count in rows]
+    fields = [pa.field(name, pa.int32()) for name in key]
+    sizes = [pa.array([cell[i] for cell, _ in rows], pa.int32()) for i in range(len(key))]
+    field, counts = _count_column([count for _, count in rows])
+    return pa.table([*sizes, counts], schema=pa.schema([*fields, field]))
+
+
+def _count_column(counts: Sequence[int]) -> tuple[pa.Field, pa.Array]:
     if max(counts, default=0) < 2**64:
-        return pa.table(columns | {"count": pa.array(counts, pa.uint64())})
-    return pa.table(columns | {"count": pa.array(map(str, counts), pa.string())})
+        return pa.field("count", pa.uint64()), pa.array(counts, pa.uint64())
+    return integer_field("count"), pa.array(map(str, counts), pa.string())
 
 
 def class_table(rows: Sequence[tuple[Any, int, float]]) -> pa.Table:
     """Return a row for each class of a census: columns class, group, count (as in :func:`cell_table`) and share."""
-    counts = cell_table(("row",), {(i,): count for i, (_, count, _) in enumerate(rows)}).column("count")
-    names = {"class": [each.name for each, _, _ in rows], "group": [each.group for each, _, _ in rows]}
-    return pa.table({**names, "count": counts, "share": [share for _, _, share in rows]})
+    field, counts = _count_column([count for _, count, _ in rows])
+    names = [[each.name for each, _, _ in rows], [each.group for each, _, _ in rows]]
+    fields = [
+        pa.field("class", pa.string()),
+        pa.field("group", pa.string()),
+        field,
+        pa.field("share", pa.float64()),
+    ]
+    return pa.table([*names, counts, [share for _, _, share in rows]], schema=pa.schema(fields))
 
 
 def listing_table(directory: str) -> pa.Table:

@@ -101,7 +101,7 @@ def generate(
     source, threads = _prepare(model, seed, memory, workers, advance)
     provenance = {
         "source": "generated",
-        **model.to_json(),
+        **model.to_dict(),
         "seed": seed,
         "signs": signs,
         "papilio": __version__,

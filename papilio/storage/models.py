@@ -48,7 +48,7 @@ class Model:
     def kind(self) -> GraphKind:
         return "unipartite" if getattr(self, self.second_size) is None else "bipartite"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return ``{"model": name, <parameters>}``."""
         return {"model": self.name, **asdict(self)}
 

@@ -153,7 +153,7 @@ class JobDirectory:
 
     def plan(self) -> CountPlan:
         """Return the plan of the first session."""
-        plan = CountPlan.from_json(self._read("plan.json"), str(self.root / "plan.json"))
+        plan = CountPlan.from_dict(self._read("plan.json"), str(self.root / "plan.json"))
         if plan.key != self.plan_key:
             raise TilingError(
                 f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}"

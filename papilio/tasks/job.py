@@ -291,7 +291,7 @@ class LeaseResult:
             listed=tuple(replace(each, path=move(each.path)) for each in self.listed),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return everything but the vectors as a JSON object."""
         written = write_record(replace(self, vectors={}))
         del written["vectors"]

@@ -194,7 +194,7 @@ class JobCheck:
     # whether a listing ended at its limit, so that the leases need not tile the items
     limit_reached: bool = False
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 

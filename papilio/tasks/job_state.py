@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from papilio.errors import StoreError
 from papilio.families import EngineChoice, Question
 from papilio.motifs import Granularity, Listing, motif_from_json
+from papilio.storage.answers import Answer
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json
 from papilio.tasks.job import LeaseResult
@@ -263,7 +264,7 @@ CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
-class JobStatus:
+class JobStatus(Answer):
     """State and progress of a job."""
 
     path: str
@@ -303,7 +304,7 @@ class JobStatus:
             return 1.0
         return min(self.work_done / self.work, 0.999) if self.work else 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields and ``share`` as a JSON object."""
         return {**asdict(self), "share": round(self.share, 6)}
 

@@ -19,6 +19,7 @@ from papilio.arguments import plural, show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable, EngineName
 from papilio.partitioning.store import PartitionManifest
+from papilio.storage.answers import Answer
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes
 from papilio.tasks.job import JobSpec, PrepareReport, digest
@@ -167,7 +168,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class CountPlan:
+class CountPlan(Answer):
     """Everything that is decided about a job before its leases run."""
 
     job: JobSpec
@@ -272,8 +273,8 @@ class CountPlan:
             done.record(lease.partition, lease.start, lease.stop)
         done.require_complete()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as a JSON object; the inverse of :meth:`from_json`."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as a JSON object; the inverse of :meth:`from_dict`."""
         return {
             **write_record(self),
             "key": self.key,
@@ -286,8 +287,8 @@ class CountPlan:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
-        """Rebuild a plan from :meth:`to_json`'s form; ``name`` is its file, for messages.
+    def from_dict(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
+        """Rebuild a plan from :meth:`to_dict`'s form; ``name`` is its file, for messages.
 
         StoreError when a field is missing or of another type. TilingError when the key written beside the fields is not
         theirs.

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.arguments import plural
+from papilio.arguments import Count, plural, read_argument
 from papilio.errors import ExecutionError, InputError, StoreError
 from papilio.families import family_of
 from papilio.kernels.engine import EngineName, LargestMotif, choose_best
@@ -24,28 +24,31 @@ from papilio.storage import answers
 from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.records import SignedInt, read_record, table_rows, write_record
-from papilio.storage.store import GraphStore, open_store
+from papilio.storage.store import GraphStore
 from papilio.tasks.job import Movement
 from papilio.tasks.job_state import JobHistory
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import CountPlan, Decision
 
-_HTML_ROWS = 20
-"""Rows of a table that a notebook shows."""
-
 
 @dataclass(frozen=True)
-class TopEntry:
-    """One vertex or edge with a large count."""
+class Item:
+    """A vertex or an edge."""
 
     place: str  # ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge
     ids: tuple[int, ...]  # its id, or the ids of both ends
     # its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
     # ids where there are none
     labels: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class TopEntry(Item):
+    """One vertex or edge with a large count."""
+
     count: int  # motifs that it is part of
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object; labels that are neither text nor integers as text."""
         return {
             "place": self.place,
@@ -53,6 +56,13 @@ class TopEntry:
             "labels": json_labels(self.labels),
             "count": self.count,
         }
+
+
+@dataclass(frozen=True)
+class TopValue(Item):
+    """One vertex or edge with a large value."""
+
+    value: int | float
 
 
 def json_labels(labels: Sequence[Any]) -> list[str | int]:
@@ -87,7 +97,7 @@ class CountResult(answers.Tabular):
     peak_memory_bytes: int  # largest host memory of a worker process
     decisions: tuple[Decision, ...]
     output: str | None = None  # the file written
-    top: tuple[TopEntry, ...] = ()  # the largest counts per vertex or edge
+    largest: tuple[TopEntry, ...] = ()  # the largest counts per vertex or edge that are kept with the answer
     # per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` of a unipartite graph, per edge ``edge`` of
     # shape (n_edges,) in the order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from
     # an object of another library, ``vectors.aligned("edge")`` has the order and form of that object.
@@ -111,19 +121,46 @@ class CountResult(answers.Tabular):
         default=None, repr=False
     )  # what was counted in, if at hand
 
-    def __repr__(self) -> str:
-        return f"<{self._title}: {self.count:,} ({self._circumstances})>"
+    @property
+    def headline(self) -> str:
+        return f"{self._title}: {self.count:,} ({self._circumstances})"
 
-    def _repr_html_(self) -> str:
-        head = f"<p>{escape(self._title)}: <b>{self.count:,}</b> ({escape(self._circumstances)})</p>"
-        rows: list[tuple[Any, ...]] = [
-            (e.place, ", ".join(map(str, e.labels)), f"{e.count:,}") for e in self.top
-        ]
+    def _preview(self) -> answers.Preview:
+        family = family_of(self.motif)
+        if family.classes:
+            rows = rows_by_class(family.classes, self.table)
+            cells = [(each.group, each.name, f"{count:,}", f"{share:.2%}") for each, count, share in rows]
+            return answers.preview(("group", "class", "count", "share"), cells)
         if self.table:
-            cells = list(self.table.items())[:_HTML_ROWS]
-            rows = [(*cell, f"{count:,}") for cell, count in cells]
-        body = "".join(f"<tr>{''.join(f'<td>{escape(str(x))}</td>' for x in row)}</tr>" for row in rows)
-        return f"{head}<table>{body}</table>" if rows else head
+            sized = ((*cell, f"{count:,}") for cell, count in self.table.items())
+            return answers.preview((*family.key, "count"), sized, len(self.table))
+        found = [(e.place, ", ".join(map(str, e.labels)), f"{e.count:,}") for e in self._largest_shown]
+        return answers.preview(("of", "label", "count"), found)
+
+    @property
+    def _largest_shown(self) -> list[TopEntry]:
+        """The largest counts of each place, as many of each as have room."""
+        places = dict.fromkeys(each.place for each in self.largest)
+        each_n = 10 if len(places) == 1 else 5
+        return [each for place in places for each in [e for e in self.largest if e.place == place][:each_n]]
+
+    def top(self, n: int = 10) -> tuple[TopEntry, ...]:
+        """Return the ``n`` largest counts, at least 1, of each layer, or of the edges, with their labels.
+
+        InputError where nothing was counted per vertex or edge, and where the vectors are gone and fewer are kept.
+        """
+        read_argument("n", n, Count)
+        if self.per == "total":
+            raise InputError(
+                f"the answer has no counts of vertices or edges, as it is of {self._title}; count with per='vertex' or "
+                "per='edge'"
+            )
+        if self.vectors and (self.source is not None or self.graph["path"] is not None):
+            return find_top({name: self.vectors.by_id(name) for name in self.vectors}, self.held, n)
+        kept = max(Counter(entry.place for entry in self.largest).values(), default=0)
+        if n > kept >= TOP_ENTRIES:
+            raise InputError(f"n is {n}, and the {kept} largest of each layer are kept; count again for more")
+        return _first_of_each(self.largest, n)
 
     @property
     def _title(self) -> str:
@@ -137,6 +174,8 @@ class CountResult(answers.Tabular):
     def to_arrow(self) -> Any:
         """Return the answer as a ``pyarrow.Table``, with the labels of the graph.
 
+        One number is a row: motif, count, engine, seconds.
+
         Per vertex the columns are layer, id, label (where there are labels) and count; per edge u, v, u_label, v_label
         and support, a row for each row of the table, frame or array that was given, in its order, else for each edge
         sorted by (u, v). Of a table they are the key (``p`` and ``q``, or ``k``) and count, of a census class, group,
@@ -145,9 +184,9 @@ class CountResult(answers.Tabular):
         Raises
         ------
         InputError
-            For an answer that is one number, ``count``.
+            When the graph was in memory and is not at hand.
         StoreError
-            When the graph that the labels come from is not there any more.
+            When the store that the labels come from does not exist any more.
         """
         family = family_of(self.motif)
         if family.classes:
@@ -155,14 +194,12 @@ class CountResult(answers.Tabular):
         if self.motif.is_table:
             return answers.cell_table(family.key, self.table)
         if not self.vectors:
-            raise InputError(
-                f"the answer is one number, count, which is {self.count}; a table needs per='vertex', per='edge' or a "
-                "motif of several sizes"
-            )
+            facts = {"motif": self.motif.title, "count": self.count, "engine": self.engine}
+            return answers.rows_table([facts | {"seconds": self.seconds.get("total")}])
         if "edge" in self.vectors:
-            return answers.columns_table(self._graph, {"edge": {"support": self.vectors.by_id("edge")}})
+            return answers.columns_table(self.held, {"edge": {"support": self.vectors.by_id("edge")}})
         values = {name: {"count": self.vectors.by_id(name)} for name in self.vectors}
-        return answers.columns_table(self._graph, values)
+        return answers.columns_table(self.held, values)
 
     def _has_edge_rows(self) -> bool:
         return "edge" in self.vectors
@@ -170,42 +207,27 @@ class CountResult(answers.Tabular):
     def plot(self, axes: Any = None) -> Any:
         """Draw the answer with matplotlib: counts by size or class, or how those of vertices and edges are distributed.
 
-        Returns the axes, by default of a new figure: ``result.plot().figure.savefig("counts.png")``.
-
-        Raises
-        ------
-        InputError
-            For an answer that is one number, ``count``.
-        EngineUnavailableError
-            Where matplotlib is not installed.
+        Returns the axes, by default of a new figure: ``result.plot().figure.savefig("counts.png")``. One number is a
+        bar. MissingPackageError where matplotlib is not installed.
         """
-        if not self.table and not self.vectors:
-            raise InputError(f"the answer is one number, {self.count}; there is nothing to draw")
         axes, family = charts.axes_or_new(axes), family_of(self.motif)
         if family.classes:
             charts.draw_classes(axes, rows_by_class(family.classes, self.table))
         elif self.table:
             charts.draw_table(axes, family.key, self.table)
+        elif not self.vectors:
+            charts.draw_numbers(axes, {self.motif.title: self.count})
         else:
             counts = {name: self.vectors.by_id(name) for name in self.vectors}
             charts.draw_distribution(axes, counts, f"count of {self.motif.title}")
         return axes
 
     @property
-    def _graph(self) -> GraphStore | LabelledGraph:
-        """The graph that was counted in; InputError when it was in memory and is not at hand."""
-        if self.source is not None:
-            return self.source
-        if self.graph["path"] is None:
-            raise InputError("the graph was in memory when it was counted, and is not kept with the answer")
-        return open_store(self.graph["path"])
-
-    @property
     def work_per_second(self) -> float | None:
         """Work units of this call over the seconds of its phase ``run``; None where the call counted nothing."""
         return rate_of(self.work - self.work_before, self.seconds["run"])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return everything but the vectors as one JSON object; integers in full."""
         unit, rate = self.work_unit, self.work_per_second
         return {
@@ -235,7 +257,7 @@ class CountResult(answers.Tabular):
             "moved": asdict(self.moved),
             "decisions": [asdict(decision) for decision in self.decisions],
             "output": self.output,
-            "top": [entry.to_json() for entry in self.top],
+            "top": [entry.to_dict() for entry in self.largest],
             "job": None
             if self.job_directory is None
             else {
@@ -262,15 +284,45 @@ class ListingResult(CountResult):
     def rows(self) -> int:
         return self.count
 
+    @property
+    def headline(self) -> str:
+        limit = ", the limit" if self.limit_reached else ""
+        return f"{self._title}: {self.count:,} listed{limit} ({self._circumstances}) in {self.output}"
+
+    def _rows(self) -> Iterator[tuple[tuple[Any, ...], ...]]:
+        """Yield the rows: the labels of each column."""
+        assert self.output is not None, "a listing is a directory"
+        for batch in answers.listing_batches(self.output):
+            yield from zip(*(map(tuple, column.to_pylist()) for column in batch.columns), strict=True)
+
+    def _preview(self) -> answers.Preview:
+        names = tuple(family_of(self.motif).columns(self.motif))
+        try:
+            return answers.preview(names, self._rows(), self.count)
+        except StoreError:  # the files are gone
+            return answers.Preview()
+
+    def top(self, n: int = 10) -> list[tuple[tuple[Any, ...], ...]]:  # type: ignore[override]
+        """Return the ``n`` rows with the most vertices, the first of equal ones: tuples of labels for each column."""
+        read_argument("n", n, Count)
+        return heapq.nlargest(n, self._rows(), key=lambda row: sum(map(len, row)))
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw how many rows have each number of vertices; as :meth:`CountResult.plot`."""
+        sizes = Counter(sum(map(len, row)) for row in self._rows())
+        axes = charts.axes_or_new(axes)
+        charts.draw_table(axes, ("vertices",), {(size,): rows for size, rows in sizes.items()})
+        return axes
+
     def to_arrow(self) -> Any:
         """Return the rows as a ``pyarrow.Table``, read from the files; StoreError when they are not there."""
         assert self.output is not None, "a listing is a directory"
         return answers.listing_table(self.output)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return one JSON object: that of a count, and the fields of a listing."""
         return {
-            **super().to_json(),
+            **super().to_dict(),
             "listing": asdict(self.listing),
             "limit_reached": self.limit_reached,
             "files": self.files,
@@ -283,6 +335,20 @@ def rate_of(work: int, run_s: float) -> float | None:
     return work / run_s if work > 0 and run_s > 0 else None
 
 
+TOP_ENTRIES = 10
+"""Largest counts kept with a result, per layer."""
+
+
+def _first_of_each(entries: Iterable[TopEntry], n: int) -> tuple[TopEntry, ...]:
+    """Return the first ``n`` entries of each place."""
+    seen, found = Counter[str](), []
+    for entry in entries:
+        seen[entry.place] += 1
+        if seen[entry.place] <= n:
+            found.append(entry)
+    return tuple(found)
+
+
 def find_top(
     vectors: Mapping[str, NDArray[np.uint64]], graph: GraphStore | LabelledGraph, n: int
 ) -> tuple[TopEntry, ...]:
@@ -290,7 +356,26 @@ def find_top(
 
     ``vectors`` are by id; labels and the ends of edges come from the graph.
     """
-    entries: list[TopEntry] = []
+    return tuple(
+        TopEntry(each.place, each.ids, each.labels, int(vectors[each.place][i]))
+        for each, i in _find_items(vectors, graph, n)
+    )
+
+
+def find_top_values(
+    vectors: Mapping[str, NDArray[Any]], graph: GraphStore | LabelledGraph, n: int
+) -> tuple[TopValue, ...]:
+    """Return the ``n`` largest values above 0 of each layer, or of the edges, as :func:`find_top`."""
+    return tuple(
+        TopValue(each.place, each.ids, each.labels, vectors[each.place][i].item())
+        for each, i in _find_items(vectors, graph, n)
+    )
+
+
+def _find_items(
+    vectors: Mapping[str, NDArray[Any]], graph: GraphStore | LabelledGraph, n: int
+) -> Iterator[tuple[Item, int]]:
+    """Yield what has the largest values, with its id, or its place among the edges."""
     for name, counts in vectors.items():
         best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (
@@ -299,23 +384,26 @@ def find_top(
         ends: Sequence[tuple[int, ...]] = graph.ends(best) if name == "edge" else [(i,) for i in best]
         labels = [graph.labels(layer) if best else None for layer in layers]
         for i, ids in zip(best, ends, strict=True):
-            named = (_name(each, given) for each, given in zip(ids, labels, strict=True))
-            entries.append(TopEntry(name, ids, tuple(named), int(counts[i])))
-    return tuple(entries)
+            named = tuple(_name(each, given) for each, given in zip(ids, labels, strict=True))
+            yield Item(name, ids, named), i
 
 
-def find_largest(counts: NDArray[np.uint64], n: int) -> list[int]:
-    """Return the positions of the ``n`` largest positive counts, by falling count, then position."""
+def find_largest(counts: NDArray[Any], n: int) -> list[int]:
+    """Return the positions of the ``n`` largest positive numbers, by falling number, then position; NaN is none."""
     best, at = np.zeros(0, np.int64), 0
     for part in slices_of(counts):
+        if part.dtype.kind == "f":
+            part = np.nan_to_num(part, nan=0.0)
         if part.size > n:
             least = np.partition(part, part.size - n)[part.size - n]
-            chosen = np.flatnonzero(part >= max(int(least), 1))
+            chosen = np.flatnonzero((part >= least) & (part > 0))
         else:
-            chosen = np.flatnonzero(part)
+            chosen = np.flatnonzero(part > 0)
         # The former are earlier, and win ties: a stable order by falling count keeps them first.
         best, at = np.concatenate((best, chosen + at)), at + part.size
-        best = best[np.argsort(~counts[best], kind="stable")[:n]]
+        values = counts[best]
+        falling = -values if values.dtype.kind == "f" else ~values
+        best = best[np.argsort(falling, kind="stable")[:n]]
     return [int(i) for i in best]
 
 
@@ -380,9 +468,9 @@ class JobAnswer:
     @classmethod
     def of(cls, result: CountResult, ledger: LedgerEnd, vectors_digest: str | None) -> JobAnswer:
         """Return what is written of a result."""
-        written = write_record(replace(result, vectors=Vectors(), source=None, top=()))
-        del written["vectors"], written["source"]
-        return cls({**written, "top": [entry.to_json() for entry in result.top]}, ledger, vectors_digest)
+        written = write_record(replace(result, vectors=Vectors(), source=None, largest=()))
+        del written["vectors"], written["source"], written["largest"]
+        return cls({**written, "top": [entry.to_dict() for entry in result.largest]}, ledger, vectors_digest)
 
     @classmethod
     def read(cls, data: dict[str, Any], name: str) -> JobAnswer:
@@ -406,7 +494,8 @@ class JobAnswer:
             raise StoreError(
                 f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}"
             )
-        return replace(found, graph=asdict(rows.graph), vectors=Vectors(vectors))
+        largest = tuple(TopEntry(each.place, each.ids, each.labels, each.count) for each in rows.top)
+        return replace(found, graph=asdict(rows.graph), vectors=Vectors(vectors), largest=largest)
 
 
 def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:
@@ -446,13 +535,15 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
             raise ExecutionError(
                 f"{name}: the leases sum to {cells[cell]} in cell {cell}; the answer says {result.table.get(cell, 0)}"
             )
-    if result.top and job.per == "total":
+    if result.largest and job.per == "total":
         raise ExecutionError(
             f"{name}: the answer has largest counts, and was counted per {job.per}; {ADVICE}"
         )
     for place, counts in result.vectors.items():
         top = [
-            (each.ids if place != "edge" else None, each.count) for each in result.top if each.place == place
+            (each.ids if place != "edge" else None, each.count)
+            for each in result.largest
+            if each.place == place
         ]
         best = find_largest(counts, len(top)) if top else []
         if top != [((i,) if place != "edge" else None, int(counts[i])) for i in best]:

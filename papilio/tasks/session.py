@@ -199,7 +199,7 @@ class JobSession:
         if directory.plan_key is None and self._history.sessions:
             raise TilingError(f"{self.root}: job.json names no plan, and its ledger has sessions: {ADVICE}")
         if directory.plan_key is None:
-            write_durably(self.root / "plan.json", seal_json(plan.to_json()))
+            write_durably(self.root / "plan.json", seal_json(plan.to_dict()))
             described = {**directory.described, "plan_key": plan.key}
             write_durably(self.root / "job.json", seal_json(described, indent=2))
         elif directory.plan_key != plan.key:
@@ -244,7 +244,7 @@ class JobSession:
         assert self._done is not None, "begin_leases comes first"
         self._done.record(result.partition, result.start, result.stop)
         synced = result.move_files(self._sync_shard)
-        self._ledger.append({"type": "lease", "session": self._number, **synced.to_json()})
+        self._ledger.append({"type": "lease", "session": self._number, **synced.to_dict()})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
             raise JobCancelledError(
                 f"the job of {self.root} was cancelled; papilio resume {self.root} goes on with it"

@@ -110,7 +110,7 @@ def test_columns_of_a_data_frame_are_right_row_by_row(rows: list[Row]) -> None:
 def test_the_largest_counts_have_the_labels_of_the_caller(rows: list[Row]) -> None:
     by_row, of_u, of_v = expected(rows)
     frame = frame_of(rows)
-    best = papilio.top_butterflies(frame, per="edge", n=5, engine="cpu").top
+    best = papilio.top_butterflies(frame, per="edge", n=5, engine="cpu").top(5)
     assert {entry.labels: entry.count for entry in best}.items() <= dict(
         zip(rows, by_row, strict=True)
     ).items()
@@ -121,9 +121,9 @@ def test_the_largest_counts_have_the_labels_of_the_caller(rows: list[Row]) -> No
         papilio.top_butterflies(frame, per="vertex", engine="cpu"),
     ):
         for layer, right in (("u", of_u), ("v", of_v)):
-            found = {entry.labels[0]: entry.count for entry in result.top if entry.place == layer}
+            found = {entry.labels[0]: entry.count for entry in result.largest if entry.place == layer}
             assert found == {label: n for label, n in right.items() if n}
-        assert result.to_json()["top"] == [entry.to_json() for entry in result.top]
+        assert result.to_dict()["top"] == [entry.to_dict() for entry in result.largest]
 
 
 @laws
@@ -263,7 +263,7 @@ def test_an_answer_that_a_job_held_already_is_aligned_as_well(frame: pd.DataFram
             shuffled, papilio.Butterfly(), per="edge", engine="cpu", job=tmp_path / "job", cluster="inline"
         )
         assert result.vectors.aligned("edge").tolist() == ([1] * 5 + [0])[:: 1 if shuffled is frame else -1]
-        assert result.top[0].labels == ("a", 7)
+        assert result.top()[0].labels == ("a", 7)
     assert result.reused
 
 

@@ -82,13 +82,13 @@ def test_vectors_and_top_agree_with_the_oracle(women: GraphStore) -> None:
     edges = papilio.count(women, papilio.Butterfly(), per="edge")
     assert edges.vectors["edge"].tolist() == [right.edge[pair] for pair in ends]
     best = max(range(graph.n_u), key=lambda u: (right.vertex["u", u], -u))
-    first = result.top[0]
+    first = result.top()[0]
     assert (first.place, first.ids, first.labels) == ("u", (best,), (f"woman {best}",))
     assert first.count == right.vertex["u", best]
-    assert len(result.top) == 20
+    assert len(result.top()) == 20
     pair = max(ends, key=lambda pair: (right.edge[pair], [-x for x in pair]))
-    assert edges.top[0].ids == pair
-    assert edges.top[0].labels == (f"woman {pair[0]}", 100 + pair[1])
+    assert edges.top()[0].ids == pair
+    assert edges.top()[0].labels == (f"woman {pair[0]}", 100 + pair[1])
 
 
 def test_result_is_complete_and_json_is_exact(women: GraphStore) -> None:
@@ -96,16 +96,16 @@ def test_result_is_complete_and_json_is_exact(women: GraphStore) -> None:
     assert set(result.seconds) == {"start", "plan", "read", "prepare", "run", "fold", "write", "total"}
     phases = sum(value for phase, value in result.seconds.items() if phase != "total")
     assert 0.5 * result.seconds["total"] < phases <= result.seconds["total"] * 1.01
-    assert result.work == result.to_json()["work"]["wedges"] > 0
+    assert result.work == result.to_dict()["work"]["wedges"] > 0
     assert result.items > 0
-    assert json.loads(json.dumps(result.to_json()))["count"] == 341
+    assert json.loads(json.dumps(result.to_dict()))["count"] == 341
     assert result.peak_memory_bytes > 1 << 20
 
 
 def test_counts_beyond_64_bits_survive_json() -> None:
     result = papilio.count(K23, papilio.Butterfly())
     big = papilio.CountResult(**{**vars(result), "count": 2**70 + 1})
-    assert json.loads(json.dumps(big.to_json()))["count"] == 2**70 + 1
+    assert json.loads(json.dumps(big.to_dict()))["count"] == 2**70 + 1
 
 
 def test_events_tell_the_story(women: GraphStore) -> None:
@@ -163,7 +163,7 @@ def test_empty_and_butterfly_free_graphs() -> None:
         for per in ("total", "vertex", "edge"):
             result = papilio.count(graph, papilio.Butterfly(), per=per)
             assert result.count == 0
-            assert result.top == ()
+            assert result.largest == ()
             assert {name: int(v.sum()) for name, v in result.vectors.items()} == dict.fromkeys(
                 result.vectors, 0
             )
@@ -231,10 +231,10 @@ def test_plan_is_the_plan_of_the_count(women: GraphStore) -> None:
     result = papilio.count(women, papilio.Butterfly(), per="edge")
     assert (plan.key, plan.n_items, plan.total_work) == (result.plan_key, result.items, result.work)
     plan.validate()
-    assert papilio.CountPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
-    tampered = {**plan.to_json(), "strategy": "other"}
+    assert papilio.CountPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    tampered = {**plan.to_dict(), "strategy": "other"}
     with pytest.raises(TilingError):
-        papilio.CountPlan.from_json(tampered)
+        papilio.CountPlan.from_dict(tampered)
 
 
 def test_missing_stores_and_clusters(tmp_path: Path) -> None:

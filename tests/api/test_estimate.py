@@ -35,7 +35,7 @@ def sample(graph: Any, motif: Motif, goal: Goal, seed: int = 0, cluster: Any = N
 
 def facts_of(estimate: Estimate) -> dict[str, Any]:
     """What does not depend on where an estimate was made."""
-    facts = estimate.to_json()
+    facts = estimate.to_dict()
     return {name: facts[name] for name in facts if name not in ("cluster", "seconds", "graph", "engine")}
 
 

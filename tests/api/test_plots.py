@@ -14,7 +14,6 @@ import pytest
 
 import papilio
 from papilio import charts
-from papilio.errors import InputError
 from papilio.motifs import CENSUS_CLASSES, rows_by_class
 from tests.conftest import ROOT
 
@@ -84,9 +83,10 @@ def test_classes_have_their_exact_counts_and_no_text_lies_on_another(axes: Any) 
     assert not [(a, b) for at, a in enumerate(boxes) for b in boxes[:at] if a.overlaps(b)]
 
 
-def test_one_number_is_not_drawn() -> None:
-    with pytest.raises(InputError, match=r"the answer is one number, 150; there is nothing to draw"):
-        papilio.count(K56, "butterfly").plot()
+def test_one_number_is_a_bar_with_all_digits(axes: Any) -> None:
+    papilio.count(K56, "butterfly").plot(axes)
+    assert texts(axes) == ["150"]
+    assert axes.patches[0].get_width() == log10(150)
 
 
 @pytest.mark.slow

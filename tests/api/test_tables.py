@@ -85,23 +85,6 @@ def test_census_has_its_classes(tmp_path: Path) -> None:
     assert set(frame.columns) == {"class", "group", "count", "share"}
 
 
-def test_one_number_is_no_table() -> None:
-    result = papilio.count([(0, 0), (0, 1), (1, 0), (1, 1)], "butterfly")
-    with pytest.raises(InputError, match=r"one number, count, which is 1; a table needs per='vertex'"):
-        result.to_arrow()
-
-
-def test_answers_fit_a_line_and_a_notebook() -> None:
-    result = papilio.count([("<a>", 0), ("<a>", 1), ("b", 0), ("b", 1)], "butterfly", per="vertex")
-    assert repr(result).startswith("<butterfly per vertex: 1 (cpu, 1 worker (inline), ")
-    assert "\n" not in repr(result)
-    html = result._repr_html_()
-    assert "&lt;a&gt;" in html
-    assert "<a>" not in html
-    table = papilio.count([("a", 0), ("a", 1)], papilio.Biclique(None, None))
-    assert "<td>1</td><td>2</td><td>1</td>" in table._repr_html_()
-
-
 def test_listings_are_tables(tmp_path: Path) -> None:
     complete = [(f"u{u}", v) for u in range(3) for v in range(3)]
     found = papilio.enumerate(complete, papilio.Biclique(2, 3), output=tmp_path / "all", limit=None)

@@ -153,7 +153,7 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
     for subject in ("tasks", "work", "memory", "decisions", "1. engine cpu: asked for"):
         assert subject in text
     data = json.loads(run("plan", "butterfly", women, "--cluster", "inline", "--json").stdout)
-    assert papilio.CountPlan.from_json(data).n_items == data["n_items"] > 0
+    assert papilio.CountPlan.from_dict(data).n_items == data["n_items"] > 0
 
 
 @pytest.mark.parametrize(

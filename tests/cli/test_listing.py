@@ -85,7 +85,11 @@ def test_the_command_plans(women: Path, run: Run) -> None:
             2,
             "job is given, and the rows are iterated on the processors of this",
         ),
-        (["-p", 3, "-q", 4, "--output", "x.csv", "--job", "j"], 2, "output x.csv is one file"),
+        (
+            ["-p", 3, "-q", 4, "--output", "x.csv", "--job", "j"],
+            2,
+            "x.csv is one file, and a job lists into a directory",
+        ),
         (["-p", 3, "-q", 4, "--output", "no/x.csv"], 3, "no"),
         (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
         (["--limit", 3], 2, "a listing needs -p and -q with a number"),

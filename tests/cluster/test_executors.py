@@ -88,7 +88,7 @@ def test_all_executors_give_the_same_answer(
         assert result.vectors.keys() == right.vectors.keys()
         for name, vector in right.vectors.items():
             assert np.array_equal(result.vectors[name], vector)
-        assert result.top == right.top
+        assert result.largest == right.largest
         finished = [event for event in events if isinstance(event, LeaseFinished)]
         plans = [event.plan for event in events if isinstance(event, PlanMade)]
         assert len(finished) == result.leases == sum(result.leases_by_worker.values())

@@ -219,7 +219,7 @@ def test_the_senate_votes(example_data: Path) -> None:
 
 @pytest.mark.parametrize("graph", [EMPTY, NOTHING], ids=["no edges", "no vertices"])
 def test_nothing_is_undefined(graph: BipartiteGraph) -> None:
-    found = papilio.robins_alexander(graph, engine="cpu").to_json()
+    found = papilio.robins_alexander(graph, engine="cpu").to_dict()
     assert (found["butterflies"], found["three_paths"], found["fraction"], found["value"]) == (
         0,
         0,
@@ -228,10 +228,10 @@ def test_nothing_is_undefined(graph: BipartiteGraph) -> None:
     )
     nothing = dict.fromkeys(MODES)
     zero = dict.fromkeys(MODES, 0.0) if graph.n_u else nothing
-    summary = papilio.latapy_clustering(graph).to_json()["layers"]["u"]
+    summary = papilio.latapy_clustering(graph).to_dict()["layers"]["u"]
     assert summary == {"size": graph.n_u, "defined": 0, "mean": nothing, "mean_of_all": zero}
     for per in ("vertex", "edge"):
-        local = papilio.local_clustering(graph, per=per, engine="cpu").to_json()
+        local = papilio.local_clustering(graph, per=per, engine="cpu").to_dict()
         assert all(place["defined"] == 0 for place in local["places"].values())
     levels = papilio.cohesion_profile(graph, engine="cpu").levels
     sizes = {
@@ -243,19 +243,19 @@ def test_nothing_is_undefined(graph: BipartiteGraph) -> None:
         "least_degree": 0,
         "cut_at_most": 0,
     }
-    assert [level.to_json() for level in levels] == [{"least": 0, **sizes}] * (graph.n_u > 0)
-    assert papilio.top_butterflies(graph, per="edge", engine="cpu").top == ()
+    assert [level.to_dict() for level in levels] == [{"least": 0, **sizes}] * (graph.n_u > 0)
+    assert papilio.top_butterflies(graph, per="edge", engine="cpu").top() == ()
 
 
 def test_top_vertices_and_edges_with_their_labels(women: Path) -> None:
     graph = papilio.open_graph(women).read()
     assert isinstance(graph, BipartiteGraph)
     counts = count_butterflies(edge_list(graph))
-    found = papilio.top_butterflies(women, n=3, engine="cpu").top
+    found = papilio.top_butterflies(women, n=3, engine="cpu").largest
     assert [entry.place for entry in found] == ["u"] * 3 + ["v"] * 3
     best = sorted(((-n, i) for (layer, i), n in counts.vertex.items() if layer == "u"))[:3]
     assert [(entry.labels, entry.count) for entry in found[:3]] == [((f"woman {i}",), -n) for n, i in best]
-    edges = papilio.top_butterflies(women, per="edge", n=20, engine="cpu").top
+    edges = papilio.top_butterflies(women, per="edge", n=20, engine="cpu").top(20)
     order = sorted((-n, u, v) for (u, v), n in counts.edge.items())[:20]
     assert [(e.labels, e.count) for e in edges] == [((f"woman {u}", v + 100), -n) for n, u, v in order]
 
@@ -266,7 +266,7 @@ def test_top_edges_of_a_graph_in_memory_have_their_labels() -> None:
     other.add_nodes_from([10, 20, 30], bipartite=1)
     other.add_edges_from([("a", 10), ("a", 20), ("b", 10), ("b", 20), ("c", 30)])
     found = papilio.top_butterflies(other, per="edge", n=2, engine="cpu")
-    assert [(entry.labels, entry.count) for entry in found.top] == [(("a", 10), 1), (("a", 20), 1)]
+    assert [(entry.labels, entry.count) for entry in found.top(2)] == [(("a", 10), 1), (("a", 20), 1)]
     assert found.graph["path"] is None
 
 
@@ -312,7 +312,7 @@ def test_a_job_directory_keeps_the_count(women: Path, tmp_path: Path) -> None:
     assert not papilio.local_clustering(women, job=job, engine="cpu").counted.reused
     again = papilio.top_butterflies(women, n=20, job=job, engine="cpu")
     assert again.reused
-    assert len([entry for entry in again.top if entry.place == "u"]) == 18
+    assert len([entry for entry in again.largest if entry.place == "u"]) == 18
 
 
 def test_progress_goes_through_the_phases(women: Path) -> None:

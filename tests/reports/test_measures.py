@@ -38,7 +38,7 @@ def test_strong_scaling_is_the_ratio_of_median_times() -> None:
     assert (one.speedup, one.efficiency) == (1, 1)
     assert (two.speedup, two.efficiency) == (pytest.approx(1.8), pytest.approx(0.9))
     assert (four.speedup, four.efficiency, four.ideal) == (pytest.approx(3), pytest.approx(0.75), 4)
-    assert one.to_json()["runs"] == ["jobs/w1-r1", "jobs/w1-r2", "jobs/w1-r3"]
+    assert one.to_dict()["runs"] == ["jobs/w1-r1", "jobs/w1-r2", "jobs/w1-r3"]
 
 
 def test_an_even_number_of_runs_gives_the_ratio_of_median_times() -> None:

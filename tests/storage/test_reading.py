@@ -697,7 +697,7 @@ def test_text_that_looks_like_a_missing_value_is_a_label(text: str) -> None:
     columns = {"u": ["a", text, text], "v": ["x", "y", "x"]}
     pairs = [*zip(*columns.values(), strict=True)]
     for graph in (pd.DataFrame(columns), pd.DataFrame(columns, dtype="string"), pa.table(columns), pairs):
-        top = papilio.count(graph, papilio.Biclique(1, 2), per="vertex").top[0]
+        top = papilio.count(graph, papilio.Biclique(1, 2), per="vertex").top()[0]
         assert (top.labels, top.count) == ((text,), 1)
 
 

@@ -58,14 +58,14 @@ def test_cells_survive_json_with_all_digits() -> None:
     assert [row[:2] for row in rows] == [[1, 1], [2, 9], [2, 10]]
     assert all(isinstance(row[2], str) for row in rows)
     read = read_record(
-        LeaseResult, json.loads(json.dumps({**lease(0, 3, 7).to_json(), "cells": rows})), "", ""
+        LeaseResult, json.loads(json.dumps({**lease(0, 3, 7).to_dict(), "cells": rows})), "", ""
     )
     assert read.cells == cells
 
 
 def test_leases_with_cells_survive_json() -> None:
     one = lease(0, 3, 7, cells={(3, 1): 3, (3, 2): 4})
-    assert read_record(LeaseResult, json.loads(json.dumps(one.to_json())), "a lease", "") == one
+    assert read_record(LeaseResult, json.loads(json.dumps(one.to_dict())), "a lease", "") == one
 
 
 @pytest.mark.parametrize(

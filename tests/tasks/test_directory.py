@@ -84,7 +84,7 @@ def test_the_plan_of_a_resumed_job_covers_the_rest_under_the_same_key() -> None:
     assert [(lease.start, lease.stop) for lease in plan.leases] == [(0, 5), (9, 20)]
     assert plan.key == first.key
     assert plan.work_finished + sum(lease.work for lease in plan.leases) == plan.predicted_ns
-    assert CountPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert CountPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     with pytest.raises(TilingError, match="overlap"):
         resumed_plan(first, [(0, 5, 9), (0, 8, 10)])
     assert resumed_plan(first, [(0, 0, 30)]).leases == ()
@@ -346,7 +346,7 @@ def test_a_graph_in_memory_goes_on_by_counting_it_again(
     assert papilio.open_job(tmp_path / "job").status().sessions[0].outcome == "Stop"
     reused = papilio.count(graph, Butterfly(), per="edge", job=tmp_path / "job")
     assert reused.reused
-    assert replace(reused, vectors={}).to_json()["count"] == expected.count
+    assert replace(reused, vectors={}).to_dict()["count"] == expected.count
     assert np.array_equal(reused.vectors["edge"], expected.vectors["edge"])
 
 
@@ -370,11 +370,11 @@ def test_an_answer_is_read_as_it_was_given(motif: Motif, per: Any, tmp_path: Pat
     read = JobDirectory(tmp_path / "job").result()
     assert read.reused
     again = replace(read, reused=False, leases_before=0, leases_by_worker=given_.leases_by_worker)
-    assert again.to_json() == given_.to_json()
+    assert again.to_dict() == given_.to_dict()
     assert {name: values.tolist() for name, values in read.vectors.items()} == {
         name: values.tolist() for name, values in given_.vectors.items()
     }
-    assert list(given_.to_json()) == [
+    assert list(given_.to_dict()) == [
         "motif", "parameters", "per", "count", "table", "engine", "cluster", "workers", "worker_details", "items",
         "leases", "plan_key", "seconds", "work", "graph", "peak_memory_bytes", "peak_device_bytes", "used_device_bytes",
         "strategy", "replication", "moved", "decisions", "output", "top", "job",

@@ -87,9 +87,9 @@ def test_vectors_have_one_layer(per: papilio.motifs.Granularity, store: GraphSto
         by_vertex = Counter(vertex for each in cliques for vertex in each)
         expected = [by_vertex[vertex] for vertex in range(graph.n)]
         assert result.vectors["n"].tolist() == written["count"] == expected
-        assert {entry.place for entry in result.top} == {"n"}
-        assert [entry.count for entry in result.top] == sorted(expected, reverse=True)[:10]
-        assert result.top[0].labels == (f"v{result.top[0].ids[0]}",)
+        assert {entry.place for entry in result.largest} == {"n"}
+        assert [entry.count for entry in result.top()] == sorted(expected, reverse=True)[:10]
+        assert result.top()[0].labels == (f"v{result.top()[0].ids[0]}",)
     else:
         expected = [
             sum({u, v} <= set(each) for each in cliques)
@@ -107,7 +107,7 @@ def test_the_largest_are_those_of_the_whole_graph(graph: UnipartiteGraph) -> Non
     best = sorted((-sum(each), (each,)) for each in all_cliques(graph, ALL))[:7]
     result = papilio.count(graph, LittleClique(best=7))
     assert result.best == tuple(LargestMotif(-value, members) for value, members in best)
-    assert result.to_json()["best"][0] == {"value": -best[0][0], "members": best[0][1]}
+    assert result.to_dict()["best"][0] == {"value": -best[0][0], "members": best[0][1]}
 
 
 @pytest.mark.parametrize("per", ["total", "vertex"])
@@ -200,7 +200,7 @@ def test_plans_files_and_text(store: GraphStore, tmp_path: Path, capsys: pytest.
     made = papilio.plan(store, ALL)
     made.validate()
     assert len(made.leases) == 1
-    assert papilio.CountPlan.from_json(made.to_json()) == made
+    assert papilio.CountPlan.from_dict(made.to_dict()) == made
     assert any("42 vertices" in line for line in plan_lines(made))
     result = papilio.count(store, ALL, output=tmp_path / "table.csv")
     assert [line.replace('"', "").split(",")[:2] for line in (tmp_path / "table.csv").read_text().splitlines()] == [

@@ -118,7 +118,7 @@ def test_parts_give_what_the_whole_graph_gives(
     assert 0 < moved.read_bytes <= stored
     assert moved.staged_bytes == 0
     assert moved.load_s > 0
-    assert CountPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert CountPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
 
 
 def test_decisions_have_figures(store: GraphStore) -> None:

@@ -82,11 +82,11 @@ def test_key_is_the_question_not_the_workers() -> None:
 
 def test_json_round_trip_and_tampering() -> None:
     plan = plan_of(HEAVY, 3, make_job(per="edge"))
-    data = json.loads(json.dumps(plan.to_json()))
-    assert CountPlan.from_json(data) == plan
+    data = json.loads(json.dumps(plan.to_dict()))
+    assert CountPlan.from_dict(data) == plan
     data["costs_digest"] = "e" * 32
     with pytest.raises(TilingError, match="plan again"):
-        CountPlan.from_json(data)
+        CountPlan.from_dict(data)
 
 
 def test_validate_refuses_a_gap() -> None:
@@ -158,9 +158,9 @@ def test_a_plan_of_a_listing_has_rows_and_bytes(limit: int | None) -> None:
     assert n_bytes.high > 3.6 * rows.high
     assert n_bytes.value == 2.4 * rows.value
     assert plan.run_s == (FORECAST.seconds if limit is None else Range(60.0, 20.0, 120.0))
-    written = json.loads(json.dumps(plan.to_json()))
+    written = json.loads(json.dumps(plan.to_dict()))
     assert written["listing_rows"]["high"] == rows.high
-    assert CountPlan.from_json(written) == plan
+    assert CountPlan.from_dict(written) == plan
     assert "rows        about 1e+06" in "\n".join(plan_lines(plan))
 
 

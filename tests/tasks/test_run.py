@@ -132,7 +132,7 @@ def test_forgotten_graphs_are_prepared_again(engine: FakeEngine, job: JobSpec) -
 def test_lease_results_survive_json(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
     result = run_lease(lease(replace(job, per="edge"), 0, 3, str(tmp_path)), WORKER)
     assert result.shard is not None
-    assert read_record(LeaseResult, json.loads(json.dumps(result.to_json())), "a lease", "") == result
+    assert read_record(LeaseResult, json.loads(json.dumps(result.to_dict())), "a lease", "") == result
 
 
 def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
