@@ -110,11 +110,10 @@ def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[
         return layer
     sides = dict(graph.nodes(data="bipartite"))
     if sides and all(side is None for side in sides.values()):
-        import networkx
-
+        found = import_extra("networkx", "the layers of a NetworkX graph need")
         try:
-            return set(networkx.bipartite.sets(graph)[0])
-        except networkx.AmbiguousSolution as error:
+            return set(found.bipartite.sets(graph)[0])
+        except found.AmbiguousSolution as error:
             error.add_note(
                 "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
             )
