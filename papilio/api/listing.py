@@ -113,9 +113,9 @@ def enumerate(
     Examples
     --------
     >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), limit=2).head()
-    [(("Evelyn", "Laura", "Theresa"), (3, 5, 6, 8)), (("Evelyn", "Laura", "Brenda"), (3, 5, 6, 8))]
+    [(("Evelyn", "Laura", "Theresa"), ("3", "5", "6", "8")), (("Evelyn", "Laura", "Brenda"), ("3", "5", "6", "8"))]
     >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), output="bicliques").rows
-    1204
+    36
     """
     if output is not None and Path(output).suffix.lower() in TABLE_SUFFIXES:
         return _list_into_file(

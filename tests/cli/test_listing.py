@@ -88,7 +88,7 @@ def test_the_command_plans(women: Path, run: Run) -> None:
         (
             ["-p", 3, "-q", 4, "--output", "x.csv", "--job", "j"],
             2,
-            "x.csv is one file, and a job lists into a directory",
+            "x.csv is one file, and a job lists into a",
         ),
         (["-p", 3, "-q", 4, "--output", "no/x.csv"], 3, "no"),
         (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
