@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache, partial, wraps
 from reprlib import Repr
@@ -65,6 +66,16 @@ Share = Annotated[float, Between(0, 1)]
 
 Number = Annotated[int, Between(0, 2**63 - 1)]
 """How many of something; none is possible."""
+
+TableFormat = Literal["csv", "tsv", "json", "jsonl", "parquet", "arrow"]
+
+TABLE_FORMATS: tuple[TableFormat, ...] = typing.get_args(TableFormat)
+
+TABLE_SUFFIXES: dict[str, TableFormat] = {
+    ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".arrow": "arrow", ".feather": "arrow",
+}  # fmt: skip
+"""Format of a table by the suffix of its file."""
 
 Bytes = int | str
 """Bytes, or text such as ``8GiB``; :func:`read_bytes` reads it."""
@@ -365,6 +376,12 @@ def _convert_instance(kind: type[Any], name: str, value: Any) -> Any:
     if not isinstance(value, kind):
         raise _MismatchError
     return value
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'census'?`` for the known word that is most like another one; nothing where none is."""
+    near = get_close_matches(word, [*known], 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def plural(number: int, noun: str) -> str:

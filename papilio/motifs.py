@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
-from papilio.arguments import Between, Count, check_fields
+from papilio.arguments import Between, Count, check_fields, did_you_mean
 from papilio.errors import InputError, UnsupportedError
 
 Granularity = Literal["total", "vertex", "edge"]
@@ -560,10 +559,9 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
             )
         return motif
     if motif not in MOTIFS:
-        near = get_close_matches(motif, MOTIFS, 1)
         raise InputError(
-            f"motif is {motif!r}; {f'did you mean {near[0]!r}? ' if near else ''}known: {', '.join(sorted(MOTIFS))}, "
-            "as papilio.Butterfly() and so on"
+            f"motif is {motif!r}{did_you_mean(motif, MOTIFS)}; known: {', '.join(sorted(MOTIFS))}, as "
+            "papilio.Butterfly() and so on"
         )
     kind = MOTIFS[motif]
     defaults = {field.name: field.default for field in fields(kind)}

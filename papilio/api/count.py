@@ -28,7 +28,7 @@ from papilio.motifs import (
     rows_by_class,
     sum_groups,
 )
-from papilio.storage.answers import Preview, Tabular, file_metadata, write_census, write_columns, write_table
+from papilio.storage.answers import Answer, Preview, file_metadata, write_census, write_columns, write_table
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
@@ -243,8 +243,8 @@ class CountCall(Call[CountResult]):
             elif "edge" in vectors:
                 write_columns(self.target, store, {"edge": {"support": vectors["edge"]}}, **how)
             else:
-                layers = zip("uv", vectors.values(), strict=False)
-                write_columns(self.target, store, {layer: {"count": each} for layer, each in layers}, **how)
+                layers = {name: {"count": each} for name, each in vectors.items()}
+                write_columns(self.target, store, layers, **how)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
         return replace(
             result, vectors=Vectors(vectors, self.source.labelled), largest=top, source=self.source.given
@@ -252,7 +252,7 @@ class CountCall(Call[CountResult]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CensusResult(Tabular):
+class CensusResult(Answer):
     """Butterflies by class; a row of the table for each: ``class``, ``group``, ``count``, ``share``."""
 
     counted: CountResult  # the count, with its proof of work

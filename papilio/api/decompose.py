@@ -25,9 +25,9 @@ from papilio.kernels.exact import require_room
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
 from papilio.storage.answers import (
+    Answer,
     Preview,
     Source,
-    Tabular,
     check_decomposition_path,
     columns_table,
     preview,
@@ -65,7 +65,7 @@ def _labels_of(graph: Source, layer: Layer, ids: list[int]) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DecompositionResult(Tabular):
+class DecompositionResult(Answer):
     """The exact number of every item, the forest of components, and how they were found."""
 
     kind: PeelingKind  # ``wing`` or ``tip``

@@ -20,12 +20,12 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif, motif_to_json
-from papilio.storage.answers import Tabular, rows_table
+from papilio.storage.answers import Answer, rows_table
 from papilio.tasks.estimate import Sample
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate(Tabular):
+class Estimate(Answer):
     """An estimated count with an interval, or the exact one where counting took no longer."""
 
     motif: Motif

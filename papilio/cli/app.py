@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from papilio.cli.options import COMMAND_LINE
+from papilio.cli.options import COMMAND_LINE, CommandGroup
 from papilio.cli.report import QUIET, VERBOSE
 from papilio.errors import (
     CapacityError,
@@ -110,7 +110,7 @@ def _ended_with_its_reader() -> Iterator[None]:
         sys.exit(PIPE_CLOSED)
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(CommandGroup):
     """Commands whose modules are imported when they are called; all take ``--quiet`` and ``--verbose`` anywhere."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:

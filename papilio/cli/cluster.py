@@ -15,6 +15,7 @@ from papilio.cli.options import (
     JSON_FLAG,
     PER_FLAG,
     WORKERS,
+    CommandGroup,
     Decorator,
     parse_numbers,
     size,
@@ -87,7 +88,7 @@ def _lines(checks: list[Check]) -> list[str]:
     return lines
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def slurm() -> None:
     """Run on a cluster that Slurm manages."""
 

@@ -22,7 +22,6 @@ from papilio.cli.options import (
     STORE,
     integer,
     share,
-    with_output,
 )
 from papilio.cli.report import (
     answer,
@@ -33,6 +32,7 @@ from papilio.cli.report import (
     say_seconds,
     show_progress,
 )
+from papilio.cli.rows import FORMAT_FLAG, answer_rows, take_target, with_rows
 from papilio.errors import InputError
 from papilio.motifs import Motif
 from papilio.storage.tables import TABLE_FORMATS, TableFormat, write_batches
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @COUNT_OPTIONS
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
-@with_output("the counts per vertex or edge, or the table")
+@with_rows("the counts per vertex or edge, or the table")
 @JOB_FLAG
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF in the graph STORE.
@@ -55,6 +55,7 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 
     \b
     papilio count butterfly STORE
+    papilio count butterfly STORE --per vertex --format tsv
     papilio count biclique STORE -p 3 -q 4
     papilio count biclique STORE -p 3 --all-q
     papilio count biclique STORE --all --max-p 10 --output table.parquet
@@ -62,9 +63,11 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
     papilio count balanced-butterfly STORE --all-k --max-k 9 --pair-side u
     papilio count balanced-biclique STORE -p 3 -q 3
     """
+    writes_files = options["per"] != "total" or motif.is_table
+    target = take_target(options, as_json, writes_files=writes_files)
     with show_progress() as bar:
         result = papilio.count(store, motif, progress=bar, options=engine_options, **options)
-    answer(result, as_json, report_result)
+    answer_rows(result, as_json, report_result, target)
 
 
 @click.command(cls=MotifGroup)
@@ -91,6 +94,7 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
     help="Time for the probes, beside reading and preparing; as long as it takes by default.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
+@with_rows("the estimate as a row")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
@@ -104,9 +108,10 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     papilio estimate biclique STORE -p 6 -q 6 --error 0.1% --confidence 99%
     papilio estimate maximal-biclique STORE --seconds 10
     """
+    target = take_target(options, as_json, writes_files=False)
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
-    answer(result, as_json, report_estimate)
+    answer_rows(result, as_json, report_estimate, target)
 
 
 @click.command("enumerate", cls=MotifGroup, listed=True)
@@ -207,10 +212,12 @@ _SHOWN_LEVELS = 5
     help="Tip: the layer whose vertices are peeled; the other stays whole.",
 )  # fmt: skip
 @click.option(
-    "--output", type=click.Path(), metavar="DIR",
-    help="Directory to make: numbers and components as Parquet files.",
+    "--output", type=click.Path(allow_dash=True), metavar="DIR",
+    help="Directory to make: numbers and components as Parquet files. Or a file for the numbers alone, by its suffix "
+    "or --format; - is standard output.",
 )  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace a decomposition that is at --output.")
+@FORMAT_FLAG
+@click.option("--overwrite", is_flag=True, help="Replace a decomposition or a file that is at --output.")
 @click.option("--no-hierarchy", is_flag=True, help="Numbers alone, without the components of every level.")
 @click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
@@ -229,15 +236,17 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
 
     \b
     papilio decompose wing STORE --output wings
+    papilio decompose wing STORE --format csv
     papilio decompose tip STORE --layer u --output tips
     """
+    target = take_target(options, as_json, makes_directories=True)
     with show_progress() as bar:
 
         def show(phase: str, done: int, total: int) -> None:
             bar.advance_phase(_PHASES[phase], done, total)
 
         result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
-    answer(result, as_json, _report)
+    answer_rows(result, as_json, _report, target)
 
 
 def _report(result: DecompositionResult) -> None:

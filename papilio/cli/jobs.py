@@ -20,21 +20,37 @@ from papilio.cli.options import (
     SEED,
     TRUST_FLAG,
     WORKERS,
+    CommandGroup,
     with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
+from papilio.cli.rows import take_target, with_rows
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
 
 
+_JOB_COLUMNS = ("path", "state", "title", "share", "count", "leases", "problem")
+
+
 @click.command()
 @click.argument("root", type=click.Path(), default=".")
+@with_rows("the jobs")
 @JSON_FLAG
-def jobs(root: str, as_json: bool) -> None:
+def jobs(root: str, as_json: bool, **options: Any) -> None:
     """List the job directories at and below ROOT (by default here), three levels deep."""
+    target = take_target(options, as_json, writes_files=False)
     found = papilio.list_jobs(root)
+    if target is not None:
+        rows = [
+            dict(zip(_JOB_COLUMNS, (each[0], "damaged", None, None, None, None, each[1]), strict=True))
+            if isinstance(each, tuple)
+            else {**{name: getattr(each, name) for name in _JOB_COLUMNS[:-1]}, "problem": None}
+            for each in found
+        ]
+        target.write_rows(rows, _JOB_COLUMNS)
+        return
     if as_json:
         rows = [
             {"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_dict()
@@ -160,7 +176,7 @@ IDLE_HINT_S = 60.0
 """Time without a process that runs the job after which ``wait`` says so."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def submit() -> None:
     """Give a job to a cluster and leave: the cluster brings it to its end."""
 

@@ -20,11 +20,12 @@ from papilio.cli.options import (
     JSON_FLAG,
     RUN_OPTIONS,
     STORE,
+    CommandGroup,
     integer,
     with_options,
-    with_output,
 )
-from papilio.cli.report import align, answer, print_json, report_result, say, say_seconds, show_progress
+from papilio.cli.report import align, report_result, say, say_seconds, show_progress
+from papilio.cli.rows import RowTarget, answer_rows, take_target, with_rows
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
 from papilio.measures.values import (
@@ -36,6 +37,7 @@ from papilio.measures.values import (
     RobinsAlexander,
 )
 from papilio.motifs import MaximalBiclique, PairSide
+from papilio.storage.answers import rows_table
 from papilio.storage.files import atomic_file, check_file
 from papilio.tasks.result import CountResult
 
@@ -46,7 +48,7 @@ _PER_FLAG = click.option(
     help="Measure every vertex of both layers, or every edge.",
 )  # fmt: skip
 
-_OUTPUT = with_output("all values")
+_OUTPUT = with_rows("all values")
 
 _SIZES = with_options(
     *(
@@ -61,7 +63,7 @@ _SIZES = with_options(
 _THREADS = click.option("--threads", type=integer, metavar="N", help="All processors by default.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def measure() -> None:
     """Measure the graph STORE: clustering, cohesion, what is in the most butterflies; of a unipartite one cliques.
 
@@ -71,9 +73,17 @@ def measure() -> None:
 
 
 def _answer(
-    measured: Callable[..., Any], lines: Callable[[Any], list[str]], store: str, as_json: bool, **options: Any
+    measured: Callable[..., Any],
+    lines: Callable[[Any], list[str]],
+    store: str,
+    as_json: bool,
+    *,
+    writes_files: bool = False,
+    to_arrow: Callable[[Any], Any] | None = None,
+    **options: Any,
 ) -> None:
     """Measure a graph; write the lines of the result on standard output, how it was made on standard error."""
+    target = take_target(options, as_json, writes_files=writes_files)
     with show_progress() as bar:
         result = measured(store, progress=bar, **options)
 
@@ -90,11 +100,12 @@ def _answer(
         if getattr(result, "output", None) is not None:
             say(f"values: {result.output}")
 
-    answer(result, as_json, report)
+    answer_rows(result, as_json, report, target, to_arrow)
 
 
 @measure.command("robins-alexander")
 @_COUNT_OPTIONS
+@with_rows("the value as a row")
 def robins_alexander(**options: Any) -> None:
     """Clustering of the whole graph: 4 * butterflies / paths of three edges (Robins and Alexander 2004)."""
     _answer(papilio.robins_alexander, lambda result: [_number(result.value)], **options)
@@ -114,7 +125,7 @@ def latapy(**options: Any) -> None:
     output gets the means of each layer, of the vertices for which it is defined and of all (as 0 where it is not). It
     runs in this process.
     """
-    _answer(papilio.latapy_clustering, _mean_lines, **options)
+    _answer(papilio.latapy_clustering, _mean_lines, writes_files=True, **options)
 
 
 @measure.command()
@@ -128,11 +139,12 @@ def local(**options: Any) -> None:
     butterfly. square: the share of a vertex of the squares that its neighbours could make. Standard output gets the
     means of each layer, or of the edges, of those for which it is defined and of all (as 0 where it is not).
     """
-    _answer(papilio.local_clustering, _mean_lines, **options)
+    _answer(papilio.local_clustering, _mean_lines, writes_files=True, **options)
 
 
 @measure.command()
 @_COUNT_OPTIONS
+@with_rows("the levels")
 def cohesion(**options: Any) -> None:
     """How the vertices in 0, 1, 2, 4, 8, ... butterflies or more hang together.
 
@@ -153,11 +165,13 @@ def cohesion(**options: Any) -> None:
     metavar="N",
     help="How many of each layer, or of the edges.",
 )
+@with_rows("these counts")
 def top(**options: Any) -> None:
     """The vertices or edges in the most butterflies, by their labels; those in none are left out."""
     _answer(
         papilio.top_butterflies,
         lambda result: _tabbed((each.place, *each.labels, each.count) for each in result.largest),
+        to_arrow=_largest_table,
         **options,
     )
 
@@ -168,7 +182,7 @@ def top(**options: Any) -> None:
     "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
     help="The largest clique of the graph, or also the size of that of every vertex.",
 )  # fmt: skip
-@with_output("the sizes of all vertices")
+@with_rows("the sizes of all vertices")
 @_THREADS
 @JSON_FLAG
 def maximum_clique(**options: Any) -> None:
@@ -177,7 +191,7 @@ def maximum_clique(**options: Any) -> None:
     With --per vertex also how many vertices have a largest clique of each size; a vertex without edges is a clique of
     size 1. It runs in this process.
     """
-    _answer(papilio.maximum_clique, _maximum_lines, **options)
+    _answer(papilio.maximum_clique, _maximum_lines, writes_files=options["per"] == "vertex", **options)
 
 
 @measure.command("maximal-biclique-top")
@@ -188,6 +202,7 @@ def maximum_clique(**options: Any) -> None:
 )  # fmt: skip
 @click.option("-n", type=integer, default=100, show_default=True, metavar="N", help="How many.")
 @_SIZES
+@with_rows("the bicliques")
 @_THREADS
 @JSON_FLAG
 def maximal_biclique_top(
@@ -199,6 +214,20 @@ def maximal_biclique_top(
     """
     motif = MaximalBiclique(min_u or 1, min_v or 1, max_u, max_v)
     _answer(papilio.top_bicliques, _biclique_lines, motif=motif, **options)
+
+
+def _largest_table(result: CountResult) -> Any:
+    """Return the largest counts as rows: layer, id, label and count, or u, v, u_label, v_label and support."""
+    names = (
+        ("u", "v", "u_label", "v_label", "support")
+        if result.per == "edge"
+        else ("layer", "id", "label", "count")
+    )
+    rows = []
+    for each in result.largest:
+        place = () if result.per == "edge" else (each.place,)
+        rows.append(dict(zip(names, (*place, *each.ids, *each.labels, each.count), strict=True)))
+    return rows_table(rows, names)
 
 
 def _number(value: float | None) -> str:
@@ -277,7 +306,7 @@ _FORMATS = (".svg", ".png")
     "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
     help="Classes in all, or also of each vertex of the pair side, into the --output file.",
 )  # fmt: skip
-@with_output("the classes; with --top for the pairs, with --per vertex for the vertices")
+@with_rows("the classes; with --top for the pairs, with --per vertex for the vertices")
 @click.option(
     "--figure",
     type=click.Path(),
@@ -306,7 +335,8 @@ def census(
     papilio census STORE --pair-side u --top 100 --by conflicting
     papilio census STORE --pair-side u --per vertex --output drugs.parquet
     """
-    _check_asked(top, by, per, options["output"])
+    target = take_target(options, as_json)
+    _check_asked(top, by, per, options["output"], target)
     drawn = None if figure is None else _check_figure(figure, options["overwrite"])
     lines: list[str] = []
     with show_progress() as bar:
@@ -322,26 +352,30 @@ def census(
             asked = result = papilio.census(store, pair_side, **options)
     if drawn is not None:
         _draw(result, drawn, options["overwrite"])
-    if as_json:
-        print_json(asked.to_dict())
-        return
-    report_result(result.counted)
-    for line in lines:
-        click.echo(line)
-    say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
-    if asked is not result and options["output"] is not None:
-        say(f"{'classes per vertex' if top is None else 'pairs'}: {options['output']}")
-    if drawn is not None:
-        say(f"figure: {drawn}")
+
+    def report(asked: CensusResult | CensusPairs | CensusVertices) -> None:
+        report_result(result.counted)
+        for line in lines:
+            click.echo(line)
+        say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
+        output = getattr(asked, "output", None)
+        if output is not None:
+            say(f"{'classes per vertex' if top is None else 'pairs'}: {output}")
+        if drawn is not None:
+            say(f"figure: {drawn}")
+
+    answer_rows(asked, as_json, report, target)
 
 
-def _check_asked(top: int | None, by: str | None, per: str, output: str | None) -> None:
+def _check_asked(
+    top: int | None, by: str | None, per: str, output: str | None, target: RowTarget | None
+) -> None:
     if (top is None) != (by is None):
         raise InputError(f"--top and --by go together; give --by {', '.join(PAIR_ORDERS)} and --top N")
     if per == "vertex" and top is not None:
         raise InputError("--top lists pairs and --per vertex writes vertices; ask for one of them at a time")
-    if per == "vertex" and output is None:
-        raise InputError("--per vertex needs --output FILE for the classes of the vertices")
+    if per == "vertex" and output is None and target is None:
+        raise InputError("--per vertex needs --output FILE for the classes of the vertices, or --format")
 
 
 def _pair_lines(found: CensusPairs) -> list[str]:

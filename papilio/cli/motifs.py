@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import click
 from click.shell_completion import CompletionItem
 
-from papilio.arguments import Between
+from papilio.arguments import Between, did_you_mean
 from papilio.cli.options import integer
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES
@@ -175,7 +175,10 @@ class MotifGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in MOTIFS:
-            raise UnsupportedError(f"unknown motif {name!r}; known: {', '.join(self.list_commands(ctx))}")
+            known = self.list_commands(ctx)
+            raise UnsupportedError(
+                f"unknown motif {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
+            )
         if name not in self.list_commands(ctx):
             raise UnsupportedError(f"{name} cannot be listed; {FAMILIES[name].not_listed}")
         kind = MOTIFS[name]

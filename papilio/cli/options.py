@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from papilio.arguments import MAX_THREADS, MAX_WORKERS, read_bytes
+from papilio.arguments import MAX_THREADS, MAX_WORKERS, did_you_mean, read_bytes
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
 
@@ -24,6 +24,18 @@ def with_options(*options: Decorator) -> Decorator:
         return command
 
     return add
+
+
+class CommandGroup(click.Group):
+    """Commands; for a name that none of them has, the error says which one may be meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            raise click.UsageError(f"No such command {args[0]!r}{did_you_mean(args[0], known)}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def parse_numbers(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:

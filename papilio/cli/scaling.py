@@ -27,6 +27,7 @@ from papilio.cli.options import (
     SEED,
     THREADS,
     TRUST_FLAG,
+    CommandGroup,
     parse_numbers,
 )
 from papilio.cli.report import print_json, say, show_progress
@@ -57,7 +58,7 @@ _FIGURES_FLAG = click.option(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def scale() -> None:
     """Measure how a count scales with the workers."""
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
+from datetime import UTC, datetime
 from typing import Any, get_args, get_type_hints
 
 import click
@@ -21,6 +22,7 @@ from papilio.cli.options import (
     SEED,
     STORE,
     THREADS,
+    CommandGroup,
     size,
     with_options,
 )
@@ -33,6 +35,7 @@ from papilio.cli.report import (
     say,
     show_progress,
 )
+from papilio.cli.rows import take_target, with_rows
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 from papilio.storage.formats import FORMATS
@@ -77,17 +80,39 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
     report_store(store, as_json)
 
 
-@click.group(invoke_without_command=True)
+_CACHE_COLUMNS = ("source", "kind", "options", "state", "n_bytes", "last_used", "path")
+
+
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@with_rows("the conversions")
 @JSON_FLAG
 @click.pass_context
-def cache(context: click.Context, as_json: bool) -> None:
+def cache(context: click.Context, /, as_json: bool, **options: Any) -> None:
     """List the conversions of files that were counted in: size, last use, state, kind and options, source.
 
     The state is valid (the next call uses it), changed or gone (the source), outdated (of another version of Papilio)
     or damaged. Standard error gets the directory: PAPILIO_CACHE, else papilio in XDG_CACHE_HOME or ~/.cache.
     """
-    if context.invoked_subcommand is None:
-        _report_conversions(papilio.list_conversions(), as_json, "kept in")
+    target = take_target(options, as_json, writes_files=False)
+    if context.invoked_subcommand is not None:
+        return
+    found = papilio.list_conversions()
+    if target is None:
+        _report_conversions(found, as_json, "kept in")
+        return
+    rows = [
+        {
+            "source": each.source,
+            "kind": each.kind,
+            "options": json.dumps(each.options),
+            "state": each.state,
+            "n_bytes": each.n_bytes,
+            "last_used": datetime.fromtimestamp(each.used_s, UTC).isoformat(timespec="seconds"),
+            "path": each.path,
+        }
+        for each in found
+    ]
+    target.write_rows(rows, _CACHE_COLUMNS)
 
 
 @cache.command()
@@ -138,7 +163,7 @@ def info(store: str, verify: bool, as_json: bool, **reading: Any) -> None:
         say("verified: the edges have the hash of the manifest")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def generate() -> None:
     """Generate a synthetic graph into a new store; the same from the same seed."""
 

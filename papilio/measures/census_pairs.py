@@ -29,9 +29,9 @@ from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertic
 from papilio.measures.values import Edges
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
 from papilio.storage.answers import (
+    Answer,
     Preview,
     Source,
-    Tabular,
     columns_table,
     file_metadata,
     pairs_table,
@@ -103,7 +103,7 @@ class CensusPair:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CensusPairs(Tabular):
+class CensusPairs(Answer):
     """The pairs with the most butterflies of a group, by falling butterflies, ties by ids; none without any."""
 
     census: CensusResult  # of the whole graph
@@ -156,7 +156,7 @@ class CensusPairs(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CensusVertices(Tabular):
+class CensusVertices(Answer):
     """The classes of the butterflies of every vertex of a layer.
 
     ``classes`` has, by name of the class, the butterflies of all pairs that each vertex is in, shape (n,), by id;

@@ -23,10 +23,10 @@ from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
 from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
 from papilio.storage.answers import (
+    Answer,
     Columns,
     Preview,
     Source,
-    Tabular,
     columns_table,
     file_metadata,
     preview,
@@ -88,7 +88,7 @@ def _as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RobinsAlexander(Tabular):
+class RobinsAlexander(Answer):
     """Clustering of a whole graph after Robins and Alexander, from its cycles of four edges and paths of three."""
 
     butterflies: int
@@ -133,7 +133,7 @@ class RobinsAlexander(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LatapyClustering(Tabular):
+class LatapyClustering(Answer):
     """Clustering of every vertex of some layers after Latapy, Magnien and Del Vecchio.
 
     ``values`` has by layer ``dot``, ``min`` and ``max`` of each vertex, shapes (n_u,) and (n_v,), NaN for a vertex that
@@ -186,7 +186,7 @@ class LatapyClustering(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalClustering(Tabular):
+class LocalClustering(Answer):
     """Butterflies over possible ones, of every vertex or every edge.
 
     ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly
@@ -263,7 +263,7 @@ class LocalClustering(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CohesionProfile(Tabular):
+class CohesionProfile(Answer):
     """How a graph hangs together, the more so the more butterflies its vertices are in.
 
     ``levels`` go from all vertices to those in the most butterflies, for 0, 1, 2, 4, 8, ... butterflies, without those
@@ -320,7 +320,7 @@ class LargestBiclique:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LargestBicliques(Tabular):
+class LargestBicliques(Answer):
     """The largest maximal bicliques of a graph, the largest first."""
 
     motif: MaximalBiclique
@@ -368,7 +368,7 @@ class LargestBicliques(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MaximumClique(Tabular):
+class MaximumClique(Answer):
     """A largest clique of a unipartite graph, and, where that was asked for, the size of that of every vertex."""
 
     size: int  # its vertices; 0 in a graph without any
@@ -394,7 +394,7 @@ class MaximumClique(Tabular):
     def to_arrow(self) -> Any:
         """Return a row for each vertex (id, label, size) where that was asked for, else one: size and members."""
         if "n" in self.sizes:
-            return columns_table(self.held, {"n": {"size": self.sizes.by_id("n")}})
+            return columns_table(self.held, {"n": {"size": self.sizes.by_id("n")}}, names_layer=False)
         return rows_table([{"size": self.size, "members": self.labels}])
 
     def plot(self, axes: Any = None) -> Any:

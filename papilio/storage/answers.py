@@ -347,8 +347,8 @@ def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.ma.array(ids, mask=ids < 0, copy=False)
 
 
-class Answer(ABC):
-    """An answer as a dictionary and as text."""
+class Described(ABC):
+    """What is a dictionary, and text."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -395,19 +395,41 @@ def _show(cell: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-class Tabular(Answer):
-    """An answer that is a table, too: ``to_arrow`` makes it, and here it becomes a frame, lines, or HTML."""
+class Tabular(ABC):
+    """A table: ``to_arrow`` makes it, and here it becomes a frame."""
 
     source: Source | None = None
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """Return the answer as a ``pyarrow.Table``."""
+
+    def _has_edge_rows(self) -> bool:
+        return False
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
+        import_extra("pandas", "to_pandas needs")
+        table, source = self.to_arrow(), self.source
+        origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
+        frame = table.to_pandas()
+        for field in table.schema:
+            if is_integer_field(field):
+                frame[field.name] = np.array([int(count) for count in frame[field.name]], dtype=object)
+        return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
+
+    def to_polars(self) -> Any:
+        """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
+        return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
+
+
+class Answer(Tabular, Described):
+    """An answer: a dictionary, a table, a chart, a few lines or HTML, and the largest of what it holds."""
 
     @property
     @abstractmethod
     def headline(self) -> str:
         """What was found, in one line."""
-
-    @abstractmethod
-    def to_arrow(self) -> Any:
-        """Return the answer as a ``pyarrow.Table``."""
 
     @abstractmethod
     def plot(self, axes: Any = None) -> Any:
@@ -513,14 +535,14 @@ def _as_label(label: Any, kind: pa.DataType) -> Any:
     return str(label) if pa.types.is_string(kind) else label
 
 
-def columns_table(source: Source, columns: Mapping[str, Columns]) -> pa.Table:
+def columns_table(source: Source, columns: Mapping[str, Columns], *, names_layer: bool = True) -> pa.Table:
     """Return a row for each vertex of some layers, or for each ``edge``; columns as :func:`write_columns`.
 
     Layers are ``u`` and ``v``, or ``n`` of a unipartite graph. The rows of edges are those of the table or array that
     the graph was read from, in its order, so that they can be put beside it; a self loop that was left out has nulls.
     Other graphs have their edges sorted by (u, v).
     """
-    schema, rows = _rows_of(source, columns, names_layer=True)
+    schema, rows = _rows_of(source, columns, names_layer)
     schema = pa.schema([field.with_nullable(True) for field in schema])
     table = pa.concat_tables([schema.empty_table(), *(pa.table(each, schema=schema) for each in rows)])
     if (

@@ -18,22 +18,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Literal, get_args
+from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat
 from papilio.errors import InputError, StoreError
 from papilio.storage.files import atomic_file, check_file
-
-TableFormat = Literal["csv", "tsv", "json", "jsonl", "parquet", "arrow"]
-
-TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
-
-TABLE_SUFFIXES: dict[str, TableFormat] = {
-    ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl",
-    ".arrow": "arrow", ".feather": "arrow",
-}  # fmt: skip
 
 _JSON_ROWS = 1 << 16
 """Rows that are Python objects at a time."""
@@ -178,10 +170,13 @@ class _Csv(_Writer):
         flat = [
             (field, each) for at, of in enumerate(self.schema) for field, each in _flat(of, table.column(at))
         ]
-        self.write_flat(pa.table([each for _, each in flat], schema=pa.schema([field for field, _ in flat])))
+        rows = pa.table([each for _, each in flat], schema=pa.schema([field for field, _ in flat]))
+        for batch in rows.to_batches():
+            if batch.num_rows:  # without quotes Arrow writes a buffer of zeros for an empty one
+                self.write_flat(batch)
 
-    def write_flat(self, table: pa.Table) -> None:
-        pa_csv.write_csv(table, self.stream, pa_csv.WriteOptions(include_header=False))
+    def write_flat(self, rows: pa.RecordBatch) -> None:
+        pa_csv.write_csv(rows, self.stream, pa_csv.WriteOptions(include_header=False))
 
 
 class _Tsv(_Csv):
@@ -191,14 +186,14 @@ class _Tsv(_Csv):
         names = [field.name for each in self.schema for field in _flat_fields(each)]
         self.stream.write(("\t".join(names) + "\n").encode())
 
-    def write_flat(self, table: pa.Table) -> None:
+    def write_flat(self, rows: pa.RecordBatch) -> None:
         """Write the rows without quotes; a batch that needs some has its text in quotes."""
         options = {"include_header": False, "delimiter": "\t"}
         plain = io.BytesIO()
         try:
-            pa_csv.write_csv(table, plain, pa_csv.WriteOptions(quoting_style="none", **options))
+            pa_csv.write_csv(rows, plain, pa_csv.WriteOptions(quoting_style="none", **options))
         except pa.ArrowInvalid:
-            pa_csv.write_csv(table, self.stream, pa_csv.WriteOptions(**options))
+            pa_csv.write_csv(rows, self.stream, pa_csv.WriteOptions(**options))
         else:
             self.stream.write(plain.getvalue())
 

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from papilio.errors import StoreError
 from papilio.families import EngineChoice, Question
 from papilio.motifs import Granularity, Listing, motif_from_json
-from papilio.storage.answers import Answer
+from papilio.storage.answers import Described
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json
 from papilio.tasks.job import LeaseResult
@@ -264,7 +264,7 @@ CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
-class JobStatus(Answer):
+class JobStatus(Described):
     """State and progress of a job."""
 
     path: str

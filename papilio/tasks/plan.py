@@ -19,7 +19,7 @@ from papilio.arguments import plural, show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable, EngineName
 from papilio.partitioning.store import PartitionManifest
-from papilio.storage.answers import Answer
+from papilio.storage.answers import Described
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes
 from papilio.tasks.job import JobSpec, PrepareReport, digest
@@ -168,7 +168,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class CountPlan(Answer):
+class CountPlan(Described):
     """Everything that is decided about a job before its leases run."""
 
     job: JobSpec

@@ -71,7 +71,7 @@ def json_labels(labels: Sequence[Any]) -> list[str | int]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountResult(answers.Tabular):
+class CountResult(answers.Answer):
     """An exact count."""
 
     may_grow: ClassVar[bool] = True

@@ -17,7 +17,7 @@ import pytest
 
 import papilio
 from papilio.errors import InputError, MissingPackageError
-from papilio.storage.answers import Answer, Tabular, rows_table
+from papilio.storage.answers import Answer, Described, rows_table
 
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
 
@@ -67,7 +67,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tabular]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
     path = tmp_path_factory.mktemp("listings")
     return {name: make(path) for name, make in MAKERS.items()}
 
@@ -83,13 +83,13 @@ def classes_of(kind: type) -> Iterator[type]:
         yield from classes_of(each)
 
 
-def test_every_class_of_results_is_here(results: dict[str, Tabular]) -> None:
-    abstract = {each for each in classes_of(Tabular) if getattr(each, "__abstractmethods__", None)}
-    assert {type(each) for each in results.values()} == {*classes_of(Tabular)} - abstract
-    assert issubclass(papilio.CountPlan, Answer)
+def test_every_class_of_results_is_here(results: dict[str, Answer]) -> None:
+    abstract = {each for each in classes_of(Answer) if getattr(each, "__abstractmethods__", None)}
+    assert {type(each) for each in results.values()} == {*classes_of(Answer)} - abstract
+    assert issubclass(papilio.CountPlan, Described)
 
 
-def test_a_table_and_a_frame_hold_the_same(name: str, results: dict[str, Tabular]) -> None:
+def test_a_table_and_a_frame_hold_the_same(name: str, results: dict[str, Answer]) -> None:
     result = results[name]
     table = result.to_arrow()
     assert isinstance(table, pa.Table)
@@ -111,7 +111,7 @@ def test_a_table_and_a_frame_hold_the_same(name: str, results: dict[str, Tabular
             result.to_polars()
 
 
-def test_json_is_text_with_all_digits(name: str, results: dict[str, Tabular]) -> None:
+def test_json_is_text_with_all_digits(name: str, results: dict[str, Answer]) -> None:
     result = results[name]
     text = result.to_json()
     assert isinstance(text, str)
@@ -147,7 +147,7 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
-def test_lines_and_html_say_what_matters(name: str, results: dict[str, Tabular]) -> None:
+def test_lines_and_html_say_what_matters(name: str, results: dict[str, Answer]) -> None:
     result = results[name]
     lines = repr(result).splitlines()
     assert 1 <= len(lines) <= 20
@@ -162,7 +162,7 @@ def test_lines_and_html_say_what_matters(name: str, results: dict[str, Tabular])
         assert "".join(line.split()) == "".join("".join(row).split())
 
 
-def test_charts_are_drawn(name: str, results: dict[str, Tabular]) -> None:
+def test_charts_are_drawn(name: str, results: dict[str, Answer]) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed (papilio[report])")
     from matplotlib.figure import Figure
 
@@ -172,7 +172,7 @@ def test_charts_are_drawn(name: str, results: dict[str, Tabular]) -> None:
     assert axes.lines or axes.patches or axes.images or axes.collections
 
 
-def test_the_largest_come_first(name: str, results: dict[str, Tabular]) -> None:
+def test_the_largest_come_first(name: str, results: dict[str, Answer]) -> None:
     result: Any = results[name]
     if name in WITHOUT_TOP:
         with pytest.raises(InputError, match="the answer "):
@@ -187,7 +187,7 @@ def test_the_largest_come_first(name: str, results: dict[str, Tabular]) -> None:
         result.top(0)
 
 
-def test_the_largest_are_those_of_the_table(results: dict[str, Tabular]) -> None:
+def test_the_largest_are_those_of_the_table(results: dict[str, Answer]) -> None:
     for name, value in (
         ("count per vertex", "count"),
         ("latapy", "dot"),
@@ -215,7 +215,7 @@ def test_the_largest_are_those_of_the_table(results: dict[str, Tabular]) -> None
     assert [each.labels[0] for each in groups.top(4, by="coherent")] == by_hand["label"].tolist()[:4]
 
 
-def test_the_largest_of_a_listing_have_the_most_vertices(results: dict[str, Tabular]) -> None:
+def test_the_largest_of_a_listing_have_the_most_vertices(results: dict[str, Answer]) -> None:
     result: Any = results["listing of any size"]
     rows = [(tuple(row["u"]), tuple(row["v"])) for row in result.to_arrow().to_pylist()]
     sizes = sorted((len(u) + len(v) for u, v in rows), reverse=True)
@@ -223,7 +223,7 @@ def test_the_largest_of_a_listing_have_the_most_vertices(results: dict[str, Tabu
     assert {*result.top(3)} <= {*rows}
 
 
-def test_asking_for_more_than_is_kept_says_so(results: dict[str, Tabular]) -> None:
+def test_asking_for_more_than_is_kept_says_so(results: dict[str, Answer]) -> None:
     for name in ("census pairs", "largest bicliques"):
         result: Any = results[name]
         with pytest.raises(InputError, match=r"n is 21, and \d+ \w+ were asked for; ask again with n=21"):

@@ -15,8 +15,9 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
+from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES
 from papilio.errors import InputError, StoreError
-from papilio.storage.tables import TABLE_FORMATS, TABLE_SUFFIXES, integer_field, write_batches, write_tables
+from papilio.storage.tables import integer_field, write_batches, write_tables
 
 SCHEMA = pa.schema(
     [
@@ -51,9 +52,11 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def batches(rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-    for row in rows:
-        yield pa.RecordBatch.from_pylist([row], SCHEMA)
+def batches(rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch | pa.Table]:
+    """Yield the rows, one at a time, as a batch or as a table with chunks that are empty."""
+    for at, row in enumerate(rows):
+        batch = pa.RecordBatch.from_pylist([row], SCHEMA)
+        yield batch if at % 2 else pa.Table.from_batches([batch.slice(0, 0), batch, batch.slice(0, 0)])
 
 
 def read_back(data: bytes, format: str, is_stream: bool) -> list[dict[str, Any]]:
@@ -137,7 +140,7 @@ class Pipe(io.RawIOBase):
 def test_rows_reach_a_pipe_as_they_come(format: Any) -> None:
     pipe, seen = Pipe(), []
 
-    def rows() -> Iterator[pa.RecordBatch]:
+    def rows() -> Iterator[Any]:
         for batch in batches(ROWS):
             seen.append((len(pipe.data), pipe.flushed[-1]))
             yield batch
@@ -157,7 +160,7 @@ def test_a_pipe_that_nobody_reads_is_no_failure_of_papilio(format: Any) -> None:
 
 @pytest.mark.parametrize("format", TABLE_FORMATS)
 def test_a_file_is_whole_or_absent(format: Any, tmp_path: Path) -> None:
-    def failing() -> Iterator[pa.RecordBatch]:
+    def failing() -> Iterator[Any]:
         yield from batches(ROWS)
         raise OSError("the disk is full")
 
@@ -180,5 +183,6 @@ def test_without_a_format() -> None:
 def test_tsv_has_quotes_only_where_text_needs_them() -> None:
     stream = io.BytesIO()
     schema = pa.schema({"a b": pa.string(), "n": pa.int64()})
-    write_batches(stream, schema, [pa.table([["x, y", "z"], [1, None]], schema=schema)], "tsv")
+    table = pa.table([["x, y", "z"], [1, None]], schema=schema)
+    write_batches(stream, schema, [schema.empty_table(), table], "tsv")
     assert stream.getvalue() == b"a b\tn\nx, y\t1\nz\t\n"

@@ -1,0 +1,144 @@
+"""Answers as rows: on standard output for other programs, or in a file of a format that its suffix does not say."""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat
+from papilio.cli.options import Decorator, with_options
+from papilio.cli.report import print_json, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+STANDARD_OUTPUT = "-"
+
+_BINARY = ("parquet", "arrow")
+
+FORMAT_FLAG = click.option(
+    "--format", "row_format", type=click.Choice(TABLE_FORMATS),
+    help="Write rows in this format: to the file of --output, else to standard output.",
+)  # fmt: skip
+
+
+def with_rows(holds: str) -> Decorator:
+    """Return a decorator that adds the flags of rows: ``--output``, ``--format`` and ``--overwrite``."""
+    return with_options(
+        click.option(
+            "--output", type=click.Path(allow_dash=True), metavar="FILE",
+            help=f"File for {holds}, or - for standard output (as CSV, unless --format says more). The suffix of a "
+            "file is its format: .parquet, .csv, .tsv, .json, .jsonl, .arrow.",
+        ),
+        FORMAT_FLAG,
+        click.option(
+            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RowTarget:
+    """Where a command writes rows."""
+
+    path: Path | None  # None is standard output
+    format: TableFormat
+    overwrite: bool
+
+    def write(self, table: Any) -> None:
+        """Write a ``pyarrow.Table``; errors as :func:`papilio.storage.tables.write_batches`."""
+        from papilio.storage.tables import write_batches
+
+        target: Any = sys.stdout.buffer if self.path is None else self.path
+        write_batches(target, table.schema, [table], self.format, overwrite=self.overwrite)
+
+    def write_rows(self, rows: list[dict[str, Any]], names: Sequence[str]) -> None:
+        """Write rows that have the keys ``names``."""
+        from papilio.storage.answers import rows_table
+
+        self.write(rows_table(rows, names))
+
+
+def take_target(
+    options: dict[str, Any], as_json: bool, *, writes_files: bool = True, makes_directories: bool = False
+) -> RowTarget | None:
+    """Take ``--output`` and ``--format`` from the options of a command that writes the rows itself; else None.
+
+    Parameters
+    ----------
+    options : dict
+        Values of flags; ``output`` is None afterwards where this says where the rows go.
+    writes_files : bool
+        Whether the function that is called takes ``output`` and ``overwrite``, and writes files by their suffix.
+    makes_directories : bool
+        Whether an ``output`` without a suffix of a table is a directory, which that function makes.
+
+    Raises
+    ------
+    UsageError
+        For rows and ``--json``, or binary rows for a terminal.
+    InputError, StoreError
+        For a file that cannot be written.
+    """
+    format: TableFormat | None = options.pop("row_format", None)
+    output: str | None = options["output"]
+    overwrite: bool = options["overwrite"]
+    said = None if output is None else TABLE_SUFFIXES.get(Path(output).suffix.lower())
+    target = None
+    if output == STANDARD_OUTPUT or (output is None and format is not None):
+        target = RowTarget(None, format or "csv", overwrite)
+        if as_json:
+            raise click.UsageError(
+                "--json and rows on standard output contradict each other; give one of them"
+            )
+        if target.format in _BINARY and sys.stdout.isatty():
+            raise click.UsageError(
+                f"{target.format} is no text for a terminal; redirect it, or give --output FILE"
+            )
+    elif output is not None:
+        is_ours = (said is not None or format is not None) if makes_directories else not writes_files
+        if is_ours or (format is not None and format != said):
+            from papilio.storage.tables import check_table_file, format_of
+
+            path = check_table_file(output, overwrite, format)
+            target = RowTarget(path, format or format_of(path), overwrite)
+    if target is not None:
+        options["output"] = None
+    if not writes_files:
+        del options["output"]
+        if not makes_directories:
+            del options["overwrite"]
+    return target
+
+
+def answer_rows(
+    result: Any,
+    as_json: bool,
+    write: Callable[[Any], None],
+    target: RowTarget | None,
+    to_arrow: Callable[[Any], Any] | None = None,
+) -> None:
+    """Write a result: its rows where they were asked for, as one JSON object, or as ``write`` does it for people.
+
+    Beside rows on standard output ``write`` says what it has to say on standard error alone. ``to_arrow`` makes the
+    table, where it is not that of the result.
+    """
+    silent = False
+    if target is not None:
+        target.write(result.to_arrow() if to_arrow is None else to_arrow(result))
+        silent = target.path is None
+        if target.path is not None and is_dataclass(result) and hasattr(result, "output"):
+            result = replace(result, output=str(target.path))  # type: ignore[type-var]
+        elif target.path is not None:
+            say(f"rows: {target.path}")
+    if as_json:
+        print_json(result.to_dict())
+        return
+    with redirect_stdout(io.StringIO()) if silent else nullcontext():
+        write(result)
