@@ -1,22 +1,24 @@
 """Papilio as a backend of NetworkX: functions of the same meaning are computed here.
 
 ``networkx.config.backend_priority = ["papilio"]``, or ``backend="papilio"`` in a call. A graph is converted once, and
-kept by NetworkX. What cannot be done here (directed graphs, parallel edges, weights) NetworkX does itself.
+NetworkX keeps the converted graph. Directed graphs, parallel edges and small questions stay with NetworkX.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sized
 from functools import cached_property
 from itertools import count as count_from
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
 
 MIN_EDGES = 10_000
 """Graphs of fewer edges are left to NetworkX, unless the backend is named: starting takes longer than counting."""
+
+MIN_SHARE = 0.1
+"""A smaller share of the nodes is left to NetworkX where it visits only those nodes, and Papilio the whole graph."""
 
 Node = Hashable
 
@@ -49,33 +51,39 @@ class Graph:
 
     @cached_property
     def unipartite(self) -> Any:
-        """All nodes, with their names."""
+        """All nodes; their ids are their places."""
+        from papilio.api.graph import read
         from papilio.storage.interop import from_networkx
 
-        return from_networkx(self.nx, kind="unipartite")
+        return read(from_networkx(self.nx, kind="unipartite").graph)
 
     @cached_property
     def bipartite(self) -> Any:
-        """Two layers: those that the nodes name, else those of a two-colouring; NetworkXError where there is none."""
-        from papilio.storage.interop import from_networkx
+        """The layers of a two-colouring; node attributes are ignored, as NetworkX ignores them. NetworkXError for none.
+
+        Which colour becomes which layer matters to no function here, so any colouring will do if there are several.
+        """
+        from papilio.api.graph import read
 
         colours = nx.bipartite.color(self.nx)
-        return from_networkx(self.nx, u=[node for node, colour in colours.items() if colour])
+        return read(self.nx, kind="bipartite", u=[node for node, colour in colours.items() if colour])
 
-    def listed(self, motif: Any, containing: Iterable[Node] = ()) -> Iterator[list[Node]]:
-        """Yield motifs as lists of nodes, from files that end with the listing."""
+    def by_node(self, values: Mapping[str, Any], nodes: Iterable[Node] | None) -> dict[Node, Any]:
+        """Return values of both layers, by id, as a dictionary in the order of ``nodes``, or of all nodes."""
+        found: dict[Node, Any] = {}
+        for layer, of in values.items():
+            found |= zip(self.bipartite.labels(layer).tolist(), of.tolist(), strict=True)
+        return {node: found[node] for node in (self.nx if nodes is None else nodes)}
+
+    def listed(self, motif: Any, containing: Collection[Node] = ()) -> Iterator[list[Node]]:
+        """Yield motifs as lists of nodes while they are found."""
         import papilio
-        from papilio.storage.answers import listing_batches
 
         names = list(self.nx)
-        ids = {name: i for i, name in enumerate(names)}
-        graph, wanted = self.unipartite.graph, [ids[node] for node in containing]
-        with tempfile.TemporaryDirectory(prefix="papilio-networkx-") as scratch:
-            target = Path(scratch) / "listing"
-            papilio.enumerate(graph, motif, output=target, limit=None, containing=wanted)
-            for batch in listing_batches(str(target)):
-                for row in batch.column("n").to_pylist():
-                    yield [names[i] for i in row]
+        ids = {name: i for i, name in enumerate(names)} if containing else {}
+        wanted = [ids[node] for node in containing]
+        for row in papilio.enumerate(self.unipartite, motif, containing=wanted):
+            yield [names[i] for i in row]
 
 
 class Backend:
@@ -95,15 +103,29 @@ class Backend:
         if graph.is_directed() or graph.is_multigraph():
             return "directed graphs and parallel edges are left to NetworkX"
         graph = graph.nx if isinstance(graph, Graph) else graph
-        if name in _OF_BIPARTITE:
-            return nx.is_bipartite(graph) or "the graph is not bipartite"
+        if name in _FOUR_CYCLES and not nx.is_bipartite(graph):
+            return "the graph is not bipartite, and NetworkX counts its cycles of four edges"
         return True
 
     @staticmethod
     def should_run(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool | str:
         graph = args[0] if args else kwargs["G"]
-        size = (graph.nx if isinstance(graph, Graph) else graph).number_of_edges()
-        return size >= MIN_EDGES or f"{size} edges are fewer than {MIN_EDGES}"
+        graph = graph.nx if isinstance(graph, Graph) else graph
+        if graph.number_of_edges() < MIN_EDGES:
+            return f"{graph.number_of_edges()} edges are fewer than {MIN_EDGES}"
+        nodes = args[1] if len(args) > 1 else kwargs.get("nodes")
+        if name in _NODE_BY_NODE:
+            wanted = 1 if nodes in graph else len(nodes) if isinstance(nodes, Sized) else len(graph)
+            return wanted >= MIN_SHARE * len(graph) or f"only {wanted} of {len(graph)} nodes are requested"
+        return True
+
+    @staticmethod
+    def butterflies(G: Graph, nodes: Any = None) -> dict[Node, int]:
+        import papilio
+
+        found = papilio.count(G.bipartite, papilio.Butterfly(), per="vertex").vectors
+        counts = {layer: found.by_id(layer) for layer in found}
+        return G.by_node(counts, None if nodes is None else G.nx.nbunch_iter(nodes))
 
     @staticmethod
     def robins_alexander_clustering(G: Graph) -> float:
@@ -115,14 +137,17 @@ class Backend:
     def latapy_clustering(G: Graph, nodes: Any = None, mode: str = "dot") -> dict[Node, float]:
         import papilio
 
+        graph = G.bipartite
         if mode not in ("dot", "min", "max"):
             raise nx.NetworkXError("Mode for bipartite clustering must be: dot, min or max")
-        found = papilio.latapy_clustering(G.bipartite)
-        values: dict[Node, float] = {}
-        for layer in ("u", "v"):
-            values |= found.values.aligned(layer)[mode]
-        wanted = list(G.nx) if nodes is None else nodes
-        return {node: 0.0 if values[node] != values[node] else values[node] for node in wanted}
+        found = papilio.latapy_clustering(graph).values
+        return G.by_node({layer: np.nan_to_num(found.by_id(layer)[mode]) for layer in found}, nodes)
+
+    @staticmethod
+    def bipartite_average_clustering(G: Graph, nodes: Any = None, mode: str = "dot") -> float:
+        nodes = G.nx if nodes is None else nodes
+        found = Backend.latapy_clustering(G, nodes, mode)
+        return sum(found[node] for node in nodes) / len(nodes)
 
     @staticmethod
     def triangles(G: Graph, nodes: Any = None) -> Any:
@@ -156,6 +181,10 @@ class Backend:
                 return
 
 
-_OF_BIPARTITE = ("robins_alexander_clustering", "latapy_clustering")
+_FOUR_CYCLES = ("butterflies", "robins_alexander_clustering")
+"""Functions that NetworkX runs on graphs of every kind."""
+
+_NODE_BY_NODE = ("bipartite_average_clustering", "latapy_clustering", "triangles")
+"""Functions in which NetworkX visits only the requested nodes."""
 
 backend = Backend()

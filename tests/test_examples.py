@@ -96,7 +96,7 @@ def test_drug_targets_of_a_file(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("guide", ["generate", "interop"])
+@pytest.mark.parametrize("guide", ["coming-from", "generate", "interop"])
 def test_python_in_guides(guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / f"{guide}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

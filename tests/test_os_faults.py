@@ -179,7 +179,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
     "count, csv": ("count", "butterfly", "graph", "--per", "edge", "--output", "out.csv"),
     "count, json": ("count", "butterfly", "graph", "--per", "edge", "--output", "out.json"),
     "count, job": ("count", "butterfly", "graph", "--per", "edge", "--job", "out"),
-    "enumerate": ("enumerate", "biclique", "graph", "-p", "2", "-q", "2", "--no-limit", "--output", "out"),
+    "enumerate": ("enumerate", "biclique", "graph", "-p", "2", "-q", "2", "--output", "out"),
     "decompose": ("decompose", "wing", "graph", "--output", "out"),
     "measure": ("measure", "latapy", "graph", "--output", "out.parquet"),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -200,6 +200,9 @@ class Call(ABC, Generic[Result]):
         """Write the answer of a finished job."""
         return self.write(result, (), kept=True)
 
+    accept: Callable[[CountPlan], None] | None = None
+    """Refuses a plan before anything runs; None where every plan will do."""
+
     def require_room(self) -> None:
         """Refuse, before anything runs, a target that cannot be written."""
         return
@@ -290,7 +293,7 @@ class Call(ABC, Generic[Result]):
     def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
         start_s = perf_counter() - self.started
         shards = None if session is not None else self.shard_parent(executor, job)
-        outcome = count_job(executor, job, self.engine, shards, self.listener, session)
+        outcome = count_job(executor, job, self.engine, shards, self.listener, session, self.accept)
         seconds = {"start": start_s, **outcome.result.seconds, **self.check(executor, outcome)}
         self.listener(PhaseStarted("write"))
         began = perf_counter()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,14 +18,15 @@ import numpy as np
 from papilio.api.call import Call
 from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.api.rows import Rows
-from papilio.arguments import Count, Workers, checked
+from papilio.arguments import TABLE_SUFFIXES, Count, Workers, checked, show_bytes
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import PhaseStarted, Progress, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
-from papilio.errors import ExecutionError, InputError, StoreError
+from papilio.errors import CapacityError, ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, Question
 from papilio.motifs import Listing, Motif
+from papilio.storage.answers import listing_batches, listing_schema
 from papilio.storage.files import local_path
 from papilio.storage.labels import find_held, hash_labels, read_names
 from papilio.storage.listings import (
@@ -34,6 +36,7 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
+from papilio.storage.tables import check_table_file, write_batches
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
 from papilio.tasks.job import JobSpec, digest, held_graph, job_of
 from papilio.tasks.plan import CountPlan
@@ -72,7 +75,8 @@ def enumerate(
     motif : Motif or str
         ``Biclique(p, q)`` with both sizes, ``Clique(k)``, ``MaximalBiclique()`` or ``MaximalClique()``.
     output : path-like, optional
-        The directory of Parquet files to make. They have the columns ``u`` and ``v``, or ``n`` of a unipartite graph:
+        A file, where the suffix says so (Parquet, CSV, TSV, JSON, JSON lines or Arrow), else a directory of Parquet
+        files to make. They have the columns ``u`` and ``v``, or ``n`` of a unipartite graph:
         lists of labels of the graph, or ids where it has none, by rising id. Shards of leases pass through the
         directory that it lies in, which all workers must be able to write to.
     limit : int, optional
@@ -111,10 +115,15 @@ def enumerate(
     Examples
     --------
     >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), limit=2).head()
-    [(("Evelyn", "Laura", "Theresa"), (3, 5, 6, 8)), (("Evelyn", "Laura", "Brenda"), (3, 5, 6, 8))]
+    [(("Evelyn", "Laura", "Theresa"), ("3", "5", "6", "8")), (("Evelyn", "Laura", "Brenda"), ("3", "5", "6", "8"))]
     >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), output="bicliques").rows
-    1204
+    36
     """
+    if output is not None and Path(output).suffix.lower() in TABLE_SUFFIXES:
+        return _list_into_file(
+            check_table_file(output, overwrite=False), graph, motif, limit, (containing, with_u, with_v), options,
+            asked, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job,
+        )  # fmt: skip
     if output is None:
         _require_here(
             cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None
@@ -124,6 +133,20 @@ def enumerate(
         asked, cluster=cluster, engine="cpu" if output is None else engine, workers=workers, progress=progress, job=job,
     )  # fmt: skip
     return Rows(call) if output is None else call.execute()
+
+
+def _list_into_file(
+    target: Path, *given: Any, job: str | os.PathLike[str] | None, **where: Any
+) -> ListingResult:
+    if job is not None:
+        raise InputError(
+            f"output {target} is one file, and a job lists into a directory; leave out the suffix"
+        )
+    graph, motif, *rest = given
+    with run_directory(target.parent) as scratch:
+        result = _call(graph, motif, Path(scratch) / "rows", *rest, **where).execute()
+        write_batches(target, listing_schema(f"{scratch}/rows"), listing_batches(f"{scratch}/rows"))
+    return replace(result, output=str(target), files=1)
 
 
 def _require_here(**given: Any) -> None:
@@ -160,6 +183,10 @@ def plan_listing(
         graph, motif, local_path("listing"), limit, (containing, with_u, with_v), options,
         asked, cluster=cluster, engine=engine, workers=workers,
     ).plan()  # fmt: skip
+
+
+_MANY_ROWS = 1_000_000
+"""From which on the predicted size of a listing is told before it is written."""
 
 
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
@@ -253,6 +280,21 @@ class ListingCall(Call[ListingResult]):
         if not is_free and not may_replace:
             raise StoreError(f"{target} exists already; choose another directory, or remove it")
         self._foresee()
+
+    def accept(self, plan: CountPlan) -> None:
+        """Tell how much will be written, where that is predicted; CapacityError where that is more than is free."""
+        rows, n_bytes = plan.listing_rows, plan.listing_bytes
+        if rows is None or n_bytes is None or not rows.value:
+            return
+        if rows.value >= _MANY_ROWS:
+            self.listener(RowsKnown(round(rows.value), round(n_bytes.value), ""))
+        place = self._directory.parent
+        free = shutil.disk_usage(place).free
+        if n_bytes.low > free:
+            raise CapacityError(
+                f"the listing is predicted to have {rows.show()} rows, and {show_bytes(round(n_bytes.low))} at least; "
+                f"{show_bytes(free)} are free at {place}: give limit (--limit), or another disk"
+            )
 
     def _foresee(self) -> None:
         """Tell how many rows there will be, where a job directory beside the target holds their number."""

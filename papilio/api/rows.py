@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from papilio.arguments import Count, checked
 from papilio.graph import RowColumn
 from papilio.interrupts import check
-from papilio.storage.answers import Tabular
+from papilio.storage.answers import polars_frame
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import batch_of, list_schema, table_of
 from papilio.tasks.machine import describe_worker
@@ -37,15 +37,13 @@ class _Left(Exception):
     """Ends a search whose rows nobody wants any more."""
 
 
-class Rows(Tabular):
+class Rows:
     """The motifs of a graph, found while they are iterated; :func:`papilio.enumerate` returns it.
 
     Each row is a tuple of labels (of ids, where there are none) by rising id: of a biclique a pair of tuples, its
     vertices of U and of V. Every iteration searches anew, on the processors of this process, a few blocks of rows
     ahead; one that is left half way ends its search. The order of the rows is not defined.
     """
-
-    source = None
 
     def __init__(self, call: ListingCall) -> None:
         self._call = call
@@ -97,6 +95,14 @@ class Rows(Tabular):
         """Return all rows as a table, in memory; errors as :meth:`to_batches`."""
         schema = self.schema
         return table_of(self._batches(schema), schema)
+
+    def to_pandas(self) -> Any:
+        """Return all rows as a pandas data frame, with arrays of labels; errors as :meth:`to_batches`."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return all rows as a polars data frame, with lists of labels; errors as :meth:`to_batches`."""
+        return polars_frame(self.to_arrow())
 
     def _prepare(self, stack: ExitStack) -> tuple[list[Any], list[int | None], Any, Any, list[int]]:
         """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import papilio
+from papilio.arguments import TABLE_FORMATS, TableFormat
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BIPARTITE_STORE,
@@ -114,9 +116,16 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
 
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
-@click.option("--output", type=click.Path(), metavar="DIR", help="Directory to make, of Parquet files.")
-@click.option("--limit", type=integer, metavar="N", help="Most that are listed.")
-@click.option("--no-limit", is_flag=True, help="List all of them, however many they are.")
+@click.option(
+    "--output", type=click.Path(), metavar="PATH",
+    help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
+    "standard output by default.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
+    help="Format of the rows on standard output.",
+)  # fmt: skip
+@click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
 @click.option(
     "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
 )
@@ -137,43 +146,52 @@ def enumerate_(
     as_json: bool,
     engine_options: dict[str, str],
     output: str | None,
+    form: TableFormat,
     limit: int | None,
-    no_limit: bool,
     job: str | None,
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """List MOTIF in the graph STORE: each is a row of Parquet files.
+    """List MOTIF in the graph STORE: to standard output while they are found, or to files.
 
-    The rows have the columns u and v, or n of a unipartite graph: lists of the labels of its vertices. The path of the
-    directory goes to standard output, everything else to standard error. papilio count says how many there are,
-    without listing them.
+    The rows have the columns u and v, or n of a unipartite graph: the labels of their vertices; u1, u2, ... in CSV and
+    TSV where all have the same size. With --output the path goes to standard output. Everything else goes to standard
+    error. papilio count says how many there are, without listing them.
 
     \b
-    papilio enumerate biclique STORE -p 3 -q 4 --limit 1000 --output bicliques
-    papilio enumerate biclique STORE -p 3 -q 4 --no-limit --with-u Evelyn --output bicliques
-    papilio enumerate clique STORE -k 5 --limit 1000 --output cliques
-    papilio enumerate maximal-clique STORE --min-size 5 --no-limit --containing Ada --output cliques
-    papilio enumerate maximal-biclique STORE --min-u 3 --no-limit --output groups
+    papilio enumerate biclique STORE -p 3 -q 4 | head
+    papilio enumerate biclique STORE -p 3 -q 4 --with-u Evelyn --format jsonl
+    papilio enumerate clique STORE -k 5 --limit 1000 --output cliques.csv
+    papilio enumerate maximal-clique STORE --min-size 5 --containing Ada --output cliques
+    papilio enumerate maximal-biclique STORE --min-u 3 --output groups
     """
-    if limit is not None and no_limit:
-        raise InputError(f"--limit {limit} and --no-limit contradict each other; give one of them")
     if dry_run:
         made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
         answer(made, as_json, report_plan)
-        return
-    if limit is None and not no_limit:
-        raise InputError(
-            "how many? give --limit N, or --no-limit for all of them: there may be very many; "
-            f"papilio count {' '.join(motif.words)} {store} says how many"
-        )
-    if output is None:
-        raise InputError("where to? give --output DIR, a directory to make")
-    with show_progress() as bar:
-        result = papilio.enumerate(
-            store, motif, output=output, limit=limit, job=job, progress=bar, options=engine_options, **options
-        )
-    answer(result, as_json, report_result)
+    elif output is None or output == "-":
+        if as_json:
+            raise InputError(
+                "the rows go to standard output; --format jsonl writes them as JSON, --output PATH to files"
+            )
+        cluster = None if options["cluster"] == "auto" else options["cluster"]
+        here = {**options, "cluster": cluster, "job": job}
+        from papilio.storage.tables import write_batches
+
+        rows = papilio.enumerate(store, motif, limit=limit, options=engine_options, **here)
+        write_batches(sys.stdout.buffer, rows.schema, rows.to_batches(), form)
+    else:
+        with show_progress() as bar:
+            result = papilio.enumerate(
+                store,
+                motif,
+                output=output,
+                limit=limit,
+                job=job,
+                progress=bar,
+                options=engine_options,
+                **options,
+            )
+        answer(result, as_json, report_result)
 
 
 _SHOWN_LEVELS = 5

@@ -33,7 +33,7 @@ def with_rows(holds: str) -> Decorator:
     return with_options(
         click.option(
             "--output", type=click.Path(allow_dash=True), metavar="FILE",
-            help=f"File for {holds}, or - for standard output (as CSV, unless --format says more). The suffix of a "
+            help=f"File for {holds}, or - for standard output (as TSV by default). The suffix of a "
             "file is its format: .parquet, .csv, .tsv, .json, .jsonl, .arrow.",
         ),
         FORMAT_FLAG,
@@ -92,7 +92,7 @@ def take_target(
     said = None if output is None else TABLE_SUFFIXES.get(Path(output).suffix.lower())
     target = None
     if output == STANDARD_OUTPUT or (output is None and format is not None):
-        target = RowTarget(None, format or "csv", overwrite)
+        target = RowTarget(None, format or "tsv", overwrite)
         if as_json:
             raise click.UsageError(
                 "--json and rows on standard output contradict each other; give one of them"

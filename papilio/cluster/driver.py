@@ -33,6 +33,7 @@ from papilio.cluster.executor import Executor, InlineExecutor, TaskList, choose_
 from papilio.errors import ClusterError, ExecutionError, InputError, StoreError, TilingError
 from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
+from papilio.kernels.announce import compiled_seconds
 from papilio.kernels.engine import EngineName, Partial
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.labelled import Vectors
@@ -159,6 +160,7 @@ def count_job(
     shard_parent: Path | None,
     listener: Listener,
     session: JobSession | None = None,
+    accept: Callable[[CountPlan], None] | None = None,
 ) -> JobOutcome:
     """Plan a job and run it to its answer; a listing only until it has as many rows as are asked for.
 
@@ -166,14 +168,15 @@ def count_job(
     of a listing without a session write there, and what they write is left to the caller. A session registers finished
     leases, and knows what earlier sessions finished: only the rest runs. TilingError when the results do not tile the
     items exactly. FailedItemsError when work items fail wherever they run; with a session, all others are finished and
-    kept. PapilioError as the tasks raise; with the worker named.
+    kept. PapilioError as the tasks raise; with the worker named. What ``accept`` raises of the plan ends the run before
+    it begins.
     """
     run_id = uuid4().hex
     started = perf_counter()
     before = () if session is None else session.finished_intervals
     kept = session is not None
     # A run in this process that nobody watches has one lease, and no use for a prediction.
-    predict = kept or not executor.in_process or is_shown(listener)
+    predict = kept or not executor.in_process or accept is not None or is_shown(listener)
     plan, workers, reports = plan_job(
         executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before
     )
@@ -183,10 +186,12 @@ def count_job(
         **slowest.seconds,
     }
     listener(PlanMade(plan))
+    if accept is not None:
+        accept(plan)
     usage = _Usage(
         Counter({worker.name: 0 for worker in workers}), max(report.peak_bytes for report in reports)
     )
-    started = perf_counter()
+    started, compiled_s = perf_counter(), compiled_seconds()
     resumable = nullcontext() if session is None else session.naming_resume()
     with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:
         fold = Fold(plan, keep_shards=kept, directory=directory or shard_parent)
@@ -204,7 +209,10 @@ def count_job(
         if not fold.is_full:
             scheduler.require_all()
     folded = fold.finish()
-    seconds |= {"run": perf_counter() - started - usage.fold_s, "fold": usage.fold_s}
+    compiled_s = compiled_seconds() - compiled_s  # in this process
+    seconds |= {"run": perf_counter() - started - usage.fold_s - compiled_s, "fold": usage.fold_s}
+    if compiled_s:
+        seconds["compile"] = compiled_s
     counted = _make_result(plan, folded, usage, executor.name, workers, seconds, session)
     return JobOutcome(counted, plan, folded, fold.listed)
 

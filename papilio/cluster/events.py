@@ -56,11 +56,11 @@ class LeaseFinished:
 
 @dataclass(frozen=True)
 class RowsKnown:
-    """How many rows a listing will have is known before it starts, from the count that a job directory holds."""
+    """How many rows a listing will have, before it starts: as a job directory counted, or as probes predict."""
 
     rows: int
-    n_bytes: int  # of their labels and ids, before compression
-    job: str
+    n_bytes: int  # of their labels and ids, before compression; of the files, where probes predict them
+    job: str  # empty where probes predict
 
 
 Event = PhaseStarted | PhaseAdvanced | PlanMade | LeasesStarted | LeaseFinished | RowsKnown

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from papilio.arguments import show_share
+from papilio.arguments import show_bytes, show_share
 from papilio.cluster.events import (
     Event,
     LeaseFinished,
@@ -247,9 +247,9 @@ class ProgressBar:
                 self._finished += work
                 self._show_work(0)
             case RowsKnown(rows, n_bytes, job):
-                size = f"{n_bytes:,} bytes of labels before compression"
+                known = f"{rows:,} rows to write, {n_bytes:,} bytes of labels before compression, as {job} counted"
                 if not self._quiet:
-                    self._write(f"{rows:,} rows to write, {size}, as {job} counted")
+                    self._write(known if job else f"about {rows:,} rows and {show_bytes(n_bytes)} to write")
 
     def _write(self, text: str) -> None:
         """Write a line, above the bar where there is one; with the time if it is one of many."""

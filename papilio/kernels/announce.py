@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Lock
+from time import perf_counter
 from typing import NamedTuple
 
 _listeners: list[Callable[[], None]] = []
@@ -28,6 +30,37 @@ def say_compiling() -> None:
     with suppress(IndexError):
         while True:
             _listeners.pop()()
+
+
+_compiling = 0
+_compiling_since = 0.0
+_compiled_s = 0.0
+_lock = Lock()
+
+
+def begin_compiling() -> None:
+    """Tell that a kernel begins to be compiled, in any thread; compilations may lie within others."""
+    global _compiling, _compiling_since
+    with _lock:
+        if not _compiling:
+            _compiling_since = perf_counter()
+        _compiling += 1
+    say_compiling()
+
+
+def end_compiling() -> None:
+    """Tell that a kernel was compiled."""
+    global _compiling, _compiled_s
+    with _lock:
+        _compiling -= 1
+        if not _compiling:
+            _compiled_s += perf_counter() - _compiling_since
+
+
+def compiled_seconds() -> float:
+    """Return the seconds in which this process compiled kernels so far, in one thread or several."""
+    with _lock:
+        return _compiled_s + (perf_counter() - _compiling_since if _compiling else 0.0)
 
 
 class Passed(NamedTuple):

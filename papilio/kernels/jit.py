@@ -25,7 +25,7 @@ from numba.core.types.misc import unliteral
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from papilio.kernels.announce import say_compiling
+from papilio.kernels.announce import begin_compiling, end_compiling
 from papilio.kernels.stamps import source_stamp
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,9 +46,10 @@ class _Compilations(event.Listener):  # type: ignore[misc]
     """Hears of functions that are compiled, not of those that a cache holds."""
 
     def on_start(self, event: Any) -> None:
-        say_compiling()
+        begin_compiling()
 
-    def on_end(self, event: Any) -> None: ...
+    def on_end(self, event: Any) -> None:
+        end_compiling()
 
 
 event.register("numba:compile", _Compilations())

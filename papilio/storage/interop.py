@@ -62,7 +62,8 @@ def from_networkx(
     Parameters
     ----------
     u : collection of nodes, optional
-        The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1.
+        The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1. If no node has
+        the attribute, ``networkx.bipartite.sets`` gives the layers.
     sign : str, optional
         Edge attribute whose value gives the sign.
     positive_from : float, optional
@@ -72,6 +73,10 @@ def from_networkx(
     ------
     GraphError
         For a node of no layer, an edge within a layer, or an edge without a sign.
+    networkx.AmbiguousSolution
+        For a graph that is not connected and whose nodes do not have the attribute.
+    networkx.NetworkXError
+        For a graph that is not bipartite and whose nodes do not have the attribute.
     """
     nodes = list(graph.nodes)
     sides: list[Any] = [side for _, side in graph.nodes(data="bipartite")]
@@ -104,8 +109,18 @@ def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[
             if node not in graph:
                 raise GraphError(f"u holds {node!r}, which is not a node of the graph")
         return layer
+    sides = dict(graph.nodes(data="bipartite"))
+    if sides and all(side is None for side in sides.values()):
+        found = import_extra("networkx", "the layers of a NetworkX graph need")
+        try:
+            return set(found.bipartite.sets(graph)[0])
+        except found.AmbiguousSolution as error:
+            error.add_note(
+                "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
+            )
+            raise
     layer = set()
-    for node, side in graph.nodes(data="bipartite"):
+    for node, side in sides.items():
         if side not in (0, 1):
             raise GraphError(
                 f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V), or give the "

@@ -280,7 +280,7 @@ def _as_arrow(column: Any) -> pa.Array | None:
             array = column.combine_chunks()
         elif isinstance(column, np.ndarray) and column.dtype.kind in "iu":
             array = _wrap(column)
-        elif isinstance(column, np.ndarray) and "pandas" not in sys.modules:
+        elif isinstance(column, np.ndarray) and sys.modules.get("pandas") is None:
             return None
         else:
             array = pa.array(column, from_pandas=True)

@@ -84,7 +84,7 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
             4, "a balanced-biclique cannot be counted per edge",
         ),
         (
-            ("enumerate", "balanced-biclique", "STORE", "-p", 3, "-q", 3, "--no-limit", "--output", "found"),
+            ("enumerate", "balanced-biclique", "STORE", "-p", 3, "-q", 3, "--output", "found"),
             4, "cannot be listed",
         ),
         (

@@ -93,7 +93,16 @@ def test_vectors_and_top_agree_with_the_oracle(women: GraphStore) -> None:
 
 def test_result_is_complete_and_json_is_exact(women: GraphStore) -> None:
     result = papilio.count(women, papilio.Butterfly())
-    assert set(result.seconds) == {"start", "plan", "read", "prepare", "run", "fold", "write", "total"}
+    assert set(result.seconds) - {"compile"} == {
+        "start",
+        "plan",
+        "read",
+        "prepare",
+        "run",
+        "fold",
+        "write",
+        "total",
+    }
     phases = sum(value for phase, value in result.seconds.items() if phase != "total")
     assert 0.5 * result.seconds["total"] < phases <= result.seconds["total"] * 1.01
     assert result.work == result.to_dict()["work"]["wedges"] > 0

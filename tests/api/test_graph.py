@@ -183,7 +183,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "decompose": lambda g: papilio.decompose(g, "wing", engine="cpu").max_number,
     "robins_alexander": lambda g: papilio.robins_alexander(g, **HERE).value,
     "latapy_clustering": lambda g: papilio.latapy_clustering(g).seconds.keys(),
-    "top_butterflies": lambda g: [each.count for each in papilio.top_butterflies(g, **HERE).top],
+    "top_butterflies": lambda g: [each.count for each in papilio.top_butterflies(g, **HERE).top()],
     "top_bicliques": lambda g: len(papilio.top_bicliques(g, n=3).bicliques),
 }
 
@@ -202,7 +202,7 @@ def test_every_verb_takes_the_keywords_of_read(file: Path) -> None:
     assert papilio.estimate(file, "biclique", p=2, q=2, **how, **HERE).exact == 2
     assert len([*papilio.enumerate(file, "biclique", p=2, q=2, **how)]) == 2
     assert papilio.decompose(file, "wing", engine="cpu", **how).max_number == 1
-    assert papilio.top_butterflies(file, n=1, **how, **HERE).top[0].labels == ("ann",)
+    assert papilio.top_butterflies(file, n=1, **how, **HERE).top()[0].labels == ("ann",)
     assert papilio.cohesion_profile(frame(), **how, **HERE).levels
     with pytest.raises(InputError, match="no column 'wer'"):
         papilio.count(frame(), "butterfly", u="wer", v="what", **HERE)

@@ -125,7 +125,7 @@ def test_a_listing_goes_on_where_it_was_stopped(
 def test_the_command(graph: UnipartiteGraph, store: Path, tmp_path: Path, run: Run) -> None:
     asked = ("enumerate", "maximal-clique", store, "--min-size", 3, *HERE)
     code, said, err = run(
-        *asked, "--no-limit", "--containing", "v03", "--output", tmp_path / "a", "--job", tmp_path / "job"
+        *asked, "--containing", "v03", "--output", tmp_path / "a", "--job", tmp_path / "job"
     )
     assert (code, said) == (0, f"{tmp_path / 'a'}\n"), err
     expected = [row for row in expected_rows(graph, papilio.MaximalClique(3)) if "v03" in row]
@@ -134,9 +134,7 @@ def test_the_command(graph: UnipartiteGraph, store: Path, tmp_path: Path, run: R
     code, said, err = run(*asked, "--limit", 3, "--output", tmp_path / "b", "--json")
     data = json.loads(said)
     assert (data["count"], data["limit_reached"], data["listing"]["limit"]) == (3, True, 3)
-    code, said, err = run(
-        "enumerate", "clique", store, "-k", 4, "--no-limit", "--output", tmp_path / "c", *HERE
-    )
+    code, said, err = run("enumerate", "clique", store, "-k", 4, "--output", tmp_path / "c", *HERE)
     assert (code, rows_of(tmp_path / "c")) == (0, expected_rows(graph, papilio.Clique(4))), err
     code, said, err = run(*asked, "--limit", 3, "--dry-run", "--containing", "v03")
     assert code == 0, err
@@ -151,7 +149,7 @@ def test_what_the_command_refuses(store: Path, tmp_path: Path, run: Run) -> None
     asked = ("enumerate", "clique", store, *HERE, "--output", tmp_path / "rows")
     for flags, code, message in (
         (("--limit", 3), 2, "a listing needs -k with a number"),
-        (("-k", 3), 2, "papilio count clique -k 3"),
+        (("-k", 3, "--cluster", "inlin"), 6, "cluster 'inlin' is none of"),
         (
             ("-k", 3, "--limit", 3, "--containing", "nobody"),
             2,

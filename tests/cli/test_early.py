@@ -57,7 +57,7 @@ COMMANDS = """
 count butterfly GRAPH --per edge --output edges.parquet --device-memory 2GiB
 count biclique GRAPH --all --job job
 count maximal-clique FRIENDS
-enumerate maximal-biclique GRAPH --no-limit --output maximal
+enumerate maximal-biclique GRAPH --output maximal
 decompose wing GRAPH --output wings
 census GRAPH --pair-side u
 measure robins-alexander GRAPH

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import papilio
+from papilio.storage.tables import TABLE_FORMATS
 from tests.conftest import ROOT
 from tests.tools.commands import Run
 from tests.tools.listings import rows_of, write_many, write_women
@@ -27,7 +32,7 @@ def women(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> Path:
 def test_the_command_lists(women: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "out"
     asked = ("enumerate", "biclique", women, "-p", 3, "-q", 4, *HERE)
-    code, said, err = run(*asked, "--no-limit", "--output", out, "--with-u", "woman 2", "--with-v", 104)
+    code, said, err = run(*asked, "--output", out, "--with-u", "woman 2", "--with-v", 104)
     assert (code, said) == (0, f"{out}\n"), err
     assert f"biclique (3, 4): {len(rows_of(out))} listed in 1 file" in err
     assert "limit" not in err
@@ -70,9 +75,22 @@ def test_the_command_plans(women: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["-p", 3, "-q", 4, "--output", "x"], 2, "give --limit N, or --no-limit for all of them"),
-        (["-p", 3, "-q", 4, "--limit", 3], 2, "give --output DIR"),
-        (["-p", 3, "-q", 4, "--limit", 3, "--no-limit"], 2, "--limit 3 and --no-limit contradict"),
+        (
+            ["-p", 3, "-q", 4, "--json"],
+            2,
+            "the rows go to standard output; --format jsonl writes them as JSON",
+        ),
+        (
+            ["-p", 3, "-q", 4, "--job", "j"],
+            2,
+            "job is given, and the rows are iterated on the processors of this",
+        ),
+        (
+            ["-p", 3, "-q", 4, "--output", "x.csv", "--job", "j"],
+            2,
+            "x.csv is one file, and a job lists into a",
+        ),
+        (["-p", 3, "-q", 4, "--output", "no/x.csv"], 3, "no"),
         (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
         (["--limit", 3], 2, "a listing needs -p and -q with a number"),
         (
@@ -110,7 +128,7 @@ main()
 
 def test_a_listing_that_is_killed_goes_on(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     many = write_many(tmp_path_factory.mktemp("many"))
-    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, "--no-limit", *HERE]
+    asked = ["enumerate", "biclique", many, "-p", 3, "-q", 3, *HERE]
     asked += ["--output", tmp_path / "out", "--job", tmp_path / "job"]
     process = subprocess.Popen([sys.executable, "-c", SLOW_LEASES, *map(str, asked)], cwd=ROOT)
     shards = tmp_path / "job" / "shards" / "1"
@@ -157,3 +175,62 @@ def test_the_page_of_a_listing_says_how_to_ask_again(women: Path, tmp_path: Path
     assert "listing of biclique (2, 2), up to 7 with vertices u 2 v 4" in page
     words = "--limit 7 --with-u 'woman 2' --with-v 104"
     assert f"papilio enumerate biclique {women} -p 2 -q 2 {words} --output {out}" in page
+
+
+@pytest.mark.parametrize("form", [*TABLE_FORMATS, None])
+def test_rows_on_standard_output_are_those_of_a_file(women: Path, tmp_path: Path, form: str | None) -> None:
+    """Every format, as a stream and as a file by its suffix, holds the rows of a listing; a header line always."""
+    asked = ["enumerate", "biclique", str(women), "-p", "2", "-q", "5"]
+    command = [sys.executable, "-m", "papilio", "--quiet", *asked]
+    done = subprocess.run(
+        command if form is None else [*command, "--format", form],
+        capture_output=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    expected = {
+        (tuple(row["u"]), tuple(row["v"]))
+        for row in papilio.enumerate(women, "biclique", p=2, q=5).to_arrow().to_pylist()
+    }
+    assert len(expected) == papilio.count(women, papilio.Biclique(2, 5), engine="cpu").count > 9
+    name = form or "tsv"
+    file = tmp_path / f"rows.{name}"
+    subprocess.run([*command, "--output", file], capture_output=True, check=True, cwd=tmp_path)
+    for data in (done.stdout, file.read_bytes()):
+        if name == "jsonl":
+            rows = [json.loads(line) for line in data.splitlines()]
+        elif name == "json":
+            rows = json.loads(data)
+        elif name == "parquet":
+            rows = pq.read_table(io.BytesIO(data)).to_pylist()
+        elif name == "arrow":
+            is_file = data.startswith(b"ARROW1")
+            opened = pa.ipc.open_file(data) if is_file else pa.ipc.open_stream(data)
+            rows = opened.read_all().to_pylist()
+        else:
+            head, *lines = csv.reader(io.StringIO(data.decode()), delimiter="," if name == "csv" else "\t")
+            assert head == ["u1", "u2", "v1", "v2", "v3", "v4", "v5"]
+            rows = [{"u": line[:2], "v": map(int, line[2:])} for line in lines]
+        assert {(tuple(row["u"]), tuple(row["v"])) for row in rows} == expected
+    assert {each.name for each in tmp_path.iterdir()} == {file.name}
+
+
+def test_head_ends_a_listing_quietly(women: Path) -> None:
+    listed = f"{sys.executable} -m papilio enumerate biclique {women} --engine cpu -p 2 -q 2"
+    script = f"{listed} | head -n 2; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0] == "u1\tu2\tv1\tv2"
+    assert done.stdout.splitlines()[-1] in ("141", "0")
+    assert done.stderr == ""
+
+
+def test_a_listing_that_does_not_fit_the_disk_is_refused(
+    women: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = type("Usage", (), {"free": 10})
+    monkeypatch.setattr("papilio.api.listing.shutil.disk_usage", lambda _: full)
+    code, _, err = run("enumerate", "biclique", women, "-p", 2, "-q", 2, "--output", tmp_path / "rows", *HERE)
+    assert code == 5
+    assert "10 bytes are free at" in err
+    assert "give limit (--limit), or another disk" in err
+    assert not [*tmp_path.iterdir()]

@@ -129,9 +129,7 @@ def test_all_are_listed_with_their_labels(
     few = rows_of(tmp_path / "few")
     assert len(few) == 7
     assert all(row in expected for row in few)
-    code, _, err = run(
-        *asked, "--no-limit", "--containing", "u01", "--with-v", "v02", "--output", tmp_path / "held"
-    )
+    code, _, err = run(*asked, "--containing", "u01", "--with-v", "v02", "--output", tmp_path / "held")
     assert code == 0, err
     held = [row for row in expected if "u01" in row[0] and "v02" in row[1]]
     assert held
@@ -149,7 +147,7 @@ def test_a_count_tells_before_a_listing_how_many_rows_there_will_be(
     (tmp_path / "other" / "result.json").write_text("no job")
     rows = expected_rows(graph, papilio.MaximalBiclique(2))
     letters = sum(len(u) + len(v) for u, v in rows)
-    code, _, err = run("enumerate", *asked, "--no-limit", "--output", tmp_path / "rows", *INLINE)
+    code, _, err = run("enumerate", *asked, "--output", tmp_path / "rows", *INLINE)
     assert code == 0, err
     assert f"{len(rows):,} rows to write, " in err
     assert f"as {tmp_path / 'counted'} counted" in err

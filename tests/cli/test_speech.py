@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -17,8 +19,9 @@ from rich.console import Console
 
 import papilio
 from papilio.cli.app import cli
-from papilio.cluster import progress
+from papilio.cluster import driver, progress
 from papilio.cluster.events import LeasesStarted, PhaseStarted
+from papilio.kernels.announce import begin_compiling, end_compiling
 from papilio.storage.models import Complete
 from tests.conftest import ROOT
 from tests.tools.commands import Run
@@ -160,3 +163,32 @@ def test_shells_complete_commands_motifs_and_flags(shell: type[Any]) -> None:
     assert completed(["submit", "count"], "bi") == ["biclique"]
     assert completed(["count", "biclique"], "--max") == ["--max-p", "--max-q"]
     assert "--verbose" in completed([], "--")
+
+
+def test_compilations_are_said_in_pipes_and_are_no_part_of_the_speed(
+    store: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that takes a second to compile: one line, a phase of its own, and the same work per second."""
+
+    def compile_and_run(*given: Any, **named: Any) -> Any:
+        begin_compiling()
+        begin_compiling()  # a function that it calls
+        sleep(0.5)
+        end_compiling()
+        sleep(0.5)
+        end_compiling()
+        return run_lease(*given, **named)
+
+    run_lease = driver.run_lease
+    monkeypatch.setattr(driver, "run_lease", compile_and_run)
+    command = ("count", "butterfly", store, "--cluster", "inline", "--engine", "cpu")
+    code, said, err = run(*command, "--json")
+    assert code == 0, err
+    assert err.splitlines().count("compiling kernels (once)") == 1
+    facts = json.loads(said)
+    assert 1.0 <= facts["seconds"]["compile"] < 1.5
+    assert facts["seconds"]["run"] < 0.9
+    assert facts["work"]["wedges_per_second"] == pytest.approx(
+        facts["work"]["wedges"] / facts["seconds"]["run"], rel=0.05
+    )
+    assert "compiling" not in run(*command, "--quiet").stderr

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import papilio
 from papilio.errors import CapacityError, GraphError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.interop import (
@@ -236,6 +237,55 @@ def test_networkx_layers_directions_and_multigraphs() -> None:
     back = to_networkx(result)
     assert {frozenset(edge) for edge in back.edges} == {frozenset(edge) for edge in davis.edges}
     assert nx.bipartite.is_bipartite_node_set(back, result.labels_u.tolist())
+
+
+def lazy_polars(frame: pd.DataFrame) -> Any:
+    return pytest.importorskip("polars").from_pandas(frame).lazy()
+
+
+def dask_frame(frame: pd.DataFrame) -> Any:
+    return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=2)
+
+
+@pytest.mark.parametrize("make", [lazy_polars, dask_frame])
+def test_frames_that_are_computed_later_are_read_as_others(make: Any) -> None:
+    frame = pd.DataFrame(
+        {"note": list("abcdef"), "user": list("aabbca"), "film": list("xyxyxx"), "stars": [5, 1, 4, 2, 3, 5]}
+    )
+    found = label_any(make(frame), u="user", v="film", sign="stars", positive_from=3)
+    assert named_edges(found) == named_edges(
+        from_pandas(frame, u="user", v="film", sign="stars", positive_from=3)
+    )
+    assert papilio.read(make(frame), u="film", v="user").n_u == 2
+    with pytest.raises(InputError, match="no column 'artist'"):
+        papilio.read(make(frame), u="artist", v="user")
+    with pytest.raises(
+        InputError, match=r"header is given, which says nothing about a .*Frame; it takes u, v, sign"
+    ):
+        papilio.read(make(frame), header=True)
+
+
+@pytest.mark.parametrize("make", [nx.Graph, nx.DiGraph, nx.MultiGraph])
+def test_layers_of_networkx_without_an_attribute_are_those_that_networkx_infers(make: Any) -> None:
+    graph = make([("u0", "v0"), ("v1", "u0"), ("u1", "v1"), ("v0", "u1"), ("u1", "v2")])
+    result = from_networkx(graph)
+    assert result.labels_u is not None
+    assert set(result.labels_u) == nx.bipartite.sets(graph)[0] == {"u0", "u1"}
+    assert papilio.count(graph, "butterfly").count == 1
+    assert papilio.count(graph, "biclique", p=2, q=3).count == 0
+    graph.add_edge("far", "away")
+    with pytest.raises(nx.AmbiguousSolution, match="Disconnected graph") as ambiguous:
+        from_networkx(graph)
+    assert ambiguous.value.__notes__ == [
+        "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
+    ]
+    assert papilio.count(graph, "butterfly", u=["u0", "u1", "far"]).count == 1
+    graph.add_node("alone", bipartite=0)
+    with pytest.raises(GraphError, match="'u0' has bipartite=None"):
+        from_networkx(graph)
+    with pytest.raises(nx.NetworkXError, match="not bipartite"):
+        from_networkx(make([(0, 1), (1, 2), (2, 0)]))
+    assert from_networkx(make()).graph.n_u == 0
 
 
 LOOSE = nx.Graph()

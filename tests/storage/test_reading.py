@@ -414,7 +414,7 @@ VERBS: dict[str, Callable[[Path], Any]] = {
 
 COMMANDS = (
     "count butterfly FILE", "count biclique FILE -p 2 -q 2 --json", "plan butterfly FILE",
-    "enumerate biclique FILE -p 2 -q 2 --no-limit --output OUT", "decompose wing FILE", "measure latapy FILE",
+    "enumerate biclique FILE -p 2 -q 2 --output OUT", "decompose wing FILE", "measure latapy FILE",
     "measure cohesion FILE", "measure top FILE", "info FILE",
 )  # fmt: skip
 
