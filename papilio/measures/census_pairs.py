@@ -182,17 +182,15 @@ class CensusVertices(Answer):
 
     @property
     def headline(self) -> str:
-        n = next(iter(self.groups.values())).size if self.source is None else self.groups.by_id("mixed").size
+        n = next(iter(self.classes.by_id(name) for name in self.classes)).size
         return f"classes of {self.census.butterflies:,} butterflies by vertex: {n:,} of layer {self.pair_side.upper()}"
 
     def _preview(self) -> Preview:
+        found = self.groups
+        groups = {name: found.by_id(name) for name in found}
         shown = self.top(5) if self.source is not None else ()
-        names = dict.fromkeys(self.groups)
-        rows = [
-            (each.labels[0], *(f"{self.groups.by_id(name)[each.ids[0]]:,}" for name in names))
-            for each in shown
-        ]
-        return preview(("label", *names), rows)
+        rows = [(each.labels[0], *(f"{of[each.ids[0]]:,}" for of in groups.values())) for each in shown]
+        return preview(("label", *groups), rows)
 
     def to_arrow(self) -> Any:
         """Return a row for each vertex: layer, id, label (where there are labels), classes and groups."""
