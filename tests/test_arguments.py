@@ -6,16 +6,20 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from fractions import Fraction
+from io import StringIO
 from pathlib import Path
+from shutil import rmtree
 from types import FunctionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 import papilio
 from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes, show_bytes
+from papilio.cluster import progress as progress_module
 from papilio.errors import GraphError, InputError, PapilioError
 from papilio.motifs import Listing
 from papilio.storage import interop
@@ -136,6 +140,45 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
             function(**{key: value for key, value in BASE[name].items() if key != needed})
 
 
+WITH_BARS = sorted(
+    name
+    for name, each in public_functions().items()
+    if "progress" in parameters_of(each) and name not in ("convert", "generate", "submit")
+)
+
+
+@pytest.mark.parametrize("name", WITH_BARS)
+def test_progress_true_is_a_bar_where_it_can_be_seen(
+    name: str, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function: Any = public_functions()[name]
+    given = {**BASE[name]} | ({"output": tmp_path / "new"} if "output" in BASE[name] else {})
+
+    def make_console() -> Any:
+        return Console(file=written, force_terminal=True, width=100)
+
+    monkeypatch.setattr(progress_module, "_make_console", make_console)
+    for can_draw, progress in ((False, True), (True, False), (True, None), (True, True)):
+        written = StringIO()
+        monkeypatch.setattr(progress_module, "can_draw", lambda: can_draw)  # noqa: B023
+        function(**given, progress=progress)
+        assert bool(written.getvalue()) == (can_draw and progress is True)
+        if (output := given.get("output")) is not None:
+            rmtree(output)
+
+
+def test_a_function_that_hears_of_progress_is_called_as_before(place: Path) -> None:
+    events: list[Any] = []
+    papilio.count("graph", "butterfly", progress=events.append, **HERE)
+    assert {"start", "run"} <= {each.name for each in events if hasattr(each, "name")}
+    shares: list[float] = []
+    phases: list[tuple[str, int, int]] = []
+    papilio.decompose("graph", "wing", engine="cpu", progress=lambda *each: phases.append(each))
+    papilio.partition(**{**BASE["partition"], "output": "heard"}, progress=shares.append)
+    assert phases[0][0] == "read"
+    assert shares[-1] == 1.0
+
+
 def choices_of(hint: Any) -> tuple[str, ...]:
     """The texts of a closed set of values, of which an argument takes one."""
     if get_origin(hint) is Literal:
@@ -199,7 +242,7 @@ def test_classes_take_no_unknown_keyword(name: str) -> None:
         (lambda: papilio.count(GRAPH, "biclique"), "are not said: give p and q, with None for every size, as"),
         (lambda: papilio.count(GRAPH, "btterfly"), "motif is 'btterfly'; did you mean 'butterfly'"),
         (lambda: papilio.count(GRAPH, 5), "motif is 5; expected a Motif or a text"),
-        (lambda: papilio.count(GRAPH, "butterfly", progress=True), "progress is True; expected a function or None"),
+        (lambda: papilio.count(GRAPH, "butterfly", progress=1), "progress is 1; expected a function, True or False or"),
         (lambda: papilio.count(GRAPH, "butterfly", per="vertices"), "expected total, vertex or edge"),
         (lambda: papilio.count(GRAPH, "butterfly", workers=True), "workers is True; expected an integer or None"),
         (lambda: papilio.count(GRAPH, "butterfly", workers=0), "workers is 0; at least 1"),

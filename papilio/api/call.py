@@ -20,7 +20,7 @@ from papilio.api.graph import GraphInput
 from papilio.api.partition import fit_job
 from papilio.arguments import Bytes, Workers
 from papilio.cluster.driver import JobOutcome, count_job, plan_job
-from papilio.cluster.events import Listener, PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseStarted, Progress, ignore_events
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.selection import is_auto, make_executor, resolve_auto
 from papilio.errors import CapacityError, InputError
@@ -42,7 +42,7 @@ class RunOptions(TypedDict, total=False):
     cluster: Any
     engine: EngineChoice
     workers: Workers | None
-    progress: Listener | None
+    progress: Progress
     job: str | os.PathLike[str] | None
 
 
@@ -144,7 +144,7 @@ class Call(ABC, Generic[Result]):
         cluster: Any = None,
         engine: EngineChoice = "auto",
         workers: int | None = None,
-        progress: Listener | None = None,
+        progress: Progress = None,
         job: str | os.PathLike[str] | None = None,
     ) -> None:
         self.started = perf_counter()
@@ -153,7 +153,7 @@ class Call(ABC, Generic[Result]):
         self.budget, self.parts, self.job = budget, parts, job
         self.cluster, self.workers = cluster, workers
         self.engine, _ = question.settle_engine(engine)
-        self.listener = progress or ignore_events
+        self.listener: Listener = progress if callable(progress) else ignore_events
         self.stack = ExitStack()  # ends with the call; a session outlasts it
 
     @property

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
 from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.arguments import Bytes, Count, Workers, checked, read_argument
-from papilio.cluster.events import Listener
+from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
+from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
 from papilio.families import EngineChoice, Question, family_of
@@ -108,6 +109,7 @@ def plan(
 
 
 @checked
+@shows_progress
 def count(
     graph: Any,
     motif: Motif | str,
@@ -118,7 +120,7 @@ def count(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     workers: Workers | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     device_memory: Bytes | None = None,
@@ -152,8 +154,9 @@ def count(
         Replace a file that is at ``output``. The file that a job was begun with is its own, and is replaced anyway.
     workers : int, optional
         As for :func:`open_cluster`.
-    progress : callable, optional
-        Called with every event of :mod:`papilio.cluster.executor`.
+    progress : bool or callable, optional
+        True for a progress bar, on a terminal or in a notebook; a function is called with every event of
+        :mod:`papilio.cluster.events`.
     job : path-like, optional
         Job directory, which keeps every finished lease. Where it holds a part of this count already, on
         whatever cluster or engine, only the rest is counted; where it holds the answer, nothing is.
@@ -311,6 +314,7 @@ class CensusResult(Answer):
 
 
 @checked
+@shows_progress
 def census(
     graph: Any,
     pair_side: PairSide,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.api.graph import GraphInput
 from papilio.arguments import Count, Threads, checked, read_argument
+from papilio.cluster.progress import shows_phases
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
@@ -42,6 +43,16 @@ from papilio.tasks.result import TopValue, find_top_values
 
 PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
+
+PHASES = {
+    "read": "reading",
+    "index": "listing pairs of vertices",
+    "coarse": "cutting into ranges",
+    "fine": "peeling",
+    "hierarchy": "finding components",
+    "write": "writing",
+}
+"""What is done in each phase."""
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
 """What the graph and its wedge index take before the index that is peeled can be measured."""
@@ -184,6 +195,7 @@ class DecompositionResult(Answer):
 
 
 @checked
+@shows_phases(PHASES)
 def decompose(
     graph: Any,
     kind: PeelingKind,
@@ -194,7 +206,7 @@ def decompose(
     hierarchy: bool = True,
     engine: EngineChoice = "auto",
     threads: Threads | None = None,
-    progress: PeelProgress | None = None,
+    progress: PeelProgress | bool | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> DecompositionResult:
     """Decompose a bipartite graph by peeling, exactly, in this process.
@@ -221,8 +233,9 @@ def decompose(
         ``auto`` takes the first GPU where there is one that can be used; ``gpu`` is never replaced by ``cpu``.
     threads : int, optional
         Of the cpu engine; by default the processors that this process may use.
-    progress : callable, optional
-        Called as ``progress(phase, done, total)``, also from other threads.
+    progress : bool or callable, optional
+        True for a progress bar, on a terminal or in a notebook; a function is called as ``progress(phase, done,
+        total)``, also from other threads.
     **reading
         How the graph is read, as for :func:`papilio.read`.
 
@@ -240,7 +253,7 @@ def decompose(
     """
     began = perf_counter()
     _check_question(kind, layer)
-    report = progress or ignore_report
+    report: PeelProgress = progress if callable(progress) else ignore_report
     source = GraphInput(graph, "bipartite", reading)
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     target = None if output is None else check_decomposition_path(output, overwrite)

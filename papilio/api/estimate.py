@@ -14,7 +14,8 @@ from papilio.api.graph import AskedOptions
 from papilio.arguments import Seed, Workers, checked
 from papilio.cluster.driver import count_job
 from papilio.cluster.estimating import Goal, Sampled, estimate_job
-from papilio.cluster.events import Listener, PhaseStarted
+from papilio.cluster.events import PhaseStarted, Progress
+from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import is_auto
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice
@@ -106,6 +107,7 @@ class Estimate(Answer):
 
 
 @checked
+@shows_progress
 def estimate(
     graph: Any,
     motif: Motif | str,
@@ -118,7 +120,7 @@ def estimate(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
 ) -> Estimate:

@@ -14,7 +14,8 @@ from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
 from papilio.arguments import Bytes, Number, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases
-from papilio.cluster.events import Listener
+from papilio.cluster.events import Progress
+from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
 from papilio.errors import InputError
 from papilio.families import EngineChoice
@@ -29,6 +30,7 @@ __all__ = ["list_jobs", "open_job", "resume_job", "submit", "verify_job"]
 
 
 @checked
+@shows_progress
 def submit(
     graph: Any,
     motif: Motif | str,
@@ -45,7 +47,7 @@ def submit(
     device_memory: Bytes | None = None,
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     **asked: Unpack[AskedOptions],
 ) -> JobDirectory:
     """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
@@ -110,6 +112,7 @@ def open_job(path: str | os.PathLike[str]) -> JobDirectory:
 
 
 @checked
+@shows_progress
 def resume_job(
     path: str | os.PathLike[str],
     *,
@@ -117,7 +120,7 @@ def resume_job(
     engine: EngineChoice | None = None,
     workers: Workers | None = None,
     trust: bool = False,
-    progress: Listener | None = None,
+    progress: Progress = None,
 ) -> CountResult:
     """Go on with the job of a directory; graph, motif, granularity and output are those that it was begun with.
 

@@ -18,10 +18,11 @@ import numpy as np
 from papilio.api.call import Call
 from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.api.rows import Rows
-from papilio.arguments import Count, Workers, checked, show_bytes
+from papilio.arguments import TABLE_SUFFIXES, Count, Workers, checked, show_bytes
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
-from papilio.cluster.events import Listener, PhaseStarted, RowsKnown, ignore_events
+from papilio.cluster.events import PhaseStarted, Progress, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
+from papilio.cluster.progress import shows_progress
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, Question
 from papilio.motifs import Listing, Motif
@@ -35,7 +36,7 @@ from papilio.storage.listings import (
     read_listing,
     write_listing,
 )
-from papilio.storage.tables import TABLE_SUFFIXES, check_table_file, write_batches
+from papilio.storage.tables import check_table_file, write_batches
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
 from papilio.tasks.job import JobSpec, digest, held_graph, job_of
 from papilio.tasks.plan import CountPlan
@@ -43,6 +44,7 @@ from papilio.tasks.result import ListingResult
 
 
 @checked
+@shows_progress
 def enumerate(
     graph: Any,
     motif: Motif | str,
@@ -55,7 +57,7 @@ def enumerate(
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],

@@ -15,6 +15,7 @@ from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
+from papilio.cluster.progress import shows_share
 from papilio.errors import CapacityError, InputError
 from papilio.families import Question, resolve
 from papilio.kernels.engine import EngineName
@@ -36,6 +37,7 @@ CUTTING_SHARE = 0.5
 
 
 @checked
+@shows_share("cutting into parts")
 def partition(
     graph: Any,
     output: str | os.PathLike[str],
@@ -48,7 +50,7 @@ def partition(
     options: Mapping[str, str] | None = None,
     threads: Threads | None = None,
     temp_dir: str | os.PathLike[str] | None = None,
-    progress: CutProgress | None = None,
+    progress: CutProgress | bool | None = None,
     **asked: Unpack[AskedOptions],
 ) -> Partition:
     """Cut a stored graph into self-contained parts, each small enough for one worker, and store them.
@@ -77,8 +79,9 @@ def partition(
         Of cutting, and of the cpu workers that the parts are made for; by default all processors.
     temp_dir : path-like, optional
         Directory for scratch files; by default that of ``output``.
-    progress : callable, optional
-        Called with the share that is done, from 0 to 1.
+    progress : bool or callable, optional
+        True for a progress bar, on a terminal or in a notebook; a function is called with the share that is done,
+        from 0 to 1.
     **asked
         As for :func:`papilio.count`.
 
@@ -109,6 +112,7 @@ def partition(
     worker = _planned_worker(budget, threads)
     how: Any = {"strategy": strategy, "temp_dir": None if temp_dir is None else local_path(temp_dir)}
     target = local_path(output)
+    report: CutProgress | None = progress if callable(progress) else None
 
     def require(tried: Budget) -> None:
         own = budget.host_bytes and tried.host_bytes
@@ -119,7 +123,7 @@ def partition(
             )
 
     try:
-        return _cut(job, engine, (worker,), worker.threads, budget.host_bytes, target, progress, **how)
+        return _cut(job, engine, (worker,), worker.threads, budget.host_bytes, target, report, **how)
     except CapacityError as error:
         (planned,) = unlimit((worker,))
         if budget.host_bytes is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import papilio
+from papilio.arguments import TABLE_FORMATS, TableFormat
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BIPARTITE_STORE,
@@ -35,7 +36,6 @@ from papilio.cli.report import (
 from papilio.cli.rows import FORMAT_FLAG, answer_rows, take_target, with_rows
 from papilio.errors import InputError
 from papilio.motifs import Motif
-from papilio.storage.tables import TABLE_FORMATS, TableFormat, write_batches
 
 if TYPE_CHECKING:
     from papilio.api.decompose import DecompositionResult
@@ -122,7 +122,7 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     "standard output by default.",
 )  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
+    "--format", "form", type=click.Choice(TABLE_FORMATS), default="csv", show_default=True,
     help="Format of the rows on standard output.",
 )  # fmt: skip
 @click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
@@ -176,6 +176,8 @@ def enumerate_(
         cluster = None if options["cluster"] == "auto" else options["cluster"]
         here = {**options, "cluster": cluster, "job": job}
         rows = papilio.enumerate(store, motif, limit=limit, options=engine_options, **here)
+        from papilio.storage.tables import write_batches
+
         write_batches(sys.stdout.buffer, rows.schema, rows.to_batches(), form)
     else:
         with show_progress() as bar:
@@ -191,15 +193,6 @@ def enumerate_(
             )
         answer(result, as_json, report_result)
 
-
-_PHASES = {
-    "read": "reading",
-    "index": "listing pairs of vertices",
-    "coarse": "cutting into ranges",
-    "fine": "peeling",
-    "hierarchy": "finding components",
-    "write": "writing",
-}
 
 _SHOWN_LEVELS = 5
 
@@ -241,9 +234,10 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     """
     target = take_target(options, as_json, makes_directories=True)
     with show_progress() as bar:
+        from papilio.api.decompose import PHASES
 
         def show(phase: str, done: int, total: int) -> None:
-            bar.advance_phase(_PHASES[phase], done, total)
+            bar.advance_phase(PHASES[phase], done, total)
 
         result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
     answer_rows(result, as_json, _report, target)

@@ -107,7 +107,13 @@ def _report_count(result: CountResult) -> None:
     )
     _say_run(result, "counted")
     if result.output is not None:
-        what = "table" if result.motif.is_table else f"counts per {result.per}"
+        what = (
+            "table"
+            if result.motif.is_table
+            else "row"
+            if result.per == "total"
+            else f"counts per {result.per}"
+        )
         say(f"{what}: {result.output}")
 
 

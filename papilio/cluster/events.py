@@ -69,6 +69,10 @@ Listener = Callable[[Event], None]
 exception of its own ends the run."""
 
 
+Progress = Listener | bool | None
+"""Who is told of a call: a function, True for a progress bar (on a terminal or in a notebook), else nobody."""
+
+
 def ignore_events(event: Event) -> None:
     """Listen to nothing."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import wraps
+from importlib.util import find_spec
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from papilio.arguments import show_bytes, show_share
 from papilio.cluster.events import (
@@ -19,10 +21,13 @@ from papilio.cluster.events import (
     PlanMade,
     RowsKnown,
 )
-from papilio.kernels.announce import on_compiling
+from papilio.kernels.announce import forget_compiling, on_compiling
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PHASES = {
     "start": "starting",
@@ -69,8 +74,66 @@ def time_left(before: float, done: float, total: float, reached_s: float, elapse
     return max(reached_s * left - waited_s, waited_s * min(left, 1.0))
 
 
+def _in_notebook() -> bool:
+    """Return whether standard error is shown by a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def can_draw() -> bool:
+    """Return whether a bar on standard error would be seen."""
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _make_console() -> Any:
+    """Return standard error as Rich draws on it; a notebook without widgets takes the codes of a terminal."""
+    from rich.console import Console
+
+    if _in_notebook() and find_spec("ipywidgets") is None:
+        return Console(file=sys.stderr, force_terminal=True, force_jupyter=False, width=100)
+    return Console(stderr=True)
+
+
+def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with a progress bar for ``progress=True``; False is the same as None."""
+    return _shows(function, lambda bar: bar)
+
+
+def shows_share(phase: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """As :func:`shows_progress`, for a function that tells the share that is done of one phase."""
+
+    def make(bar: ProgressBar) -> Callable[[float], None]:
+        bar.describe(phase)
+        return bar.advance_share
+
+    return lambda function: _shows(function, make)
+
+
+def shows_phases(phases: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """As :func:`shows_progress`, for a function that tells what is done of each phase; their words are given."""
+
+    def make(bar: ProgressBar) -> Callable[[str, int, int], None]:
+        return lambda phase, done, total: bar.advance_phase(phases[phase], done, total)
+
+    return lambda function: _shows(function, make)
+
+
+def _shows(function: Callable[P, R], make: Callable[[ProgressBar], Any]) -> Callable[P, R]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not isinstance(kwargs.get("progress"), bool):
+            return function(*args, **kwargs)
+        given: Any = {name: value for name, value in kwargs.items() if name != "progress"}
+        if kwargs["progress"] is False or not can_draw():
+            return function(*args, **given)
+        with ProgressBar() as bar:
+            return function(*args, **given, progress=make(bar))
+
+    return call
+
+
 def _make_bar(look: Callable[[], None]) -> Progress:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.progress import (
         BarColumn,
         Progress,
@@ -117,7 +180,7 @@ def _make_bar(look: Callable[[], None]) -> Progress:
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         AmountColumn(),
-        console=Console(stderr=True),
+        console=_make_console(),
         transient=True,
     )
 
@@ -138,7 +201,7 @@ class ProgressBar:
         self._finished = 0
         self._work_underway: Callable[[], int] | None = None
         self._looked_at = 0.0
-        self._bar = _make_bar(self._look) if sys.stderr.isatty() and not quiet else None
+        self._bar = _make_bar(self._look) if can_draw() and not quiet else None
 
     @property
     def shows(self) -> bool:
@@ -149,13 +212,17 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.start()
         self._begin(_PHASES["start"])
-        if self._bar is not None or self._verbose:
-            on_compiling(lambda: self._write("compiling kernels (once)"))
+        if not self._quiet:
+            on_compiling(self._say_compiling)
         return self
 
     def __exit__(self, *error: object) -> None:
+        forget_compiling(self._say_compiling)
         if self._bar is not None:
             self._bar.stop()
+
+    def _say_compiling(self) -> None:
+        self._write("compiling kernels (once)")
 
     def __call__(self, event: Event) -> None:
         match event:

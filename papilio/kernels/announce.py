@@ -17,6 +17,12 @@ def on_compiling(tell: Callable[[], None]) -> None:
     _listeners.append(tell)
 
 
+def forget_compiling(tell: Callable[[], None]) -> None:
+    """Call ``tell`` no more, where it was not called yet."""
+    with suppress(ValueError):
+        _listeners.remove(tell)
+
+
 def say_compiling() -> None:
     """Tell those who want to know that a kernel is compiled."""
     with suppress(IndexError):

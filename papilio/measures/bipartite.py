@@ -14,7 +14,8 @@ from papilio.api.call import CountOptions, check_output
 from papilio.api.count import count
 from papilio.api.graph import split_options
 from papilio.arguments import Count, Threads, checked
-from papilio.cluster.events import Listener
+from papilio.cluster.events import Progress
+from papilio.cluster.progress import shows_progress
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertex_bound
 from papilio.kernels.threads import choose_threads
@@ -43,6 +44,7 @@ _POWERS = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 
 
 @checked
+@shows_progress
 def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexander:
     """Measure the clustering of a whole bipartite graph: which share of the paths of three edges lies on a butterfly.
 
@@ -60,6 +62,7 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
 
 
 @checked
+@shows_progress
 def latapy_clustering(
     graph: Any,
     *,
@@ -67,7 +70,7 @@ def latapy_clustering(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     **reading: Unpack[GraphOptions],
 ) -> LatapyClustering:
     """Measure the clustering of every vertex by its overlaps with others of its layer, in this process.
@@ -87,8 +90,8 @@ def latapy_clustering(
         labels), ``partners``, ``dot``, ``min``, ``max``. One that is there is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.
-    progress : callable, optional
-        Called with events of :mod:`papilio.cluster.executor`.
+    progress : bool or callable, optional
+        As for :func:`papilio.count`.
     **reading
         How the graph is read, as for :func:`papilio.read`.
 
@@ -123,6 +126,7 @@ def latapy_clustering(
 
 
 @checked
+@shows_progress
 def local_clustering(
     graph: Any,
     *,
@@ -162,6 +166,7 @@ def local_clustering(
 
 
 @checked
+@shows_progress
 def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionProfile:
     """Measure how a graph hangs together, the more so the more butterflies its vertices are in.
 
@@ -182,6 +187,7 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
 
 
 @checked
+@shows_progress
 def top_butterflies(
     graph: Any, *, per: Per = "vertex", n: Count = 10, **options: Unpack[CountOptions]
 ) -> CountResult:

@@ -20,6 +20,7 @@ from papilio.api.count import CensusResult, census
 from papilio.api.graph import split_options
 from papilio.arguments import Count, Threads, checked, plural, read_argument
 from papilio.cluster.events import PhaseStarted
+from papilio.cluster.progress import shows_progress
 from papilio.errors import ExecutionError, InputError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph
@@ -217,6 +218,7 @@ class CensusVertices(Answer):
 
 
 @checked
+@shows_progress
 def census_pairs(
     graph: Any,
     pair_side: PairSide,
@@ -274,6 +276,7 @@ def census_pairs(
 
 
 @checked
+@shows_progress
 def census_vertices(
     graph: Any,
     pair_side: PairSide,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from papilio.api.call import check_output
 from papilio.arguments import Between, Threads, checked
-from papilio.cluster.events import Listener
+from papilio.cluster.events import Progress
+from papilio.cluster.progress import shows_progress
 from papilio.errors import ExecutionError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
@@ -57,6 +58,7 @@ class _Roots:
 
 
 @checked
+@shows_progress
 def maximum_clique(
     graph: Any,
     *,
@@ -64,7 +66,7 @@ def maximum_clique(
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     **reading: Unpack[GraphOptions],
 ) -> MaximumClique:
     """Find a largest clique of a unipartite graph, exactly, in this process; the same one at every call.
@@ -80,8 +82,8 @@ def maximum_clique(
         are labels), ``size``. One that is there is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.
-    progress : callable, optional
-        Called with events of :mod:`papilio.cluster.executor`.
+    progress : bool or callable, optional
+        As for :func:`papilio.count`.
     **reading
         How the graph is read, as for :func:`papilio.read`.
 
@@ -203,6 +205,7 @@ MOST = 1_000_000
 
 
 @checked
+@shows_progress
 def top_bicliques(
     graph: Any,
     *,
@@ -210,7 +213,7 @@ def top_bicliques(
     n: Annotated[int, Between(1, MOST, "they are held in memory; list them all instead")] = 100,
     motif: MaximalBiclique | None = None,
     threads: Threads | None = None,
-    progress: Listener | None = None,
+    progress: Progress = None,
     **reading: Unpack[GraphOptions],
 ) -> LargestBicliques:
     """Find the largest maximal bicliques of a graph, exactly, in this process; the same ones at every call.
@@ -227,8 +230,8 @@ def top_bicliques(
         Least and largest sizes of both sides.
     threads : int, optional
         By default the processors that this process may use.
-    progress : callable, optional
-        Called with events of :mod:`papilio.cluster.executor`.
+    progress : bool or callable, optional
+        As for :func:`papilio.count`.
     **reading
         How the graph is read, as for :func:`papilio.read`.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.api.graph import GraphInput
 from papilio.arguments import Count, plural, read_argument
-from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, ignore_events
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, Progress, ignore_events
 from papilio.errors import InputError
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
@@ -454,7 +454,7 @@ class Edges:
         self,
         graph: Any,
         measure: str,
-        progress: Listener | None,
+        progress: Progress,
         kind: GraphKind = "bipartite",
         target: Path | None = None,
         reading: Mapping[str, Any] | None = None,
@@ -467,7 +467,7 @@ class Edges:
         self.target, self.output = target, None if target is None else str(target)
         described = self.describe()
         self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
-        self._listener = progress or ignore_events
+        self._listener: Listener = progress if callable(progress) else ignore_events
         self._passes, self._seen = 1, 0
 
     def describe(self) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from papilio.storage.labelled import (
     LabelsAs,
     NetworkEdges,
     Origin,
+    PolarsRows,
     SparseEntries,
     assemble,
     assemble_columns,
@@ -428,6 +429,7 @@ def from_arrow(
 
     Parameters and errors as :func:`from_pandas`.
     """
+    is_polars = type(table).__module__.partition(".")[0] == "polars"
     if not hasattr(table, "column"):
         import pyarrow
 
@@ -440,7 +442,7 @@ def from_arrow(
             ) from error
     names = _pick_columns("table", list(table.schema.names), u, v, sign)
     columns = [table.column(name) for name in names]
-    origin = ArrowRows("pyarrow table")
+    origin: Origin = PolarsRows("polars data frame") if is_polars else ArrowRows("pyarrow table")
     return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from)
 
 

@@ -44,6 +44,12 @@ def sparse_array(graph: Graph, values: NDArray[Any], format: str) -> Any:
     return sparse.coo_array((values, (u, v)), shape=(graph.n_u, graph.n_v)).asformat(format)
 
 
+def by_row(edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> NDArray[Any]:
+    """Return the value of the edge of each row; 0 for a self loop (-1), which was left out and is in no motif."""
+    padded = np.append(values, np.zeros(1, values.dtype))
+    return padded[edge_of_row]
+
+
 @dataclass(frozen=True, eq=False)
 class Origin:
     """The object that a graph was read from: edges in an order of its own, vertices under their labels."""
@@ -53,7 +59,7 @@ class Origin:
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         """Return values of the edges of ``graph``, shape (n_edges,), one for each row."""
-        return values[edge_of_row]
+        return by_row(edge_of_row, values)
 
     def vertices(self, labels: NDArray[Any], values: NDArray[Any]) -> Any:
         """Return values of vertices by their labels, both of shape (n,)."""
@@ -69,7 +75,7 @@ class FrameRows(Origin):
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         pandas = import_extra("pandas", "a Series needs")
-        return pandas.Series(values[edge_of_row], index=self.index)
+        return pandas.Series(by_row(edge_of_row, values), index=self.index)
 
     def vertices(self, labels: NDArray[Any], values: NDArray[Any]) -> Any:
         pandas = import_extra("pandas", "a Series needs")
@@ -82,7 +88,14 @@ class ArrowRows(Origin):
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         import pyarrow
 
-        return pyarrow.array(values[edge_of_row])
+        return pyarrow.array(by_row(edge_of_row, values))
+
+
+class PolarsRows(Origin):
+    """A data frame of polars: values of edges are a polars Series with an entry for each row."""
+
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
+        return import_extra("polars", "a Series needs").Series(by_row(edge_of_row, values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +107,7 @@ class NetworkEdges(Origin):
     names: Sequence[tuple[Hashable, ...]] = ()
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
-        return dict(zip(self.names, values[edge_of_row].tolist(), strict=True))
+        return dict(zip(self.names, by_row(edge_of_row, values).tolist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -523,10 +536,10 @@ class Vectors(Mapping[str, T]):
     def aligned(self, name: str) -> Any:
         """Return the values in the form, order and names of the object that the graph was read from.
 
-        Of edges: a pandas Series with the index of the data frame, a pyarrow or NumPy array with an entry for each
-        row, a dictionary by edge of a NetworkX graph, a SciPy sparse array of the same shape and format; equal rows
-        have equal values. Of vertices with labels: a pandas Series by label, else a dictionary. Everything else,
-        values of stored graphs too, is by id. Errors as :meth:`by_id`.
+        Of edges: a pandas Series with the index of the data frame, a polars Series, a pyarrow or NumPy array with an
+        entry for each row, a dictionary by edge of a NetworkX graph, a SciPy sparse array of the same shape and format;
+        equal rows have equal values, self loops 0. Of vertices with labels: a pandas Series by label, else a
+        dictionary. Everything else, values of stored graphs too, is by id. Errors as :meth:`by_id`.
         """
         values: Any = self.by_id(name)
         if self._graph is None:

@@ -274,3 +274,44 @@ def test_rows_that_are_no_edges_are_known() -> None:
     assert loops.edge_of_row.tolist() == [-1]
     path = from_networkx(nx.path_graph(3), kind="unipartite")
     assert path.align("edge", np.array([5, 6])) == {(0, 1): 5, (1, 2): 6}
+
+
+LOOPS = [("a", "b"), ("c", "c"), ("b", "c"), ("d", "d"), ("a", "c"), ("b", "a")]
+"""A triangle, one of its edges twice, and two self loops."""
+
+
+def give(form: str) -> tuple[Any, type]:
+    """Return the same rows in the form of a library, and the type of values of their edges."""
+    frame = pd.DataFrame(LOOPS, columns=["u", "v"])
+    table = pa.Table.from_pandas(frame)
+    if form == "dask":
+        dataframe = pytest.importorskip("dask.dataframe", reason="dask is not installed")
+        return dataframe.from_pandas(frame, npartitions=2), pd.Series
+    if form == "duckdb":
+        return pytest.importorskip("duckdb", reason="duckdb is not installed").from_arrow(table), pa.Array
+    if form in ("polars", "lazy polars"):
+        polars = pytest.importorskip("polars", reason="polars is not installed")
+        given = polars.from_pandas(frame)
+        return (given if form == "polars" else given.lazy()), polars.Series
+    of_memory: dict[str, tuple[Any, type]] = {
+        "pandas": (frame, pd.Series),
+        "pyarrow": (table, pa.Array),
+        "pairs": (LOOPS, np.ndarray),
+        "numpy": (frame.to_numpy(), np.ndarray),
+    }
+    return of_memory[form]
+
+
+@pytest.mark.parametrize(
+    "form", ["pandas", "pyarrow", "pairs", "numpy", "dask", "duckdb", "polars", "lazy polars"]
+)
+def test_values_have_the_type_that_was_given_and_loops_have_none(form: str) -> None:
+    graph, kind = give(form)
+    result = papilio.count(graph, "clique", k=3, per="edge", kind="unipartite", engine="cpu")
+    values = result.vectors.aligned("edge")
+    assert isinstance(values, kind)
+    plain = values.to_pylist() if isinstance(values, pa.Array) else list(values)
+    assert plain == [1, 0, 1, 0, 1, 1]
+    only = pd.DataFrame(LOOPS[1:2], columns=["u", "v"])
+    loops = papilio.count(only, "clique", k=3, per="edge", kind="unipartite", engine="cpu")
+    assert loops.vectors.aligned("edge").tolist() == [0]

@@ -121,7 +121,8 @@ def test_a_reader_that_ends_first_is_no_error(words: tuple[str, ...], store: Pat
         cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=300,
     )  # fmt: skip
     os.close(writing)
-    assert (found.returncode, found.stderr) == (141, b"")
+    said = found.stderr.removeprefix(b"compiling kernels (once)\n")  # where no cache has them
+    assert (found.returncode, said) == (141, b"")
 
 
 @pytest.mark.slow

@@ -179,7 +179,7 @@ def test_what_is_refused(store: Path, tmp_path: Path, run: Run, monkeypatch: pyt
         papilio.maximum_clique(papilio.BipartiteGraph.from_edges([0], [0]))
     with pytest.raises(InputError, match="a file holds counts per vertex"):
         papilio.maximum_clique(store, output=tmp_path / "x.csv")
-    assert run("measure", "maximum-clique", store, "--output", tmp_path / "x.csv")[0] == 2
+    assert run("measure", "maximum-clique", store, "--output", tmp_path / "x.xlsx")[0] == 2
     monkeypatch.setattr("papilio.measures.values.free_memory_bytes", lambda: 100)
     with pytest.raises(CapacityError, match=r"4 edges, whose order needs, with 1 threads, about"):
         papilio.maximum_clique(store, threads=1)
