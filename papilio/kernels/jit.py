@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple, TypeVar, cast
 
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,8 +62,6 @@ class _Machine:
     """This processor, and the memory of the code that was loaded for it."""
 
     def __init__(self) -> None:
-        import llvmlite.binding as llvm  # type: ignore[import-untyped]
-
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         features = llvm.get_host_cpu_features()
@@ -75,13 +74,12 @@ class _Machine:
             for name, needed in LEVELS.items()
             if triple.startswith("x86_64") and "linux" in triple and all(map(features.get, needed.split()))
         ]
-        self._llvm = llvm
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
     def link(self, code: bytes, entry: str) -> int:
         """Return the address of a function of an object file, which stays loaded."""
-        self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(code))
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         return int(self._engine.get_function_address(entry))
 
