@@ -267,6 +267,13 @@ def inlined(function: Function) -> Function:
     return cast(Function, _Compiled(function, inlined=True))
 
 
+@cache
+def make_ready() -> None:
+    """Import the compiler where no code came with the package: before threads begin, which would import it else."""
+    if count_packaged() is None:
+        import papilio.kernels.compiling  # noqa: F401
+
+
 class Instruction:
     """What :mod:`papilio.kernels.compiling` makes an instruction or two of; only compiled code calls it."""
 
