@@ -23,7 +23,7 @@ __all__ = ["count_by_kclist", "count_by_pivoter"]
 Floats = NDArray[np.float64]
 
 recursive = njit(nogil=True)
-"""As ``allocating``, but made anew by every process: what calls itself is broken when Numba loads it from its cache."""
+"""Compiled anew by every process: what calls itself is broken when Numba loads it from its cache."""
 
 
 @allocating

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -17,7 +18,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from papilio.arguments import show_bytes
+from papilio.arguments import read_bytes, show_bytes
 from papilio.errors import CapacityError, ExecutionError, LeaseTooLargeError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
@@ -250,6 +251,16 @@ def _release(graph_hash: str) -> None:
     drop_released()
 
 
+KEEP_MEMORY = "PAPILIO_KEEP_MEMORY"
+"""Environment variable: a size such as ``4GiB``, the most that prepared graphs may keep of a memory."""
+
+
+def kept_bytes(memory_bytes: int) -> int:
+    """Return how much of a memory prepared graphs may keep; InputError where :data:`KEEP_MEMORY` is no size."""
+    share, named = int(CACHE_SHARE * memory_bytes), os.environ.get(KEEP_MEMORY)
+    return share if not named else min(share, read_bytes(KEEP_MEMORY, named) or 0)
+
+
 def drop_released() -> None:
     """Forget graphs whose owners are gone; those whose cache is in use right now at the next call.
 
@@ -400,7 +411,7 @@ def prepare_graph(
     if engine.name == "gpu":
         needed, limit = forecast.device_bytes, job.budget.of_device(list_gpus()[0].memory_bytes)
     kept = worker_state.graphs[engine.name]
-    kept.budget_bytes = int(CACHE_SHARE * limit)
+    kept.budget_bytes = kept_bytes(limit)
     held: PreparedGraph = kept.get(_cache_key(job, 0), needed, make)
     return held
 

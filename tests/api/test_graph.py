@@ -351,6 +351,18 @@ def test_what_was_prepared_serves_the_next_question() -> None:
     assert prepared() == before
 
 
+def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    before, graph = prepared(), papilio.read(EDGES)
+    monkeypatch.setenv("PAPILIO_KEEP_MEMORY", "1")
+    for q in (1, 2, 3):
+        papilio.count(graph, "biclique", p=2, q=q, **HERE)
+    assert prepared() <= max(before, 1), "the last one alone"
+    monkeypatch.setenv("PAPILIO_KEEP_MEMORY", "much")
+    with pytest.raises(InputError, match="'much' is no size"):
+        papilio.count(graph, "butterfly", **HERE)
+
+
 def test_a_graph_that_is_not_kept_leaves_nothing() -> None:
     gc.collect()
     before = prepared()
