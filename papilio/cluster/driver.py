@@ -172,7 +172,7 @@ def count_job(
     it begins.
     """
     run_id = uuid4().hex
-    started = perf_counter()
+    started, compiled_s = perf_counter(), compiled_seconds()
     before = () if session is None else session.finished_intervals
     kept = session is not None
     # A run in this process that nobody watches has one lease, and no use for a prediction.
@@ -185,6 +185,7 @@ def count_job(
         "plan": max(0.0, perf_counter() - started - sum(slowest.seconds.values())),
         **slowest.seconds,
     }
+    seconds = _without_compiling(seconds, compiled_seconds() - compiled_s, ("prepare", "plan"))
     listener(PlanMade(plan))
     if accept is not None:
         accept(plan)
@@ -209,12 +210,24 @@ def count_job(
         if not fold.is_full:
             scheduler.require_all()
     folded = fold.finish()
-    compiled_s = compiled_seconds() - compiled_s  # in this process
-    seconds |= {"run": perf_counter() - started - usage.fold_s - compiled_s, "fold": usage.fold_s}
-    if compiled_s:
-        seconds["compile"] = compiled_s
+    seconds |= {"run": perf_counter() - started - usage.fold_s, "fold": usage.fold_s}
+    seconds = _without_compiling(seconds, compiled_seconds() - compiled_s, ("run",))
     counted = _make_result(plan, folded, usage, executor.name, workers, seconds, session)
     return JobOutcome(counted, plan, folded, fold.listed)
+
+
+def _without_compiling(
+    seconds: dict[str, float], compiled_s: float, phases: tuple[str, ...]
+) -> dict[str, float]:
+    """Return the phases with the time that this process compiled kernels as one of its own, ``compile``."""
+    if not compiled_s:
+        return seconds
+    found = {**seconds, "compile": seconds.get("compile", 0.0)}
+    for phase in phases:
+        taken = min(compiled_s, found[phase])
+        found[phase], compiled_s = found[phase] - taken, compiled_s - taken
+        found["compile"] += taken
+    return found
 
 
 @dataclass

@@ -87,7 +87,7 @@ class CountResult(answers.Answer):
     leases: int
     plan_key: str  # identity of question and items
     # wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``, ``write``, and
-    # ``total``; ``compile`` where this process had to compile kernels for the phase ``run``, which is without it
+    # ``total``; ``compile`` where this process had to compile kernels, which the other phases are without
     seconds: dict[str, float]
     work: int
     work_unit: str  # what they are, in the plural

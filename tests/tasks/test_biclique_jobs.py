@@ -306,11 +306,7 @@ def test_one_size_counts_per_vertex_into_a_file(store: Path, tmp_path: Path, run
         (["-p", "0", "-q", "4"], 2, "Invalid value for '-p'"),
         (["--all", "--per", "vertex"], 4, "a table of counts cannot be counted per vertex"),
         (["-p", "3", "-q", "4", "--per", "edge"], 4, "a biclique cannot be counted per edge"),
-        (
-            ["-p", "3", "-q", "4", "--output", "t.parquet"],
-            2,
-            "a file holds counts per vertex or edge, or a table",
-        ),
+        (["-p", "3", "-q", "4", "--output", "t.xlsx"], 2, "cannot infer a format from the suffix '.xlsx'"),
         (["-p", "3", "-q", "4", "--anchor", "w"], 2, "Invalid value for '--anchor'"),
     ],
 )
