@@ -41,7 +41,7 @@ def commands_in(document: Path) -> Iterator[list[str]]:
     for line in re.findall(r"^ {0,4}papilio (\S.*)$", text, re.MULTILINE):
         line = re.sub(r"\[.*?\]", "", line)  # what may be left out
         command = re.split(r"\s{2,}\S* ?\S|\s{3,}|\s#", line + " ")[0]
-        yield shlex.split(command.split(" > ")[0], comments=True)
+        yield shlex.split(re.split(r" [>|] ", command)[0], comments=True)
 
 
 def unknown_words(words: list[str]) -> list[str]:
