@@ -122,7 +122,7 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     "standard output by default.",
 )  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(TABLE_FORMATS), default="csv", show_default=True,
+    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
     help="Format of the rows on standard output.",
 )  # fmt: skip
 @click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")

@@ -311,12 +311,19 @@ def is_held(source: str) -> bool:
     return source.startswith(_SCHEME)
 
 
+_MANY_EDGES = 1 << 17
+"""From which on the columns are hashed beside each other: less takes no longer than starting threads."""
+
+
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
     """Return the content hash of a graph in memory, the same as that of a store written from it."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
-    with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
-        for column in content.update(graph.u, graph.v, graph.sign, pool):
-            column.result()
+    if graph.n_edges < _MANY_EDGES:
+        content.update(graph.u, graph.v, graph.sign)
+    else:
+        with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
+            for column in content.update(graph.u, graph.v, graph.sign, pool):
+                column.result()
     return content.hexdigest()
 
 
