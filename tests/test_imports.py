@@ -44,8 +44,10 @@ LAYERS = [
 
 HOMES = {
     "cupy": ("papilio/kernels",),
-    "numba": ("papilio/kernels/compiling.py",),
-    "llvmlite": ("papilio/kernels/compiling.py", "papilio/kernels/jit.py"),
+    "numba": (
+        "papilio/kernels/jit.py",
+        "papilio/kernels/tree/bits.py",
+    ),
     "dask": ("papilio/cluster",),
     "distributed": ("papilio/cluster",),
     "dask_cuda": ("papilio/cluster",),

@@ -31,7 +31,6 @@ from papilio.kernels.engine import (
     require_interval,
     shared_cut,
 )
-from papilio.kernels.jit import make_ready
 from papilio.motifs import Listing
 
 State = TypeVar("State")
@@ -54,8 +53,7 @@ def available_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the threads asked for, or, for None, those that this process may use, ready to run compiled functions."""
-    make_ready()
+    """Return the threads asked for, or, for None, those that this process may use."""
     if threads is None:
         return available_threads()
     if threads < 1:
