@@ -97,9 +97,10 @@ def test_items_pass_in_their_own_time() -> None:
     assert CostTable.from_costs(COSTS).items == table.items
 
 
-def test_short_runs_are_probed_once_and_long_ones_as_they_need() -> None:
+def test_short_runs_are_probed_once_and_long_ones_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     for scale, spread, least, most in ((1e-7, 0.3, 64, 64), (1e-2, 0.1, 500, 530), (1.0, 2.5, 1000, 4200)):
         engine = ProbedEngine(trees=TREES * scale, spread=spread)
+        monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda of=engine: of.clock_s)
         forecast, _ = forecast_of(engine, COSTS)
         assert len(engine.probed) == 2 + (least > 64)
         assert least <= forecast.probes == engine.probed[-1] <= most
