@@ -41,17 +41,19 @@ docs: $(VENV)/.docs
 benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
 
-# A wheel and an sdist in dist/, with machine code for GPUs, and both tried: each installs into an empty environment and
+# A wheel and an sdist in dist/, with machine code for GPUs and CPUs, and both tried: each installs into an empty environment and
 # counts. Compiling for all architectures takes minutes the first time; then only what has changed is compiled.
 wheel: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build 'hatchling>=1.25'
 	$(BIN)/python -m tools.build_cubins
+	$(BIN)/python -m tools.build_machine_code
 	rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist
 	@for package in dist/*.whl dist/*.tar.gz; do \
 	  scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch/env && \
 	  $$scratch/env/bin/python -m pip install --quiet --disable-pip-version-check $$package && \
 	  (cd $$scratch && env/bin/papilio generate complete k --n-u 6 --n-v 6 && env/bin/papilio count butterfly k | grep -qx 225 && \
 	   ls env/lib/python3*/site-packages/papilio/kernels/device/cubins/*.sm_90.cubin > env/cubins && \
+	   (test "$$(uname -m)" != x86_64 || ls env/lib/python3*/site-packages/papilio/kernels/machine_code/count_total-*.x86-64-v3 > env/code) && \
 	   du -sm env/lib/python3*/site-packages/papilio) && \
 	  rm -rf $$scratch && echo "$$package counts" || exit 1; done
 

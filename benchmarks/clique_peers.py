@@ -16,17 +16,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
-from papilio.kernels.jit import Ints, allocating, compiled
+from papilio.kernels.jit import Ints
 
 __all__ = ["count_by_kclist", "count_by_pivoter"]
 
 Floats = NDArray[np.float64]
 
-recursive = njit(nogil=True)
-"""As ``allocating``, but made anew by every process: what calls itself is broken when Numba loads it from its cache."""
+plain = njit(nogil=True)
+"""Numba as it is, compiled anew by every process: what calls itself is broken when loaded from its cache."""
 
 
-@allocating
+@plain
 def _list_neighbours(n: int, u: NDArray[np.int32], v: NDArray[np.int32]) -> tuple[Ints, Ints]:
     indptr = np.zeros(n + 1, np.int64)
     for at in range(u.size):
@@ -42,7 +42,7 @@ def _list_neighbours(n: int, u: NDArray[np.int32], v: NDArray[np.int32]) -> tupl
     return indptr, ids
 
 
-@allocating
+@plain
 def _order(indptr: Ints, ids: Ints) -> Ints:
     """Return the rank of each vertex: always one of least degree is taken off."""
     n = indptr.size - 1
@@ -73,7 +73,7 @@ def _order(indptr: Ints, ids: Ints) -> Ints:
     return place
 
 
-@allocating
+@plain
 def _orient(indptr: Ints, ids: Ints, rank: Ints) -> tuple[Ints, Ints]:
     """Return the later neighbours of every vertex, by rank."""
     n = rank.size
@@ -92,7 +92,7 @@ def _orient(indptr: Ints, ids: Ints, rank: Ints) -> tuple[Ints, Ints]:
     return later, found
 
 
-@recursive
+@plain
 def _descend(
     level: int, begin: Ints, adjacent: Ints, degree: Ints, members: Ints, size: Ints, label: Ints
 ) -> int:
@@ -139,7 +139,7 @@ def count_by_kclist(graph: UnipartiteGraph, k: int) -> int:
     return int(_descend(k, begin, adjacent, degree, members, size, label))
 
 
-@compiled
+@plain
 def _count_in(sets: Ints, place: Ints, near: Ints, n_near: Ints, vertex: int, begin: int, end: int) -> int:
     """Return how many of its neighbours are in [begin, end); they are in front of its list."""
     most = min(end - begin, n_near[vertex])
@@ -149,7 +149,7 @@ def _count_in(sets: Ints, place: Ints, near: Ints, n_near: Ints, vertex: int, be
     return count
 
 
-@recursive
+@plain
 def _grow(
     sets: Ints,
     place: Ints,
@@ -233,7 +233,7 @@ def _grow(
                     front += 1
 
 
-@recursive
+@plain
 def _count_pivoter(later: Ints, ids: Ints, choose: Floats, counts: Floats, most: int, d: int) -> None:
     n = later.size - 1
     local = np.full(n, -1, np.int64)

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 from papilio.kernels.biclique.core import PAIR_BYTES, Rows, find_pairs
-from papilio.kernels.jit import Index, allocating
+from papilio.kernels.jit import Index, compiled
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth import PricedRows, grow_groups, require_roots_fit
 from papilio.partitioning.growth_loops import NO_GROUP, ByteCosts, sum_closures
@@ -47,15 +47,21 @@ def cutting_by(group: Grouping) -> Iterator[None]:
         yield
 
 
-@allocating
 def fill_groups(indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, label: Ids) -> tuple[Ids, Index]:
     """Group the roots in a given order: a group ends before a root that does not fit, and where the label changes.
 
     Returns the groups, and -1 or a root that fits no group. ``label`` is int32, shape (n_roots,), by root.
     """
-    n_roots = costs.root.size
-    groups = np.full(n_roots, NO_GROUP, np.int32)
+    groups = np.full(costs.root.size, NO_GROUP, np.int32)
     stamp = np.full(costs.column.size, NO_GROUP, np.int32)
+    return groups, _fill_groups(indptr, columns, costs, order, label, groups, stamp)
+
+
+@compiled
+def _fill_groups(
+    indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, label: Ids, groups: Ids, stamp: Ids
+) -> Index:
+    n_roots = costs.root.size
     group, begun, cost = 0, 0, np.int64(0)
     for place in range(n_roots):
         root = order[place]
@@ -75,12 +81,12 @@ def fill_groups(indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, label
             for column in row:
                 added += costs.column[column]
         if cost + added > costs.limit:
-            return groups, root
+            return root
         for column in row:
             stamp[column] = group
         cost += added
         groups[root] = group
-    return groups, -1
+    return np.int64(-1)
 
 
 def fill_rows(rows: PricedRows, limit_bytes: int, order: Ints, labels: Ids) -> Ids:

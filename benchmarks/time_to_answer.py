@@ -4,8 +4,8 @@
 
 Each row is a command in a process of its own, on the store of its kind of graph; the least of its runs counts.
 ``first`` has empty caches of Numba and CuPy, and runs once. Beside the wall time stands the processor time of all
-threads, which a busy machine changes less, and the ratio of both to those of the imports that no count can do without,
-in the same session; and, of a first run on a GPU, the kernels that CuPy has compiled.
+threads, which a busy machine changes less, and the ratio of both to those of importing Numba, Arrow and click, in the
+same session; and, of a first run on a GPU, the kernels that CuPy has compiled.
 """
 
 from __future__ import annotations

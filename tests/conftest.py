@@ -55,7 +55,7 @@ SKIP_LINES = 10
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-numba_cache.share(ROOT)
+numba_cache.share()
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("papilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])

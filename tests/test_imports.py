@@ -44,10 +44,8 @@ LAYERS = [
 
 HOMES = {
     "cupy": ("papilio/kernels",),
-    "numba": (
-        "papilio/kernels/jit.py",
-        "papilio/kernels/tree/bits.py",
-    ),
+    "numba": ("papilio/kernels/compiling.py",),
+    "llvmlite": ("papilio/kernels/compiling.py", "papilio/kernels/jit.py"),
     "dask": ("papilio/cluster",),
     "distributed": ("papilio/cluster",),
     "dask_cuda": ("papilio/cluster",),

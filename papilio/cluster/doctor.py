@@ -23,9 +23,9 @@ from papilio.arguments import plural, show_bytes
 from papilio.cluster.executor import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.extras import how_to_install
-from papilio.kernels import __file__ as kernels_file
 from papilio.kernels.device.compile import Toolchain, count_cubins, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
+from papilio.kernels.jit import count_packaged, list_folders
 from papilio.kernels.threads import available_threads
 from papilio.storage.records import read_record, write_record
 from papilio.storage.store import GraphStore, open_store
@@ -112,6 +112,7 @@ def check_machine() -> list[Check]:
         ("nvrtc", _probe_nvrtc(tools), ""),
         *(("machine code", _probe_machine_code(capability, driver), "") for capability in capabilities),
         ("dask-cuda", _probe_dask_cuda(gpus), 'pip install "dask-cuda[cu13]" (or cu12)'),
+        ("cpu code", _probe_cpu_code(), ""),
         ("numba cache", _probe_cache(numba_cache_directory(), "NUMBA_CACHE_DIR"), ""),
         ("kernel cache", kernel_cache, ""),
         ("temporary space", _probe_temporary(), "free some, or set TMPDIR to a larger file system"),
@@ -260,12 +261,17 @@ def _probe_cache(path: Path, variable: str) -> Outcome:
 
 
 def numba_cache_directory() -> Path:
-    """Return where Numba keeps the CPU kernels: ``NUMBA_CACHE_DIR``, beside them, or the user's cache."""
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    if named:
-        return Path(named)
-    beside = Path(kernels_file).parent / "__pycache__"
-    return beside if is_writable(beside) else Path.home() / ".cache" / "numba"
+    """Return where CPU kernels compiled here are kept: ``NUMBA_CACHE_DIR``, beside them, or the user's cache."""
+    *first, last = list_folders()
+    return next((folder for folder in first if is_writable(folder)), last)
+
+
+def _probe_cpu_code() -> Outcome:
+    found = count_packaged()
+    if found is not None:
+        return "ok", "{1} functions for {0} processors".format(*found)
+    advice = "kernels are compiled at their first run; papilio doctor --warm does it ahead"
+    return "skip", "none for this processor", advice
 
 
 def _probe_temporary() -> Outcome:

@@ -1,7 +1,7 @@
 """The sources behind compiled code: a module, and all of this package that it imports, directly or not.
 
-Numba compares the file of a function alone with that of the code in its cache, and that code holds all that the
-function calls, from other modules too. The stamp of this module takes its place (:mod:`papilio.kernels.jit`).
+The machine code of a function holds all that the function calls, from other modules too: it is found by this stamp
+(:mod:`papilio.kernels.jit`).
 """
 
 from __future__ import annotations

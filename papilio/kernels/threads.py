@@ -31,6 +31,7 @@ from papilio.kernels.engine import (
     require_interval,
     shared_cut,
 )
+from papilio.kernels.jit import make_ready
 from papilio.motifs import Listing
 
 State = TypeVar("State")
@@ -53,7 +54,8 @@ def available_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the threads asked for, or, for None, those that this process may use."""
+    """Return the threads asked for, or, for None, those that this process may use, ready to run compiled functions."""
+    make_ready()
     if threads is None:
         return available_threads()
     if threads < 1:

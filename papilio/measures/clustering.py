@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.jit import Ids, Index, Ints, allocating, compiled
+from papilio.kernels.jit import Ids, Index, Ints, compiled
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.parts import Layer
@@ -49,7 +49,7 @@ def _add(sums: Means, at: Index, value: np.float64) -> None:
     sums[at] = new
 
 
-@allocating
+@compiled
 def _measure_rows(
     rows: WedgeRows,
     first: Index,
@@ -57,11 +57,14 @@ def _measure_rows(
     stop: Index,
     counters: Ids,
     met: Ids,
+    sums: Means,
     partners: Ints,
     means: Means,
 ) -> None:
-    """Write the partners and the three means of the ranks ``[start, stop)``; ``counters`` are zero between ranks."""
-    sums = np.empty(6, np.float64)
+    """Write the partners and the three means of the ranks ``[start, stop)``; ``counters`` are zero between ranks.
+
+    ``sums``, float64 (6,), are overwritten.
+    """
     middles = rows.n_u if first < rows.n_u else 0
     for rank in range(start, stop):
         n_met = 0
@@ -120,10 +123,13 @@ def _cluster_layer(
     n, first, order = layer_of(index, layer)
     partners, means = np.zeros(n, np.int64), np.empty((len(MODES), n), np.float64)
 
-    def measure(state: tuple[Ids, Ids], start: int, stop: int) -> None:
+    def measure(state: tuple[Ids, Ids, Means], start: int, stop: int) -> None:
         _measure_rows(rows, first, start, stop, *state, partners, means)
 
-    run_reported(costs, threads, lambda: (np.zeros(n, np.uint32), np.empty(n, np.uint32)), measure, report)
+    def make_state() -> tuple[Ids, Ids, Means]:
+        return np.zeros(n, np.uint32), np.empty(n, np.uint32), np.empty(6)
+
+    run_reported(costs, threads, make_state, measure, report)
     by_id = np.empty_like(order)
     by_id[order] = np.arange(n, dtype=order.dtype)
     return PairMeans(partners[by_id], {mode: means[i][by_id] for i, mode in enumerate(MODES)})

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertices
-from papilio.kernels.jit import Ids, Index, Ints, Sums, allocating, compiled
+from papilio.kernels.jit import Ids, Index, Ints, Sums, compiled
 from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import add_to_sums, join_sums
 from papilio.kernels.wedge.signed_loops import index_signed
@@ -42,8 +42,8 @@ _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 104
 _SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 16
 """Host memory of a vertex of the pair side beside that: its classes and costs, and counters of each thread."""
 
-_Met = tuple[Ids, Ids]
-"""Counters of the vertices met, zero between starts, and which those are."""
+_Met = tuple[Ids, Ids, Ints, Ints]
+"""Counters of the vertices met, zero between starts, and which those are; room for the numbers of one pair."""
 
 
 @compiled
@@ -130,10 +130,10 @@ def _offer(heap: Ints, size: Ints) -> None:
         at = worst
 
 
-@allocating
+@compiled
 def _find_pairs(
     rows: WedgeRows, items: Ints, start: Index, stop: Index, first: Index, order: NDArray[np.int32],
-    chosen: NDArray[np.bool_], counters: Ids, met: Ids, heap: Ints, size: Ints, sums: Sums,
+    chosen: NDArray[np.bool_], counters: Ids, met: Ids, common: Ints, classes: Ints, heap: Ints, size: Ints, sums: Sums,
 ) -> None:  # fmt: skip
     """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each to the heap.
 
@@ -141,7 +141,6 @@ def _find_pairs(
     of the layer, ``order`` its ids by rank.
     """
     last = heap.shape[0] - 1
-    common, classes = np.empty(3, np.int64), np.empty(_CLASSES, np.int64)
     for item in range(start, stop):
         row = items[item]
         own = order[row - first]
@@ -162,12 +161,12 @@ def _find_pairs(
                 _offer(heap, size)
 
 
-@allocating
+@compiled
 def _sum_vertices(
-    rows: WedgeRows, start: Index, stop: Index, first: Index, counters: Ids, met: Ids, counts: Ints
-) -> None:
+    rows: WedgeRows, start: Index, stop: Index, first: Index, counters: Ids, met: Ids, common: Ints, classes: Ints,
+    counts: Ints,
+) -> None:  # fmt: skip
     """Write the classes of all pairs of each rank of ``[start, stop)`` to ``counts[:, rank]``."""
-    common, classes = np.empty(3, np.int64), np.empty(_CLASSES, np.int64)
     for rank in range(start, stop):
         for place in range(_meet(rows, first + rank, True, counters, met)):
             end = np.int64(met[place])
@@ -188,7 +187,8 @@ def bytes_of_pairs(n_vertices: int, n_side: int, n_edges: int, threads: int, k: 
 
 
 def _make_met(size: int) -> _Met:
-    return np.zeros(_KINDS * size, np.uint32), np.empty(size, np.uint32)
+    counters, met = np.zeros(_KINDS * size, np.uint32), np.empty(size, np.uint32)
+    return counters, met, np.empty(_KINDS, np.int64), np.empty(_CLASSES, np.int64)
 
 
 def find_pairs(

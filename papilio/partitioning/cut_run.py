@@ -19,6 +19,7 @@ import psutil
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.families import family_of
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, CostTable
+from papilio.kernels.jit import make_ready
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Motif
 from papilio.partitioning import Ids
@@ -64,6 +65,7 @@ def run_within(
             if done is not None:
                 done(needed)
 
+    make_ready()
     with ThreadPoolExecutor(threads) as pool:
         for needed, job in jobs:
             while running and (len(running) >= threads or sum(running.values()) + needed > limit_bytes):

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Index, allocating, compiled
+from papilio.kernels.jit import Index, compiled
 from papilio.partitioning import Ids, Ints
 
 NO_GROUP = -1
@@ -88,23 +88,31 @@ class Group(NamedTuple):
     stamp: Ids
 
 
-@allocating
 def count_holders(columns: Ids, n_columns: Index) -> Ints:
     """Return how many entries each column has, int64, shape (n_columns,); makes no copy of the entries."""
     holders = np.zeros(n_columns, np.int64)
-    for i in range(columns.size):
-        holders[columns[i]] += 1
+    _add_holders(columns, holders)
     return holders
 
 
-@allocating
+@compiled
+def _add_holders(columns: Ids, holders: Ints) -> None:
+    for i in range(columns.size):
+        holders[columns[i]] += 1
+
+
 def sum_closures(indptr: Ints, columns: Ids, column_cost: Ints) -> Ints:
     """Return the cost of the columns of each root, int64, shape (n_roots,)."""
     closure = np.zeros(indptr.size - 1, np.int64)
+    _add_closures(indptr, columns, column_cost, closure)
+    return closure
+
+
+@compiled
+def _add_closures(indptr: Ints, columns: Ids, column_cost: Ints, closure: Ints) -> None:
     for root in range(closure.size):
         for i in range(indptr[root], indptr[root + 1]):
             closure[root] += column_cost[columns[i]]
-    return closure
 
 
 @compiled
@@ -229,7 +237,6 @@ def _fits(rows: HeldRows, costs: ByteCosts, roots: Ints, group: Group, root: Ind
     return bool(roots[root, _CLOSURE] <= room)
 
 
-@allocating
 def grow(
     indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: ByteCosts, order: Ints
 ) -> tuple[Ids, Index]:
@@ -241,10 +248,9 @@ def grow(
     n_roots, n_columns = costs.root.size, costs.column.size
     rows = HeldRows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
     roots = np.zeros((n_roots, 4), np.int64)
-    for each in range(n_roots):
-        roots[each, _CLOSURE] = costs.closure[each]
-        roots[each, _PLACE] = _UNTOUCHED
-        roots[each, _GROUP] = NO_GROUP
+    roots[:, _CLOSURE] = costs.closure
+    roots[:, _PLACE] = _UNTOUCHED
+    roots[:, _GROUP] = NO_GROUP
     heap = Heap(np.empty(n_roots, np.int32), np.empty(n_roots, np.float64), np.zeros(1, np.int64))
     group = Group(
         np.zeros(4, np.int64),
@@ -252,6 +258,14 @@ def grow(
         np.empty(n_roots, np.int32),
         np.full(n_columns, NO_GROUP, np.int32),
     )
+    refused = _grow(rows, costs, roots, heap, group, order)
+    return roots[:, _GROUP].astype(np.int32), refused
+
+
+@compiled
+def _grow(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group, order: Ints) -> Index:
+    """Group the roots; return -1 or a root that fits no group."""
+    n_roots = order.size
     first, place, misses, refused = 0, 0, 0, np.int64(-1)
     while True:
         while first < n_roots and roots[order[first], _GROUP] != NO_GROUP:
@@ -280,16 +294,23 @@ def grow(
         if not is_empty and (root < 0 or misses >= MISSES):
             _close(rows, costs, roots, heap, group)
             place, misses = 0, 0
-    return roots[:, _GROUP].astype(np.int32), refused
+    return refused
 
 
-@allocating
 def add_closures(
     indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, groups: Ids, n_groups: Index
 ) -> Ints:
     """Return the cost of the columns of each group, int64, shape (n_groups,); ``order`` lists the roots by group."""
     sums = np.zeros(n_groups, np.int64)
     stamp = np.full(costs.column.size, NO_GROUP, np.int32)
+    _add_by_group(indptr, columns, costs, order, groups, stamp, sums)
+    return sums
+
+
+@compiled
+def _add_by_group(
+    indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, groups: Ids, stamp: Ids, sums: Ints
+) -> None:
     begun = 0
     for place in range(order.size):
         group = groups[order[place]]
@@ -301,7 +322,6 @@ def add_closures(
         if costs.entry > 0 and (place + 1 == order.size or groups[order[place + 1]] != group):
             _shrink(indptr, columns, costs, order[begun : place + 1])
             begun = place + 1
-    return sums
 
 
 @compiled

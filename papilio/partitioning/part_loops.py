@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.biclique.core import Rows
-from papilio.kernels.jit import Bools, allocating, compiled
+from papilio.kernels.jit import Bools, compiled
 from papilio.partitioning import Ids, Ints, Roles
 
 
@@ -47,7 +47,6 @@ def find_worst_root(rows: Rows, first: int, prices: Prices, shrinks: bool, kept:
             worst[0], worst[1] = first + row, cost
 
 
-@allocating
 def cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int) -> Ints:
     """Cut ascending rows into runs that are read at once; return the place of the first of each, and the end.
 
@@ -55,6 +54,11 @@ def cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int) -> Ints:
     rows included, or one row.
     """
     begins = np.empty(rows.size + 1, np.int64)
+    return begins[: _cut_runs(rows, indptr, most_gap, max_entries, begins) + 1].copy()
+
+
+@compiled
+def _cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int, begins: Ints) -> int:
     n = 0
     for i in range(rows.size):
         if (
@@ -65,7 +69,7 @@ def cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int) -> Ints:
             begins[n] = i
             n += 1
     begins[n] = rows.size
-    return begins[: n + 1].copy()
+    return n
 
 
 @compiled
@@ -99,37 +103,56 @@ def keep_lists(
     return to
 
 
-@allocating
 def number_lefts(entries: Ids, places: Ids) -> Ids:
     """Number the ranks in ``entries`` anew, in place, by their order; return the old ones, ascending.
 
     ``places`` has shape (n_left,) and is -1 throughout, before and after.
     """
     met = np.empty(min(entries.size, places.size), np.int32)
+    lefts = np.sort(met[: _meet_lefts(entries, places, met)])
+    _number_entries(entries, places, lefts)
+    return lefts
+
+
+@compiled
+def _meet_lefts(entries: Ids, places: Ids, met: Ids) -> int:
     n = 0
     for at in range(entries.size):
         if places[entries[at]] < 0:
             places[entries[at]] = n
             met[n] = entries[at]
             n += 1
-    lefts = np.sort(met[:n])
-    for i in range(n):
+    return n
+
+
+@compiled
+def _number_entries(entries: Ids, places: Ids, lefts: Ids) -> None:
+    for i in range(lefts.size):
         places[lefts[i]] = i
     for at in range(entries.size):
         entries[at] = places[entries[at]]
-    for i in range(n):
+    for i in range(lefts.size):
         places[lefts[i]] = -1
-    return lefts
 
 
-@allocating
 def drop_columns(lefts: Rows, kept: Bools) -> Rows:
     """Return the rows without the columns that are not kept, numbered as before."""
     indptr = np.zeros_like(lefts.indptr)
-    for at in range(lefts.ids.size):
-        indptr[0] += kept[lefts.ids[at]]
-    ids = np.empty(indptr[0], np.int32)
-    indptr[0] = 0
+    ids = np.empty(_count_kept(lefts.ids, kept), np.int32)
+    _copy_kept(lefts, kept, indptr, ids)
+    return Rows(indptr, ids)
+
+
+@compiled
+def _count_kept(ids: Ids, kept: Bools) -> int:
+    n = 0
+    for at in range(ids.size):
+        n += kept[ids[at]]
+    return n
+
+
+@compiled
+def _copy_kept(lefts: Rows, kept: Bools, indptr: Ints, ids: Ids) -> None:
     to = 0
     for left in range(indptr.size - 1):
         for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
@@ -137,30 +160,37 @@ def drop_columns(lefts: Rows, kept: Bools) -> Rows:
                 ids[to] = lefts.ids[at]
                 to += 1
         indptr[left + 1] = to
-    return Rows(indptr, ids)
 
 
-@allocating
 def count_entries_by_root(lefts: Rows, is_root: Bools, n_right: int) -> tuple[Bools, Ints]:
     """Return which columns have a root, and how many entries each column has."""
     has_root, entries = np.zeros(n_right, np.bool_), np.zeros(n_right, np.int64)
+    _add_by_root(lefts, is_root, has_root, entries)
+    return has_root, entries
+
+
+@compiled
+def _add_by_root(lefts: Rows, is_root: Bools, has_root: Bools, entries: Ints) -> None:
     for left in range(lefts.indptr.size - 1):
         for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
             entries[lefts.ids[at]] += 1
             has_root[lefts.ids[at]] |= is_root[left]
-    return has_root, entries
 
 
-@allocating
 def count_root_wedges(lefts: Rows, right_degree: Ints, roots: Ints) -> Ints:
     """Return the wedges from each root to other left vertices, at least 1, shape (n_roots,)."""
     wedges = np.empty(roots.size, np.int64)
+    _sum_root_wedges(lefts, right_degree, roots, wedges)
+    return wedges
+
+
+@compiled
+def _sum_root_wedges(lefts: Rows, right_degree: Ints, roots: Ints, wedges: Ints) -> None:
     for i in range(roots.size):
         total = 0
         for at in range(lefts.indptr[roots[i]], lefts.indptr[roots[i] + 1]):
             total += right_degree[lefts.ids[at]] - 1
         wedges[i] = max(total, 1)
-    return wedges
 
 
 CANDIDATE, ROOT, OUTER = 1, 2, 4
@@ -169,23 +199,24 @@ CANDIDATE, ROOT, OUTER = 1, 2, 4
 _INNER = CANDIDATE | ROOT
 
 
-@allocating
 def join_rows(earlier: Rows, later: Rows, wanted: Bools) -> Rows:
     """Return the rows of both, the earlier ones first; rows that are not wanted are empty."""
-    n = wanted.size
-    indptr = np.zeros(n + 1, np.int64)
-    for row in range(n):
-        size = earlier.indptr[row + 1] - earlier.indptr[row] + later.indptr[row + 1] - later.indptr[row]
-        indptr[row + 1] = indptr[row] + (size if wanted[row] else 0)
-    ids = np.empty(indptr[n], np.int32)
-    for row in range(n):
+    indptr = np.zeros(wanted.size + 1, np.int64)
+    np.cumsum(np.where(wanted, np.diff(earlier.indptr) + np.diff(later.indptr), 0), out=indptr[1:])
+    ids = np.empty(indptr[-1], np.int32)
+    _copy_joined(earlier, later, wanted, indptr, ids)
+    return Rows(indptr, ids)
+
+
+@compiled
+def _copy_joined(earlier: Rows, later: Rows, wanted: Bools, indptr: Ints, ids: Ids) -> None:
+    for row in range(wanted.size):
         if wanted[row]:
             to = indptr[row]
             for rows in (earlier, later):
                 for at in range(rows.indptr[row], rows.indptr[row + 1]):
                     ids[to] = rows.ids[at]
                     to += 1
-    return Rows(indptr, ids)
 
 
 @compiled

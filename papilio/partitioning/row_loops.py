@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.jit import Bools, Index, Sums, allocating, compiled
+from papilio.kernels.jit import Bools, Index, Sums, compiled
 from papilio.partitioning import Ids, Ints
 
 _TABLE = 1 << 16
@@ -121,14 +121,12 @@ def add_words(words: Sums, sums: Ints) -> None:
         sums[word & _LOW] += np.int64(word >> _HALF)
 
 
-@allocating
 def rank_vertices(order: Ids, degree: Ints) -> tuple[Ids, Ints]:
     """Return the rank of every vertex, -1 if not in ``order`` (vertices by rank), and row offsets by rank."""
     rank = np.full(degree.size, -1, np.int32)
+    rank[order] = np.arange(order.size, dtype=np.int32)
     indptr = np.zeros(order.size + 1, np.int64)
-    for place in range(order.size):
-        rank[order[place]] = place
-        indptr[place + 1] = indptr[place] + degree[order[place]]
+    np.cumsum(degree[order], out=indptr[1:])
     return rank, indptr
 
 
@@ -215,9 +213,8 @@ def _sort_by_insertion(ids: Ids, edges: Ints) -> None:
             edges[at] = edge
 
 
-@allocating
-def _sort_by_radix(ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, bits: int) -> None:
-    starts = np.empty(257, np.int64)
+@compiled
+def _sort_by_radix(ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, bits: int, starts: Ints) -> None:
     source, target, source_edges, target_edges = ids, spare_ids, edges, spare_edges
     passes = (bits + 7) // 8
     for digit in range(passes):
@@ -242,12 +239,18 @@ def _sort_by_radix(ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, bit
             edges[i] = spare_edges[i]
 
 
-@compiled
 def sort_rows(indptr: Ints, ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, n_others: int) -> None:
     """Sort the neighbours of every row, below ``n_others``, with their edge ids.
 
     The spare arrays are overwritten; they are at least as large as the others.
     """
+    _sort_rows(indptr, ids, edges, spare_ids, spare_edges, n_others, np.empty(257, np.int64))
+
+
+@compiled
+def _sort_rows(
+    indptr: Ints, ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: Ints, n_others: int, starts: Ints
+) -> None:
     bits = 1
     while n_others >> bits:
         bits += 1
@@ -257,7 +260,7 @@ def sort_rows(indptr: Ints, ids: Ids, edges: Ints, spare_ids: Ids, spare_edges: 
         if end - begin <= _INSERTION:
             _sort_by_insertion(ids[begin:end], row_edges)
         else:
-            _sort_by_radix(ids[begin:end], row_edges, spare_ids, spare_edges, bits)
+            _sort_by_radix(ids[begin:end], row_edges, spare_ids, spare_edges, bits, starts)
 
 
 @compiled

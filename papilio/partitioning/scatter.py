@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, Sums, allocating, compiled
+from papilio.kernels.jit import Ints, Sums, compiled
 
 Ids = NDArray[Any]
 """Int32 or int64, each from 0 to the size of the whole - 1."""
@@ -30,23 +30,27 @@ def scatter_add_ordered(
         out[ids[i] - base] += values[i]
 
 
-@allocating
 def order_by_slice(ids: Ids, size: int, entries: int) -> tuple[Ints, Ints]:
     """Return the places of ids by the slice of the whole that they are in; O(k).
 
     ``size`` and ``entries`` are those of the whole and of a slice. Returned are the places in ``ids``, rising within
     each slice, and where each slice begins among them, shape (slices + 1,).
     """
-    slices = (size + entries - 1) // entries
-    cuts = np.zeros(slices + 1, np.int64)
+    cuts = np.zeros((size + entries - 1) // entries + 1, np.int64)
+    order, at = np.empty(ids.size, np.int64), np.empty_like(cuts)
+    _order_by_slice(ids, entries, cuts, at, order)
+    return order, cuts
+
+
+@compiled
+def _order_by_slice(ids: Ids, entries: int, cuts: Ints, at: Ints, order: Ints) -> None:
     for i in range(ids.size):
         cuts[ids[i] // entries + 1] += 1
-    for number in range(slices):
+    at[0] = 0
+    for number in range(cuts.size - 1):
         cuts[number + 1] += cuts[number]
-    ends = cuts[:-1].copy()
-    order = np.empty(ids.size, np.int64)
+        at[number + 1] = cuts[number + 1]
     for i in range(ids.size):
         number = ids[i] // entries
-        order[ends[number]] = i
-        ends[number] += 1
-    return order, cuts
+        order[at[number]] = i
+        at[number] += 1

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from papilio.kernels.jit import allocating, compiled
+from papilio.kernels.jit import compiled
 from papilio.partitioning import Ids, Ints
 
 
@@ -61,7 +61,6 @@ def add_ends(slab: Slab, n_ends: Ids) -> None:
             n_ends[slab.columns[at]] += 1
 
 
-@allocating
 def grow_end_blocks(
     slab: Slab, vertex_bytes: float, entry_bytes: float, limit_bytes: float, stamp: Ids, state: Ints
 ) -> Ints:
@@ -74,8 +73,23 @@ def grow_end_blocks(
 
     Returns first rank, ends, middles and entries of the blocks that this slab closed, shape (n_closed, 4).
     """
+    closed = np.empty((slab.offsets.size, 4), np.int64)
+    return closed[
+        : _grow_end_blocks(slab, vertex_bytes, entry_bytes, limit_bytes, stamp, state, closed)
+    ].copy()
+
+
+@compiled
+def _grow_end_blocks(
+    slab: Slab,
+    vertex_bytes: float,
+    entry_bytes: float,
+    limit_bytes: float,
+    stamp: Ids,
+    state: Ints,
+    closed: Ints,
+) -> int:
     offsets, columns = slab.offsets, slab.columns
-    closed = np.empty((offsets.size, 4), np.int64)
     n_closed = 0
     for i in range(offsets.size - 1):
         begin = offsets[i] + slab.split[i]
@@ -88,7 +102,8 @@ def grow_end_blocks(
                 n_new += 1
         needed = vertex_bytes * (state[2] + 1 + state[3] + n_new) + entry_bytes * (state[4] + n_entries)
         if state[2] > 0 and needed > limit_bytes:
-            closed[n_closed] = state[1:]
+            for each in range(4):
+                closed[n_closed, each] = state[1 + each]
             n_closed += 1
             state[0] += 1
             state[1] = slab.first + i
@@ -99,7 +114,7 @@ def grow_end_blocks(
         state[2] += 1
         state[3] += n_new
         state[4] += n_entries
-    return closed[:n_closed].copy()
+    return n_closed
 
 
 @compiled
@@ -131,18 +146,10 @@ def mark_middles(slab: Slab, places: Ids) -> None:
             places[slab.columns[at]] = 0
 
 
-@allocating
 def number_marked(places: Ids) -> Ids:
     """Number the entries of ``places`` other than -1, in place, and return their indices, ascending."""
-    count = 0
-    for i in range(places.size):
-        if places[i] >= 0:
-            places[i] = count
-            count += 1
-    marked = np.empty(count, np.int32)
-    for i in range(places.size):
-        if places[i] >= 0:
-            marked[places[i]] = i
+    marked = np.flatnonzero(places >= 0).astype(np.int32)
+    places[marked] = np.arange(marked.size, dtype=np.int32)
     return marked
 
 

@@ -1,7 +1,7 @@
 """Compile ahead what runs here: later runs, in any process that sees the same caches, do not wait for a compiler.
 
-Numba keeps machine code in ``NUMBA_CACHE_DIR``, else beside the modules; CuPy in ``CUPY_CACHE_DIR``, else in the home
-directory. Both name it by its content, and write it under another name first: processes may share them.
+Machine code for CPUs is kept in ``NUMBA_CACHE_DIR``, else beside the modules; for GPUs in ``CUPY_CACHE_DIR``, else in
+the home directory. Both name it by its content, and write it under another name first: processes may share them.
 """
 
 from __future__ import annotations

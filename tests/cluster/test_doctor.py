@@ -313,7 +313,7 @@ def test_the_numba_cache_follows_its_variable(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert numba_cache_directory() == tmp_path
     monkeypatch.delenv("NUMBA_CACHE_DIR")
-    assert numba_cache_directory().name in ("__pycache__", "numba")
+    assert numba_cache_directory().name in ("__pycache__", "papilio")
 
 
 def test_space_optional_packages_and_slurm(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:

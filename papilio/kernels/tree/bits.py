@@ -9,29 +9,19 @@ as a vector of the processor holds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, compiled, inlined
+from papilio.kernels.jit import Instruction, Ints, compiled, inlined
 
 Words = NDArray[np.uint64]
 
 ONE = np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 
-
-def _popcount(context: Any, word: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctpop(args[0])
-
-    return types.int64(types.uint64), generate
-
-
-popcount = cast(Callable[[np.uint64], int], intrinsic(_popcount))
+popcount = cast(Callable[[np.uint64], int], Instruction("popcount"))
 """Number of bits set in a word (uint64), as int64: one instruction."""
 
 

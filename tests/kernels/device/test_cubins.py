@@ -111,5 +111,5 @@ def test_a_package_holds_what_is_built() -> None:
     """The folder is no part of the repository; without its line the build tool would leave it out."""
     pattern = f"/{cubins.FOLDER.relative_to(ROOT).as_posix()}/*.cubin"
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert build["artifacts"] == [pattern]
+    assert pattern in build["artifacts"]
     assert f"{pattern.removesuffix('*.cubin')}\n" in (ROOT / ".gitignore").read_text()

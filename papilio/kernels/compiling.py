@@ -1,0 +1,208 @@
+"""Numba's compiler as the CPU kernels use it: functions of their callers alone, and one object file for each entry.
+
+Imported when something must be compiled.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
+from numba import njit, typeof, types
+from numba.core import cgutils, event
+from numba.core.codegen import CPUCodegen, JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.llvm_bindings import create_pass_builder
+from numba.core.types.misc import unliteral
+from numba.core.typing.templates import infer, make_intrinsic_template
+
+from papilio.kernels.announce import begin_compiling, end_compiling
+from papilio.kernels.jit import Target, list_folders, this_machine, write_code
+
+
+class _Compilations(event.Listener):  # type: ignore[misc]
+    """Hears of functions that are compiled."""
+
+    def on_start(self, event: Any) -> None:
+        begin_compiling()
+
+    def on_end(self, event: Any) -> None:
+        end_compiling()
+
+
+event.register("numba:compile", _Compilations())
+
+
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """Code that is optimised, and machine code made of it, as part of an entry alone.
+
+    Numba would do both for every function, and once more for each of those that call it.
+    """
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return 0, as for a function without a wrapper: nothing but compiled code calls this one."""
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return _CodegenOfParts(self._codegen)
+
+
+class _CodegenOfParts:
+    """The code generator of a part, whose environment nothing reads."""
+
+    def __init__(self, codegen: CPUCodegen) -> None:
+        self._codegen = codegen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def set_env(self, name: str, environment: Any) -> None: ...
+
+
+class _Compiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, which makes parts of a function and of all that it calls."""
+
+    def compile_extra(self, function: Callable[..., Any]) -> Any:
+        codegen = self.state.targetctx.codegen()
+        self.state.library = _Part(codegen, function.__qualname__)
+        with _making_parts(codegen):
+            return super().compile_extra(function)
+
+
+@contextmanager
+def _making_parts(codegen: CPUCodegen) -> Iterator[None]:
+    """Make parts of what is compiled within; without looking for garbage, which takes a tenth of the time."""
+    outer, collects = codegen._library_class, gc.isenabled()
+    codegen._library_class = _Part
+    gc.disable()
+    try:
+        yield
+    finally:
+        codegen._library_class = outer
+        if collects:
+            gc.enable()
+
+
+def make_dispatcher(function: Callable[..., Any], *, inlined: bool) -> Any:
+    """Return what compiles a function for compiled callers and for entries; references to arrays are not counted."""
+    made = njit(
+        nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, pipeline_class=_Compiler, _nrt=False,
+        forceinline=inlined,
+    )(function)  # fmt: skip
+    resolve = made.get_call_template
+
+    def resolve_types(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return resolve(tuple(map(unliteral, given)), {name: unliteral(each) for name, each in named.items()})
+
+    made.get_call_template = resolve_types
+    return made
+
+
+_FORMATS = {
+    types.int64: "q", types.uint64: "Q", types.int32: "i", types.uint32: "I", types.boolean: "?", types.float64: "d",
+    types.float32: "f", types.uint8: "B", types.int8: "b", types.uint16: "H", types.int16: "h", types.none: "",
+}  # fmt: skip
+
+
+def _format_result(kind: Any) -> str:
+    """Return the format of a result in memory, in the terms of :mod:`struct`; in brackets that of a tuple."""
+    kind = unliteral(kind)
+    if isinstance(kind, types.BaseTuple):
+        return f"({''.join(_FORMATS[unliteral(each)] for each in kind)})"
+    return _FORMATS[kind]
+
+
+also_kept: list[tuple[Path, Target]] = []
+"""Folders and processors that all code is also made for: what a wheel is to hold."""
+
+
+def compile_code(dispatcher: Any, given: tuple[Any, ...], n_slots: int, entry: str, *, keep: bool) -> bytes:
+    """Return what is kept of a function: the format of its result, a line feed, an object file for this processor."""
+    kinds = tuple(map(typeof, given))
+    dispatcher.compile(kinds)
+    made = dispatcher.overloads[kinds]
+    begin = f"{_format_result(made.signature.return_type)}\n".encode()
+    bitcode = made.library._final_module.as_bitcode()
+    bitcode = _add_entry(bitcode, made.fndesc.llvm_func_name, n_slots, entry)
+    target = this_machine().target
+    content = begin + emit(bitcode, entry, target)
+    for folder in list_folders() if keep else ():
+        with suppress(OSError):
+            write_code(folder, entry, target, content)
+            break
+    for folder, other in also_kept if keep else ():
+        write_code(folder, entry, other, begin + emit(bitcode, entry, other))
+    return content
+
+
+def _add_entry(bitcode: bytes, name: str, n_slots: int, entry: str) -> bytes:
+    """Add the function that takes the arguments of another one from memory, where each has 8 bytes."""
+    module = llvm.parse_bitcode(bitcode)
+    _, _, *arguments = module.get_function(name).arguments
+    assert len(arguments) == n_slots, "all that an argument consists of has a slot"
+    lines = [f"  %p{at} = getelementptr i64, ptr %memory, i64 {1 + at}" for at in range(n_slots + 1)]
+    lines += [f"  %a{at} = load {each.type}, ptr %p{at}" for at, each in enumerate(arguments)]
+    words = ["ptr", "ptr", *(str(each.type) for each in arguments)]
+    values = [
+        f"ptr %p{n_slots}",
+        "ptr %memory",
+        *(f"{each.type} %a{at}" for at, each in enumerate(arguments)),
+    ]
+    made = llvm.parse_assembly(
+        f'declare i32 @"{name}"({", ".join(words)})\n'
+        f'define i32 @"{entry}"(ptr %memory) {{\n'
+        + "\n".join(lines)
+        + f'\n  %status = call i32 @"{name}"({", ".join(values)})\n  ret i32 %status\n}}\n'
+    )
+    module.link_in(made)
+    return bytes(module.as_bitcode())
+
+
+def emit(bitcode: bytes, entry: str, target: Target) -> bytes:
+    """Optimise a module for a kind of processors, and return its machine code, of which only the entry is seen."""
+    module = llvm.parse_bitcode(bitcode)
+    for function in module.functions:
+        if not function.is_declaration and function.name != entry:
+            function.linkage = "internal"
+    machine = llvm.Target.from_triple(module.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="static", codemodel="jitdefault", jit=True
+    )
+    builder = create_pass_builder(machine, opt=3, loop_vectorize=True, slp_vectorize=False)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+def _type_fetch_add(_context: Any, array: Any, _at: Any, _amount: Any) -> tuple[Any, Callable[..., Any]]:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        made = context.make_array(kind)(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, kind, made, [arguments[1]], wraparound=False)
+        return builder.atomic_rmw("add", place, arguments[2], "monotonic")
+
+    return array.dtype(array, types.int64, array.dtype), emit
+
+
+def _type_popcount(_context: Any, _word: Any) -> tuple[Any, Callable[..., Any]]:
+    def emit(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), emit
+
+
+INTRINSICS = {
+    name: types.Function(infer(make_intrinsic_template(name, make, name)))
+    for name, make in {"fetch_add": _type_fetch_add, "popcount": _type_popcount}.items()
+}
+"""The types of what ``jit.py`` names so."""

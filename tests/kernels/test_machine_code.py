@@ -1,0 +1,171 @@
+"""Machine code is found by its sources and the processor, is never used when damaged, and is called as Numba would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pytest
+
+from papilio.kernels import jit
+from papilio.kernels.jit import compiled
+from tests.conftest import ROOT
+
+
+class Row(NamedTuple):
+    """As kernels are given."""
+
+    first: int
+    ids: Any
+
+
+@compiled
+def weigh(row: Row, grid: Any, word: np.uint64, share: float, signed: bool, nothing: None) -> Any:
+    """Use every kind of argument, and return every kind of result."""
+    total = row.first
+    for i in range(row.ids.size):
+        total += (i + 1) * np.int64(row.ids[i])
+    corner = grid[grid.shape[0] - 1, 1]
+    return total, word, share * 2, signed, corner
+
+
+@compiled
+def add_rest(values: Any, by: int, at: int) -> None:
+    """Write the remainders of a division."""
+    values[at] += values[at] % by
+
+
+WORD = np.uint64(2**63 + 5)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("kind", ["whole", "strided", "read-only", "empty"])
+def test_arguments_and_results_are_those_of_the_function(dtype: Any, kind: str) -> None:
+    ids = np.arange(200, dtype=dtype)
+    ids = {"strided": ids[::3], "empty": ids[:0]}.get(kind, ids)
+    ids.flags.writeable = kind != "read-only"
+    grid = np.arange(12).reshape(3, 4)
+    for laid in (grid, np.asfortranarray(grid), grid[:, ::2]):
+        given = Row(-7, ids), laid, WORD, -0.25, np.bool_(True), None
+        found = weigh(*given)
+        assert found == cast(Any, weigh).__wrapped__(*given)
+        assert list(map(type, found)) == [int, int, float, bool, int]
+
+
+def test_arguments_may_be_named_and_numbers_have_all_widths() -> None:
+    values = np.array([7, 8], np.int64)
+    assert add_rest(values, at=1, by=np.uint8(5)) is None
+    assert values.tolist() == [7, 11]
+    with pytest.raises(ArithmeticError, match=r"add_rest.*divided by zero"):
+        add_rest(values, 0, 1)
+    with pytest.raises(TypeError, match="compiled functions take no str"):
+        add_rest(values, "5", 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        add_rest(values, 5)  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty place for machine code."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def call_anew(folder: Path) -> tuple[int, list[str]]:
+    """Call a function that this process has not loaded, and return the answer and the files written."""
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    answer = compiled(double)(21)
+    after = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    return answer, [name for name, written in after.items() if before.get(name) != written]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda code: b"", lambda code: code[:-1], lambda code: code.replace(b"q", b"d", 1)]
+)
+def test_a_damaged_file_is_compiled_again(damage: Any, folder: Path) -> None:
+    answer, (name,) = call_anew(folder)
+    assert answer == 42
+    assert call_anew(folder) == (42, [])
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(damage(whole))
+    assert (folder / name).read_bytes() != whole
+    assert call_anew(folder) == (42, [name])
+    assert call_anew(folder) == (42, [])
+
+
+def test_code_for_another_processor_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (name,) = call_anew(folder)[1]
+    (folder / name).rename(folder / f"{name.split('.')[0]}.other")
+    assert call_anew(folder) == (42, [name])
+    monkeypatch.setattr(jit, "PACKAGED", folder)
+    (folder / name).rename(folder / f"{name.split('.')[0]}.x86-64-v3")
+    monkeypatch.setattr(jit.this_machine(), "levels", [])
+    assert call_anew(folder) == (42, [name])
+
+
+def test_levels_are_those_that_the_processor_has() -> None:
+    """A feature that LLVM has another name for would never be found."""
+    import llvmlite.binding as llvm
+
+    if not llvm.get_process_triple().startswith("x86_64"):
+        pytest.skip("the levels are of x86-64")
+    features = llvm.get_host_cpu_features()
+    assert {name for needed in jit.LEVELS.values() for name in needed.split()} <= set(features)
+    assert set(jit.LEVELS["x86-64-v2"].split()) < set(jit.LEVELS["x86-64-v3"].split())
+
+
+def test_a_wheel_holds_what_is_built() -> None:
+    """The folders are no part of the repository; without their lines the build tool would leave them out."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    assert f"/{jit.PACKAGED.relative_to(ROOT).as_posix()}/*" in build["artifacts"]
+    assert f"/{jit.PACKAGED.relative_to(ROOT).as_posix()}/\n" in (ROOT / ".gitignore").read_text()
+
+
+ANSWER = """
+import sys
+from pathlib import Path
+from papilio.kernels import jit
+jit.PACKAGED = Path(sys.argv[1])
+from papilio.cli import main
+try:
+    main(["count", "butterfly", sys.argv[2], "--engine", "cpu", "--quiet"])
+finally:
+    print("numba" in sys.modules)
+"""
+
+BUILD = """
+import sys
+from pathlib import Path
+from tools.build_machine_code import build
+graph = ("generate complete --n-u 6 --n-v 6 k", "count butterfly k --engine cpu")
+print(len(build(Path(sys.argv[1]), graph, ahead=False)))
+"""
+
+
+def test_packaged_code_answers_without_a_compiler(tmp_path: Path) -> None:
+    def run(text: str, *words: object) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", text, *map(str, words)], capture_output=True, text=True, timeout=600, check=True,
+            cwd=ROOT, env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        )  # fmt: skip
+        return done.stdout.split()
+
+    store = ROOT / "examples" / "data" / "southern-women.txt.gz"
+    n_files = int(run(BUILD, tmp_path / "packaged")[0])
+    assert n_files >= 2 * 5, "functions for two levels"
+    assert not (tmp_path / "cache").exists()
+    assert run(ANSWER, tmp_path / "packaged", store) == ["341", "False"]
+    assert not (tmp_path / "cache").exists(), "nothing was compiled"
+    for path in (tmp_path / "packaged").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert run(ANSWER, tmp_path / "packaged", store) == ["341", "True"]
+    assert 2 * len(list((tmp_path / "cache").iterdir())) <= n_files
