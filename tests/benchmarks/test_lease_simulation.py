@@ -71,7 +71,7 @@ def test_a_worker_that_is_idle_gets_half_of_the_rest() -> None:
     assert_tiled(outcome, 200)
 
 
-@pytest.mark.parametrize("n_workers", [2, 4, 64])
+@pytest.mark.parametrize("n_workers", [2, 4, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("wrong", [1.0, 4.0, 10.0])
 def test_wrong_predictions_cost_little(n_workers: int, wrong: float) -> None:
     """Each section of the items takes up to ten times longer or shorter than predicted, the whole job as well."""

@@ -102,7 +102,10 @@ def test_items_are_drawn_each_for_itself() -> None:
     ("graph", "motif"),
     [
         (skewed_graph(3, 120, 90, 1500), Biclique(3, 3)),
-        (planted_graph(5, 90, 80, blocks=4, block_side=24, noise_edges=400, missing=0.2), Biclique(4, 4)),
+        pytest.param(
+            planted_graph(5, 90, 80, blocks=4, block_side=24, noise_edges=400, missing=0.2), Biclique(4, 4),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["skewed", "planted"],
 )  # fmt: skip

@@ -120,7 +120,7 @@ def launched(patch: pytest.MonkeyPatch) -> list[TreeLauncher]:
     return made
 
 
-@pytest.mark.parametrize("algorithm", ["enumerate", "pivot"])
+@pytest.mark.parametrize("algorithm", ["enumerate", pytest.param("pivot", marks=pytest.mark.slow)])
 def test_little_memory_makes_for_smaller_arenas_and_the_same_count(
     algorithm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

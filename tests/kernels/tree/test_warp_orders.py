@@ -105,7 +105,14 @@ def test_levels_are_left_when_all_lanes_are_done_with_them(seed: int, n_words: i
 
 @pytest.mark.parametrize(
     ("n", "n_words", "take", "least"),
-    [(14, 1, 5, 6), (14, 3, 5, 40), (40, 2, 3, 14), (40, 2, 3, 28), (40, 6, 3, 20), (70, 1, 2, 9)],
+    [
+        pytest.param(14, 1, 5, 6, marks=pytest.mark.slow),
+        (14, 3, 5, 40),
+        (40, 2, 3, 14),
+        (40, 2, 3, 28),
+        (40, 6, 3, 20),
+        (70, 1, 2, 9),
+    ],
 )
 def test_rows_are_sliced_below_each_level(n: int, n_words: int, take: int, least: int) -> None:
     """Lists of which most rows stay when one is taken, or few; and rows of more columns than are sliced (six words)."""
