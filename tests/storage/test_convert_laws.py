@@ -187,7 +187,7 @@ UNIPARTITE = {
 }
 RAW: dict[str, tuple[dict[str, Any], str, tuple[int, int, int]]] = {
     "out.moreno_crime_crime": ({}, "konect", (829, 551, 1_476)),
-    "Wiki-Vote.txt": ({"bipartite": False}, "snap", (7_115, 7_115, 100_762)),
+    "Wiki-Vote.txt": ({"kind": "unipartite"}, "snap", (7_115, 7_115, 100_762)),
     "ml-100k_u.data": ({"positive_from": 4}, "movielens", (943, 1_682, 100_000)),
     "senate1to10.txt": ({"sign": 3}, "sizes", (145, 1_056, 27_083)),
     "ml-1m_ratings_head.dat": ({"positive_from": 4}, "movielens", (4, 14, 19)),
