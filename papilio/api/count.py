@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
 from papilio.api.graph import AskedOptions, GraphInput, split_options
@@ -37,9 +37,6 @@ from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import TOP_ENTRIES, CountResult, find_top
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
 

@@ -21,7 +21,6 @@ from papilio.cli.options import (
     TRUST_FLAG,
     WORKERS,
     CommandGroup,
-    with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
 from papilio.cli.rows import take_target, with_rows
@@ -190,7 +189,12 @@ def submit() -> None:
     help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
 )
 @RUN_OPTIONS
-@with_output("the counts per vertex or edge, or the table")
+@click.option(
+    "--output", type=click.Path(), metavar="FILE",
+    help="File for the counts per vertex or edge, or the table: its suffix is its format (.parquet, .csv, .tsv, .json, "
+    ".jsonl, .arrow).",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused.")
 @click.option(
     "--job",
     type=click.Path(),
