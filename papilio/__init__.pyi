@@ -4,7 +4,6 @@ from papilio.api.count import CensusResult as CensusResult
 from papilio.api.count import census as census
 from papilio.api.count import count as count
 from papilio.api.count import open_cluster as open_cluster
-from papilio.api.count import open_graph as open_graph
 from papilio.api.count import plan as plan
 from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose

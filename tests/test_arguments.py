@@ -65,7 +65,6 @@ BASE: dict[str, dict[str, Any]] = {
     "local_clustering": {"graph": "graph", **HERE},
     "maximum_clique": {"graph": papilio.UnipartiteGraph.from_edges([0], [1]), "threads": 1},
     "open_cluster": {},
-    "open_graph": {"path": "graph"},
     "open_job": {"path": "job"},
     "open_partition": {"path": "parts"},
     "partition": {"graph": "graph", "output": "nothing", "motif": "butterfly", "host_memory": "2GiB"},

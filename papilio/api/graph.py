@@ -272,8 +272,8 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
     Raises
     ------
     PapilioError
-        InputError for what is no graph, or keywords that do not fit it; otherwise as :func:`papilio.convert` and
-        :func:`papilio.open_graph`.
+        InputError for what is no graph, or keywords that do not fit it; otherwise as :func:`papilio.convert`;
+        StoreError for a graph store that is missing, damaged, foreign or of a newer version.
 
     Examples
     --------

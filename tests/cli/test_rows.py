@@ -161,7 +161,10 @@ def test_a_suffix_is_overruled_and_a_directory_stays_one(place: Path) -> None:
 
 def test_contradictions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for words, message in (
-        ((*COMMANDS["count per vertex"], "--json", "--output", "-"), "the rows and --json both need standard output"),
+        (
+            (*COMMANDS["count per vertex"], "--json", "--output", "-"),
+            "the rows and --json both need standard output",
+        ),
         ((*COMMANDS["cohesion"], "--output", "x.xlsx"), "cannot infer a format from the suffix '.xlsx'"),
         ((*COMMANDS["cohesion"], "--output", "edges.csv"), "exists already"),
         ((*COMMANDS["count"], "--format", "xml"), "'xml' is not one of"),
