@@ -234,10 +234,7 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     with show_progress() as bar:
         from papilio.api.decompose import PHASES
 
-        def show(phase: str, done: int, total: int) -> None:
-            bar.advance_phase(PHASES[phase], done, total)
-
-        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
+        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=bar.follow(PHASES), **options)
     answer_rows(result, as_json, _report, target)
 
 
