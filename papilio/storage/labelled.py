@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -461,8 +462,8 @@ def assemble_columns(
             ids, size_u = _read_ids("u or v", _as_numbers(both), n_u)
         ids_u, ids_v, size_v = ids[: len(u)], ids[len(u) :], size_u
     elif labels != "id":
-        labels_u, ids_u = _factorize_any(u)
-        labels_v, ids_v = _factorize_any(v)
+        with ThreadPoolExecutor(2, thread_name_prefix="papilio-labels") as pool:
+            (labels_u, ids_u), (labels_v, ids_v) = pool.map(_factorize_any, (u, v))
         size_u, size_v = labels_u.size, labels_v.size
     else:
         ids_u, size_u = _read_ids("u", _as_numbers(u), n_u)
