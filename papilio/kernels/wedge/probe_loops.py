@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Index, Ints, compiled
-from papilio.kernels.probe import Found
+from papilio.kernels.probe import Found, VertexFound
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import Words
-from papilio.kernels.tree.probe_loops import Floats, draw_wide
+from papilio.kernels.tree.probe_loops import Floats, Shares, add_share, draw_wide, make_shares, walk_groups
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 from papilio.kernels.wedge.loops import counter_of, first_middle, open_middle
 from papilio.kernels.wedge.part import WedgePartIndex, lower_bound
@@ -50,6 +50,28 @@ def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32) 
 
 
 @compiled
+def _share_middles(
+    rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares
+) -> None:
+    """Add to the share of every middle that :func:`_count_shared` counts as shared."""
+    signed = np.int64(len(rows.kinds) > 1)
+    other, counter = np.int64(end) >> signed, counter_of(end, sign, rows.kinds)
+    middles = first_middle(rows, row)
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        length = np.int64(rows.prefix[at])
+        if length:
+            middle, own = open_middle(rows, middles, at)
+            begin = rows.offsets[middle]
+            to = lower_bound(rows.ends, begin, begin + length, other << signed)
+            if (
+                to < begin + length
+                and np.int64(rows.ends[to]) >> signed == other
+                and (len(rows.kinds) != 2 or counter_of(rows.ends[to], own, rows.kinds) == counter)
+            ):
+                add_share(shares, middle, value)
+
+
+@compiled
 def _probe_all(
     rows: WedgeRows,
     probes: tuple[Ints, Ints, Words],
@@ -58,7 +80,10 @@ def _probe_all(
     end: int,
     state: Words,
     found: Floats,
+    weights: Floats,
+    shares: Shares,
 ) -> None:
+    """Walk probes; where there are shares, ``weights`` are the factors of the probes in these."""
     starts, wedges, seeds = probes
     for probe in range(begin, end):
         if wedges[probe]:
@@ -68,6 +93,13 @@ def _probe_all(
             found[0, probe] = wedges[probe] * worth[0, shared]
             found[1, probe] = wedges[probe] * worth[1, shared]
             found[2, probe] = used
+            if shares.sums.size:
+                start = starts[probe]
+                value = weights[probe] * found[0, probe]
+                ends_at = rows.ends_at if start < rows.n_u else rows.n_u
+                add_share(shares, start, value)
+                add_share(shares, ends_at + (np.int64(other) >> np.int64(len(rows.kinds) > 1)), value)
+                _share_middles(rows, start, other, sign, value * 2.0 / shared, shares)
 
 
 def probe_wedges(
@@ -82,8 +114,35 @@ def probe_wedges(
     worth, found = weigh_pairs(motif, index.max_degree), np.zeros((3, items.size))
 
     def walk(state: Words, begin: int, end: int) -> None:
-        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found)
+        _probe_all(
+            rows, (starts, wedges, seeds), worth, begin, end, state, found, np.empty(0), make_shares(0)
+        )
 
     degrees = index.offsets[starts + 1] - index.offsets[starts]
-    ChunkRunner(lambda: np.empty(1, np.uint64), threads).run(cut_by_cost(16 * degrees, threads), walk)
+    ChunkRunner(_make_room, threads).run(cut_by_cost(16 * degrees, threads), walk)
     return make_found(found, wedges)
+
+
+def probe_wedge_vertices(
+    index: WedgeIndex,
+    motif: Motif,
+    items: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    weights: Floats,
+    groups: Ints,
+    threads: int,
+) -> VertexFound:
+    """Walk the same probes for motifs of four vertices, and share what each finds between the vertices of these."""
+    rows, starts, wedges = index.rows, index.items[items], index.costs[items]
+    worth, found = weigh_pairs(motif, index.max_degree), np.zeros((3, items.size))
+
+    def walk(state: Words, shares: Shares, begin: int, end: int) -> None:
+        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found, weights, shares)
+
+    names = np.concatenate((index.order_u, index.n_u + index.order_v)).astype(np.int64)
+    met = walk_groups(walk, _make_room, groups, names, threads)
+    return VertexFound(found[0], {"u": index.n_u, "v": index.n_v}, met)
+
+
+def _make_room() -> Words:
+    return np.empty(1, np.uint64)
