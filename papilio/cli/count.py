@@ -94,21 +94,23 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
     help="Time for the probes, beside reading and preparing; as long as it takes by default.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
-@with_rows("the estimate as a row")
+@with_rows("the estimate as a row, or those of all vertices")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
 
     The estimate and the ends of the interval go to standard output, everything else to standard error. Where counting
-    takes no longer, the motifs are counted: then it is one number.
+    takes no longer, the motifs are counted: then it is one number. With --per vertex but no --output the largest
+    estimates of vertices follow, and --error is that of these.
 
     \b
     papilio estimate biclique STORE -p 6 -q 6
     papilio estimate biclique STORE -p 6 -q 6 --error 0.1% --confidence 99%
     papilio estimate maximal-biclique STORE --seconds 10
+    papilio estimate biclique STORE -p 6 -q 6 --per vertex --error 5% --output vertices.parquet
     """
-    target = take_target(options, as_json, writes_files=False)
+    target = take_target(options, as_json, writes_files=options["per"] == "vertex")
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)
