@@ -104,7 +104,7 @@ class Partial:
 
     ``vectors`` are empty for granularity ``total``. Per vertex they are ``u`` of shape (n_u,) and ``v`` of shape
     (n_v,), or ``n`` of shape (n,) of a unipartite graph; per edge ``edge`` of shape (n_edges,), in edge-id order.
-    Original dense ids throughout. Of a part: entry i is for the id that ``part.vector_ids(per)`` has there.
+    Original dense ids throughout. Of a part: entry i is for the id that ``Partition.read_vector_ids`` has there.
 
     ``cells`` are the counts of a motif whose answer is a table, in terms of U and V, without those that are 0;
     ``total`` is their sum. ``checksum`` is the sum, modulo 2^64, of the hashes of all motifs

@@ -35,7 +35,7 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_vertices
-from papilio.kernels.probe import Found, VertexFound
+from papilio.kernels.probe import VertexFound
 from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost, items_in
 from papilio.kernels.wedge import loops as kernels
 from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
@@ -113,9 +113,9 @@ class ButterflyCpu(CpuEngine):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1
 
-    def probe(
+    def probe_counts(
         self, prepared: PreparedButterflyCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    ) -> NDArray[np.float64]:
         return probe_wedges(prepared.index, prepared.motif, items, seeds, self.threads)
 
     def probe_vertices(
