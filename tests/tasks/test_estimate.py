@@ -70,7 +70,7 @@ def test_probes_go_where_values_differ() -> None:
 def test_what_few_probes_carry_is_doubted() -> None:
     even = Moments.of(np.ones(4000), np.zeros(4000, np.int64), np.array([4000]))
     assert Sample.of(even, 0).why_unreliable() == ""
-    rounded = Moments.of(1 + np.arange(4000) % 3 * 1e-15, np.zeros(4000, np.int64), np.array([4000]))
+    rounded = Moments.of(1.1 + np.arange(4000) % 3 * 1e-15, np.zeros(4000, np.int64), np.array([4000]))
     assert Sample.of(rounded, 0).why_unreliable() == "", "rounding is no doubt"
     heavy = np.ones(4000)
     heavy[17] = 1e6
