@@ -76,9 +76,8 @@ def refuse_counting(algorithm: str) -> None:
 
 def add_rows(found: Found, n_held: int) -> Found:
     """Return what probes of a count found, with rows as leaves, each with as many more vertices."""
-    nodes = found.nodes.copy()
-    nodes[:, -1] += found.motifs
-    return found._replace(members=found.members + n_held * found.motifs, nodes=nodes)
+    members, nodes = found.members + n_held * found.motifs, found.nodes + found.motifs
+    return found._replace(members=members, nodes=nodes)
 
 
 class _Lister(RootsCpu):
