@@ -52,9 +52,9 @@ SPARE = 1.1
 BEYOND_FLOATS = "the count passes 1e308, the range of floating point: count it instead"
 """Why there is no estimate."""
 
-GOOD_PROBES, GOOD_SHARE = 100.0, 0.1
-"""An estimate is reliable if its probes are worth at least so many of equal weight, and none carries more than this
-share."""
+GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
+"""An estimate is reliable if its probes are worth at least so many of equal weight, none carries more than this share,
+and the skewness of the estimate is at most this."""
 
 EVEN = 1e-6
 """Errors below this share of an estimate are those of rounding, whose skewness says nothing."""
@@ -177,7 +177,8 @@ class Sample(NamedTuple):
         """Return why few probes may carry the estimate; empty where they do not."""
         if not self.effective:
             return f"none of {self.probes:,} probes found any: there are few, or none; count them instead"
-        if self.effective < GOOD_PROBES or self.largest_share > GOOD_SHARE:
+        is_skewed = abs(self.skewness) > GOOD_SKEWNESS and self.std_error > EVEN * self.value
+        if self.effective < GOOD_PROBES or self.largest_share > GOOD_SHARE or is_skewed:
             return (
                 f"few probes carry the estimate: {self.probes:,} are worth {self.effective:,.0f} of equal weight, and "
                 f"the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the count larger: "
