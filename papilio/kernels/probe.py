@@ -108,17 +108,9 @@ def draw_items(
 ) -> Draws:
     """Draw items of every stratum in proportion to their lots; pure, the same wherever it is called.
 
-    Parameters
-    ----------
-    lots : array, shape (n_items,)
-        Of all items, :meth:`papilio.kernels.engine.Engine.lots`; above 0 where an item has anything to search.
-    bounds : array of int64, shape (n_strata + 1,)
-        See :func:`cut_strata`.
-    n_probes : array of int64, shape (n_strata,)
-        Probes of each stratum.
-    seed : int
-    independent : bool
-        Draw every item for itself, as intervals need it, instead of at equal steps.
+    ``lots``, shape (n_items,), are those of all items (:meth:`papilio.kernels.engine.Engine.lots`), above 0 where an
+    item has anything to search; ``bounds`` are those of :func:`cut_strata`; ``n_probes``, int64 (n_strata,), the probes
+    of each stratum. ``independent`` draws every item for itself, as intervals need it, instead of at equal steps.
     """
     ends = np.concatenate(([0.0], np.cumsum(lots, dtype=np.float64)))
     total = int(n_probes.sum())
