@@ -141,7 +141,6 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs of left vertices that are kept."""
         return int(self.arrays["hop"].size)
 
     @property

@@ -82,7 +82,6 @@ class PreparedCliqueGpu(Prepared):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the most vertices of a clique that is counted; the most is never beyond the graph's."""
         return size_range(self.motif, self.max_later)
 
 

@@ -143,7 +143,6 @@ class MaximalCliqueLister(_Lister, MaximalCliqueCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueListing:
-        """Set aside what must be held, then do as the engine."""
         require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, MaximalClique)

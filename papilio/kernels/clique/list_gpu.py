@@ -81,7 +81,6 @@ class _CliqueLister(TreeLister):
     def probe(
         self, prepared: PreparedCliqueListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> Found:
-        """Do as the engine that counts, whose tree has the rows as leaves here."""
         searched: Any = prepared.searched
         if isinstance(searched, PreparedCliqueGpu):
             searched = replace(searched, per="total")

@@ -328,17 +328,14 @@ class WedgePartGraph:
 
     @property
     def n_start_rows(self) -> int:
-        """Rows that can be starts."""
         return self.n_starts
 
     @property
     def hub_lists(self) -> tuple[Any, Any, Any]:
-        """Rows that the bit matrix of the hub columns has: offsets, entries, number among the columns."""
         return self.end_indptr, self.ends, self.hub_count
 
     @property
     def ranks(self) -> tuple[Any, Any]:
-        """What tells kernels how many ends a start can have."""
         return self.preceding, np.int32(-1)
 
     def arguments(self) -> tuple[Any, ...]:
