@@ -188,7 +188,6 @@ class CliquePart(_Arrays):
 
     @property
     def layer(self) -> Layer:
-        """The one there is."""
         return "u"
 
     @property

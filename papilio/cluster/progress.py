@@ -214,7 +214,6 @@ class ProgressBar:
 
     @property
     def shows(self) -> bool:
-        """Whether it writes anything."""
         return self._bar is not None or self._verbose
 
     def __enter__(self) -> Self:

@@ -185,7 +185,6 @@ class LayerSort:
         self._sums = SharedSums(rows.other.work, stripes)
 
     def run(self, progress: PassProgress | None) -> None:
-        """Make the rows, and give back the spill, in any case."""
         with ExitStack() as stack:
             self._words = self._make_spill("words", np.uint64, stack)
             with_edges = self._own.edge_ids is not None
@@ -316,7 +315,6 @@ class DiskRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held by the vertex arrays."""
         return self.u.nbytes + self.v.nbytes
 
     def __enter__(self) -> Self:

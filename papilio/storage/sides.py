@@ -29,14 +29,8 @@ _TURNED = 0.9
 class Sides:
     """A sample of the edges of an input, as labels on the left and on the right.
 
-    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither.
-
-    Parameters
-    ----------
-    names : sequence
-        Names of the two columns, where they have names.
-    said : str
-        Why the input declares itself to be of the other kind.
+    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither. ``names`` are those
+    of the two columns, where they have names; ``said`` is why the input declares itself to be of the other kind.
     """
 
     def __init__(self, names: Sequence[Any] = (), said: str = "") -> None:

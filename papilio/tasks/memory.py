@@ -184,14 +184,8 @@ def with_least_budget(
 ) -> CapacityError:
     """Return the error with the least budget that works, found by trying.
 
-    Parameters
-    ----------
-    require : callable
-        Raises CapacityError for a budget of a worker that is too small; the memory of ``workers`` does not enter.
-    instead : str
-        Another remedy, for the message.
-    most_host_bytes : int
-        Largest budget of host memory to try.
+    ``require`` raises CapacityError for a budget of a worker that is too small; the memory of ``workers`` does not
+    enter. ``instead`` is another remedy, for the message; ``most_host_bytes`` the largest budget of host memory to try.
     """
     has = Budget(
         min(worker.gpu_memory_bytes for worker in workers) if engine == "gpu" else None,

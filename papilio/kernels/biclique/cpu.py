@@ -131,7 +131,6 @@ class BicliqueCpu(SearchEngine):
         self.algorithm, self.anchor = algorithm, anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueCpu:
-        """Build the index; see :func:`~papilio.kernels.biclique.index.build_biclique_index`."""
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif, searched = question.motif, question.searched
 

@@ -198,20 +198,11 @@ def choose_search(
     the index of that layer is built and probed, too, and the faster one is searched. Every engine takes the same layer,
     by the time of one thread of a CPU, and the algorithm that is faster on itself.
 
-    Parameters
-    ----------
-    index : BicliqueItems
-        The index of the layer whose pairs have fewer wedges.
-    algorithms : tuple of str
-        Those to choose from, of ``enumerate`` and ``pivot``.
-    measure : callable
-        Probes items of an index, by item, seed and algorithm.
-    build_other : callable, optional
-        Builds the index of the other layer; None where the layer is given. CapacityError where it does not fit.
-    other_size : callable
-        Returns the edges of the graph, and the wedges between pairs of the other layer.
-    rates : mapping of str to Rates
-        Of the engine, by algorithm.
+    ``index`` is that of the layer whose pairs have fewer wedges; ``algorithms`` are those to choose from, of
+    ``enumerate`` and ``pivot``. ``measure`` probes items of an index, by item, seed and algorithm. ``build_other``
+    builds the index of the other layer, and is None where the layer is given; CapacityError where it does not fit.
+    ``other_size`` returns the edges of the graph, and the wedges between pairs of the other layer. ``rates`` are those
+    of the engine, by algorithm.
     """
     mine = predict(index, algorithms, measure, rates)
     name = "V" if index.swapped else "U"

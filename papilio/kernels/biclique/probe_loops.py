@@ -25,7 +25,7 @@ from papilio.kernels.biclique.probe import (
 )
 from papilio.kernels.device.constants import PROBE_PAIRS, PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import FIELDS, Found, VertexFound, count_ways
+from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, VertexFound, count_ways
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
@@ -33,9 +33,7 @@ from papilio.kernels.tree.probe_loops import (
     Floats,
     Shares,
     add_by_lanes,
-    add_nodes,
     add_share,
-    add_words,
     draw,
     draw_least,
     draw_weighted,
@@ -87,7 +85,7 @@ def probe_subsets(
     found: Floats,
 ) -> None:
     """Add what lies below a list of n rows, which is used up; ``take`` are taken, ``ways`` are by shared columns."""
-    n_words, level = words_of(n_columns), 0
+    n_words = words_of(n_columns)
     if take == 0:
         found[0] = weight * ways[n_columns]
         return
@@ -95,9 +93,8 @@ def probe_subsets(
         if n < take:
             return
         pairs = n * (n - 1) // 2 - (take - 1) * (take - 2) // 2
-        add_words(found, level, weight * (pairs * n_words))
-        level += 1
-        add_nodes(found, level, weight * (n - take + 1))
+        found[WORDS] += weight * (pairs * n_words)
+        found[NODES] += weight * (n - take + 1)
         first = draw_least(state, n, take)
         if first > n - take:
             return
@@ -120,7 +117,7 @@ def probe_subsets(
     sets = n
     if take == 2:
         sets = n * (n - 1) // 2
-        add_words(found, level, weight * (sets * n_words))
+        found[WORDS] += weight * (sets * n_words)
     total = 0.0
     for _ in range(PROBE_PAIRS):
         one = draw(state, n)
@@ -226,7 +223,7 @@ def probe_pivots(
     n_left, n_right = words_of(n), words_of(n_columns)
     fill_span(left, n)
     fill_span(right, n_columns)
-    hl, pl, hr, pr, level = 2, 0, 0, 0, 0
+    hl, pl, hr, pr = 2, 0, 0, 0
     min_left, max_left, min_right, max_right = sizes
     while True:
         lefts, rights = count_bits(left, 0, n_left), count_bits(right, 0, n_right)
@@ -238,8 +235,8 @@ def probe_pivots(
         if hr == max_right:
             pr, rights = 0, 0
             right[:n_right] = 0
-        add_words(found, level, weight * (lefts * n_right + rights * n_left))
-        add_nodes(found, level, weight)
+        found[WORDS] += weight * (lefts * n_right + rights * n_left)
+        found[NODES] += weight
         by_row = _scan(rows, n, n_right, left, right)
         by_column = _scan(columns, n_columns, n_left, right, left)
         pl += lefts - count_bits(left, 0, n_left)
@@ -261,7 +258,6 @@ def probe_pivots(
         else:
             _branch(columns, n_right, n_left, right, left, pivot, branch, rows)
             pr, hl = pr + (branch == 0), hl + (branch > 0)
-        level += 1
 
 
 @compiled

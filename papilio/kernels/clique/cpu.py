@@ -72,7 +72,6 @@ class PreparedRoots(Prepared):
 
     @property
     def max_later(self) -> int:
-        """Most later neighbours of a vertex."""
         return int(np.diff(self.later.indptr).max(initial=0))
 
 
@@ -124,7 +123,6 @@ class PreparedCliqueCpu(PreparedRoots):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the most vertices of a clique that is counted."""
         return size_range(self.motif, self.max_later)
 
 
@@ -306,7 +304,6 @@ class MaximalCliqueCpu(RootsCpu):
     def probe(
         self, prepared: PreparedMaximalCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> Found:
-        """Walk probes of the search."""
         return probe_maximal(
             prepared.later, prepared.earlier, prepared.roots[items], seeds, prepared.least, self.threads
         )

@@ -15,25 +15,13 @@ from numpy.typing import NDArray
 from papilio.kernels.device.constants import LOT_BITS
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Index, Ints, compiled, inlined
-from papilio.kernels.probe import LEVELS, STEP
+from papilio.kernels.probe import STEP
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.tree.bits import Words
 
 Floats = NDArray[np.float64]
 
 _mix = compiled(mix)
-
-
-@compiled
-def add_nodes(found: Floats, level: int, nodes: float) -> None:
-    """Add nodes of a level to what a probe found, shape (FIELDS,)."""
-    found[2 + min(level, LEVELS - 1)] += nodes
-
-
-@compiled
-def add_words(found: Floats, level: int, words: float) -> None:
-    """Add words of a level to what a probe found, shape (FIELDS,)."""
-    found[2 + LEVELS + min(level, LEVELS - 1)] += words
 
 
 @compiled

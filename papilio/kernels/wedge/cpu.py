@@ -61,7 +61,6 @@ class PreparedButterflyCpu(Prepared):
 
     @property
     def work(self) -> NDArray[np.int64]:
-        """Counted wedges of each item."""
         return self.index.costs
 
 

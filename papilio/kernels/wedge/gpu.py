@@ -217,7 +217,6 @@ class ButterflyGpu(Engine):
         bounds: Sequence[int] = (),
         cut: StopCheck = never_cut,
     ) -> Partial:
-        """Count the butterflies of the items ``[start, stop)``, or of the first of them if the run is cut."""
         require_interval(start, stop, prepared.n_items)
         with self.device.guard():
             work = int(prepared.costs[start:stop].sum()) if start < stop else 0
@@ -363,7 +362,6 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Refuse: only whole graphs are counted."""
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
