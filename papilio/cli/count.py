@@ -1,14 +1,14 @@
-"""The commands that count: plan and count."""
+"""The commands about one motif: plan, count, estimate, enumerate and decompose."""
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import papilio
-from papilio.arguments import TABLE_FORMATS, TableFormat
+from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BIPARTITE_STORE,
@@ -33,8 +33,7 @@ from papilio.cli.report import (
     say_seconds,
     show_progress,
 )
-from papilio.cli.rows import FORMAT_FLAG, answer_rows, take_target, with_rows
-from papilio.errors import InputError
+from papilio.cli.rows import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
@@ -94,21 +93,23 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
     help="Time for the probes, beside reading and preparing; as long as it takes by default.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
-@with_rows("the estimate as a row")
+@with_rows("the estimate as a row, or those of all vertices")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
 
     The estimate and the ends of the interval go to standard output, everything else to standard error. Where counting
-    takes no longer, the motifs are counted: then it is one number.
+    takes no longer, the motifs are counted: then it is one number. With --per vertex but no --output the largest
+    estimates of vertices follow, and --error is that of these.
 
     \b
     papilio estimate biclique STORE -p 6 -q 6
     papilio estimate biclique STORE -p 6 -q 6 --error 0.1% --confidence 99%
     papilio estimate maximal-biclique STORE --seconds 10
+    papilio estimate biclique STORE -p 6 -q 6 --per vertex --error 5% --output vertices.parquet
     """
-    target = take_target(options, as_json, writes_files=False)
+    target = take_target(options, as_json, writes_files=options["per"] == "vertex")
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)
@@ -117,13 +118,13 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
 @click.option(
-    "--output", type=click.Path(), metavar="PATH",
+    "--output", type=click.Path(allow_dash=True), metavar="PATH",
     help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
-    "standard output by default.",
+    "- or nothing is standard output.",
 )  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
-    help="Format of the rows on standard output.",
+    "--format", "row_format", type=click.Choice(TABLE_FORMATS),
+    help="Format of the rows on standard output, TSV by default; a file has that of its suffix.",
 )  # fmt: skip
 @click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
 @click.option(
@@ -146,7 +147,7 @@ def enumerate_(
     as_json: bool,
     engine_options: dict[str, str],
     output: str | None,
-    form: TableFormat,
+    row_format: TableFormat | None,
     limit: int | None,
     job: str | None,
     dry_run: bool,
@@ -168,18 +169,16 @@ def enumerate_(
     if dry_run:
         made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
         answer(made, as_json, report_plan)
-    elif output is None or output == "-":
-        if as_json:
-            raise InputError(
-                "the rows go to standard output; --format jsonl writes them as JSON, --output PATH to files"
-            )
+    elif output is None or output == STANDARD_OUTPUT:
+        target = RowTarget.standard_output(row_format, as_json)
         cluster = None if options["cluster"] == "auto" else options["cluster"]
         here = {**options, "cluster": cluster, "job": job}
-        from papilio.storage.tables import write_batches
-
         rows = papilio.enumerate(store, motif, limit=limit, options=engine_options, **here)
-
-        write_batches(sys.stdout.buffer, rows.schema, rows.to_batches(), form)
+        target.write_batches(rows.schema, rows.to_batches())
+    elif row_format is not None and TABLE_SUFFIXES.get(Path(output).suffix.lower()) != row_format:
+        raise click.UsageError(
+            f"--output {output} does not name a {row_format} file; use a name ending in .{row_format}, or drop --format"
+        )
     else:
         with show_progress() as bar:
             result = papilio.enumerate(
@@ -237,10 +236,7 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     with show_progress() as bar:
         from papilio.api.decompose import PHASES
 
-        def show(phase: str, done: int, total: int) -> None:
-            bar.advance_phase(PHASES[phase], done, total)
-
-        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
+        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=bar.follow(PHASES), **options)
     answer_rows(result, as_json, _report, target)
 
 

@@ -21,10 +21,9 @@ from papilio.cli.options import (
     TRUST_FLAG,
     WORKERS,
     CommandGroup,
-    with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
-from papilio.cli.rows import take_target, with_rows
+from papilio.cli.rows import answer_rows, take_target, with_rows
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
@@ -80,12 +79,14 @@ def status(directory: str, as_json: bool) -> None:
 @SAME_ENGINE_FLAG
 @click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
 @TRUST_FLAG
+@with_rows("the answer, beside what the job writes")
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
-    """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""
+    """Resume the job of DIRECTORY: its finished leases are kept, and only the others run."""
+    target = take_target(options, as_json, writes_files=False)
     with show_progress() as bar:
         result = papilio.resume_job(directory, progress=bar, **options)
-    answer(result, as_json, report_result)
+    answer_rows(result, as_json, report_result, target)
 
 
 @click.command()
@@ -190,7 +191,12 @@ def submit() -> None:
     help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
 )
 @RUN_OPTIONS
-@with_output("the counts per vertex or edge, or the table")
+@click.option(
+    "--output", type=click.Path(), metavar="FILE",
+    help="File for the counts per vertex or edge, or the table: its suffix is its format (.parquet, .csv, .tsv, .json, "
+    ".jsonl, .arrow).",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused.")
 @click.option(
     "--job",
     type=click.Path(),
@@ -237,16 +243,18 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
     metavar="SECONDS",
     help="How long to wait; by default to the end.",
 )
+@with_rows("the answer, beside what the job writes")
 @JSON_FLAG
-def wait(directory: str, timeout: float | None, as_json: bool) -> None:
+def wait(directory: str, timeout: float | None, as_json: bool, **options: Any) -> None:
     """Wait until the job of DIRECTORY has ended, and print the count.
 
     The exit code is 0 when it finished, 1 when it failed or was interrupted, 7 when it was cancelled, and 8 when
     the time is over.
     """
+    target = take_target(options, as_json, writes_files=False)
     with show_progress() as bar:
         result = papilio.wait_job(directory, timeout_s=timeout, report=_Progress(bar))
-    answer(result, as_json, report_result)
+    answer_rows(result, as_json, report_result, target)
 
 
 class _Progress:

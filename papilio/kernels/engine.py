@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Found, Rates, VertexFound
 from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -104,7 +104,7 @@ class Partial:
 
     ``vectors`` are empty for granularity ``total``. Per vertex they are ``u`` of shape (n_u,) and ``v`` of shape
     (n_v,), or ``n`` of shape (n,) of a unipartite graph; per edge ``edge`` of shape (n_edges,), in edge-id order.
-    Original dense ids throughout. Of a part: entry i is for the id that ``part.vector_ids(per)`` has there.
+    Original dense ids throughout. Of a part: entry i is for the id that ``Partition.read_vector_ids`` has there.
 
     ``cells`` are the counts of a motif whose answer is a table, in terms of U and V, without those that are 0;
     ``total`` is their sum. ``checksum`` is the sum, modulo 2^64, of the hashes of all motifs
@@ -278,6 +278,28 @@ class Engine(Protocol):
     def count_lots(self, prepared: Any) -> NDArray[Any]:
         """Return in proportion to what :meth:`probe_counts` wants items drawn; by default :meth:`lots`."""
         return self.lots(prepared)
+
+    def probe_vertices(
+        self,
+        prepared: Any,
+        items: NDArray[np.int64],
+        seeds: NDArray[np.uint64],
+        weights: NDArray[np.float64],
+        groups: NDArray[np.int64],
+    ) -> VertexFound:
+        """Estimate the motifs that hold each vertex, of each of some items, and add them up by group of probes.
+
+        ``weights`` (n_probes,) are the factors of the probes in these sums; the probes of group g are
+        ``[groups[g], groups[g + 1])``. The same for any number of threads.
+
+        Raises
+        ------
+        UnsupportedError
+            Where probes of this engine do not tell vertices apart.
+        """
+        raise UnsupportedError(
+            f"the {self.name} engine does not estimate counts per vertex; give engine 'cpu'"
+        )
 
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""

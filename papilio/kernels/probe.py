@@ -54,6 +54,15 @@ def unpack_found(found: NDArray[np.float64]) -> Found:
     return Found(found[:, 0], found[:, 1], found[:, 2 : 2 + LEVELS], found[:, 2 + LEVELS :])
 
 
+class VertexFound(NamedTuple):
+    """What groups of probes found for each vertex; see :meth:`papilio.kernels.engine.Engine.probe_vertices`."""
+
+    counts: NDArray[np.float64]  # shape (n_probes,): motifs of the item of each probe, estimated
+    sizes: dict[str, int]  # vertices of each layer, as the vectors of a count have them
+    # of each group: the vertices that it met, those of the second layer after those of the first, and what it found
+    groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+
+
 class Rates(NamedTuple):
     """Speed of a search on one thread of a CPU or on one device, right within a factor of two."""
 
@@ -134,3 +143,16 @@ def draw_items(
     has_lots = lots[items] > 0
     weights = np.where(has_lots, step[strata] / np.where(has_lots, lots[items], 1), 0.0)
     return Draws(items, weights, strata, hashes[:total])
+
+
+def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
+    """Return the sets of ``low`` to ``high`` of n, in double precision, for n up to ``most``; shape (most + 1,)."""
+    n = np.arange(most + 1, dtype=np.float64)
+    ways = np.ones(most + 1)
+    for taken in range(low):
+        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+    total = ways
+    for taken in range(low, min(high, most)):
+        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+        total = total + ways
+    return total

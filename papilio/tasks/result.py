@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -41,6 +41,11 @@ class Item:
     # ids where there are none
     labels: tuple[Any, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; labels that are neither text nor integers as text."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return named | {"ids": list(self.ids), "labels": json_labels(self.labels)}
+
 
 @dataclass(frozen=True)
 class TopEntry(Item):
@@ -48,14 +53,16 @@ class TopEntry(Item):
 
     count: int  # motifs that it is part of
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; labels that are neither text nor integers as text."""
-        return {
-            "place": self.place,
-            "ids": list(self.ids),
-            "labels": json_labels(self.labels),
-            "count": self.count,
-        }
+
+@dataclass(frozen=True)
+class TopEstimate(Item):
+    """One vertex with a large estimated count."""
+
+    estimate: float  # of the motifs that it is part of
+    std_error: float
+    low: float  # ends of the interval
+    high: float
+    reliable: bool  # whether the interval can be trusted
 
 
 @dataclass(frozen=True)
@@ -358,7 +365,7 @@ def find_top(
     """
     return tuple(
         TopEntry(each.place, each.ids, each.labels, int(vectors[each.place][i]))
-        for each, i in _find_items(vectors, graph, n)
+        for each, i in find_items(vectors, graph, n)
     )
 
 
@@ -368,14 +375,14 @@ def find_top_values(
     """Return the ``n`` largest values above 0 of each layer, or of the edges, as :func:`find_top`."""
     return tuple(
         TopValue(each.place, each.ids, each.labels, vectors[each.place][i].item())
-        for each, i in _find_items(vectors, graph, n)
+        for each, i in find_items(vectors, graph, n)
     )
 
 
-def _find_items(
+def find_items(
     vectors: Mapping[str, NDArray[Any]], graph: GraphStore | LabelledGraph, n: int
 ) -> Iterator[tuple[Item, int]]:
-    """Yield what has the largest values, with its id, or its place among the edges."""
+    """Yield what has the ``n`` largest values above 0 of each layer, with its id, or its place among the edges."""
     for name, counts in vectors.items():
         best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (

@@ -23,6 +23,7 @@ import papilio
 from papilio.arguments import show_share
 from papilio.storage.answers import read_partial_shard, write_partial_shard
 from papilio.storage.ledger import read_ledger
+from papilio.storage.store import open_store
 from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
@@ -227,7 +228,7 @@ def test_another_question_is_refused_with_both_hashes(finished: Path, store: Pat
     other = tmp_path / "other"
     made = papilio.generate(papilio.storage.models.Complete(5, 6), other)
     error = call("count", "butterfly", other, "--per", "vertex", "--job", finished, code=2)[1]
-    assert f"in graph {papilio.open_graph(store).hash})" in error
+    assert f"in graph {open_store(store).hash})" in error
     assert f"in graph {made.hash})" in error
     error = call("count", "butterfly", store, "--per", "edge", "--job", finished, code=2)[1]
     assert "per vertex in graph" in error

@@ -78,8 +78,14 @@ def test_the_command_plans(women: Path, run: Run) -> None:
         (
             ["-p", 3, "-q", 4, "--json"],
             2,
-            "the rows go to standard output; --format jsonl writes them as JSON",
+            "use --format jsonl for rows as JSON",
         ),
+        (
+            ["-p", 3, "-q", 4, "--output", "x.parquet", "--format", "csv"],
+            2,
+            "x.parquet does not name a csv file; use a name ending in .csv",
+        ),
+        (["-p", 3, "-q", 4, "--output", "x", "--format", "csv"], 2, "x does not name a csv file"),
         (
             ["-p", 3, "-q", 4, "--job", "j"],
             2,

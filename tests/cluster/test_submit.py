@@ -30,6 +30,7 @@ from papilio.families import Question
 from papilio.motifs import Granularity
 from papilio.storage.ledger import read_ledger
 from papilio.storage.models import Complete
+from papilio.storage.store import open_store
 from papilio.tasks.job import job_of
 from papilio.tasks.job_state import Priority, Submission
 from papilio.tasks.session import JobSession
@@ -58,7 +59,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, scheduler: Path) -> Iterator
     path = tmp_path_factory.mktemp("store") / "complete"
     papilio.generate(Complete(SIDE, SIDE), path)
     with ExistingExecutor(scheduler, 2) as executor:
-        job = job_of(papilio.open_graph(path), Question(papilio.Butterfly(), "total"))
+        job = job_of(open_store(path), Question(papilio.Butterfly(), "total"))
         executor.check_source(job, executor.workers)
         yield path
 
@@ -276,7 +277,7 @@ def test_a_submission_that_the_scheduler_lost_can_be_repeated(scheduler: Path, t
     job = tmp_path / "job"
     with JobSession(
         job,
-        job_of(papilio.open_graph(tmp_path / "graph"), Question(papilio.Butterfly(), "total")),
+        job_of(open_store(tmp_path / "graph"), Question(papilio.Butterfly(), "total")),
         str(tmp_path / "graph"),
         {"cluster": None, "engine": "cpu", "workers": None, "output": None},
     ):
@@ -376,7 +377,7 @@ def test_the_number_in_dask_is_the_time_at_which_a_lease_is_due(monkeypatch: pyt
 @pytest.mark.slow
 def test_graphs_stay_while_another_job_uses_them(scheduler: Path, tmp_path: Path) -> None:
     papilio.generate(Complete(20, 30), tmp_path / "graph")
-    job = job_of(papilio.open_graph(tmp_path / "graph"), Question(papilio.Butterfly(), "total"))
+    job = job_of(open_store(tmp_path / "graph"), Question(papilio.Butterfly(), "total"))
 
     def held(executor: Any) -> list[int]:
         return list(executor.client.run(submit_functions.count_prepared, job.graph_hash).values())

@@ -21,7 +21,17 @@ from papilio.kernels.biclique.items import MAX_POWER, BicliqueItems, SizeRange, 
 from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import N_STRATA, SEED, STEP, Found, Rates, cut_strata, draw_items, unpack_found
+from papilio.kernels.probe import (
+    N_STRATA,
+    SEED,
+    STEP,
+    Found,
+    Rates,
+    count_ways,
+    cut_strata,
+    draw_items,
+    unpack_found,
+)
 
 Index = TypeVar("Index", bound=BicliqueItems)
 
@@ -125,19 +135,6 @@ def _randoms(state: NDArray[np.uint64], number: int) -> NDArray[np.float64]:
     """Return random numbers below 1, other ones for each number."""
     hashes = mix(state + np.uint64(number * int(STEP) % 2**64))
     return np.asarray((hashes >> np.uint64(11)).astype(np.float64) / 2.0**53)
-
-
-def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
-    """Return the sets of ``low`` to ``high`` of n, in double precision, for n up to ``most``; shape (most + 1,)."""
-    n = np.arange(most + 1, dtype=np.float64)
-    ways = np.ones(most + 1)
-    for taken in range(low):
-        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
-    total = ways
-    for taken in range(low, min(high, most)):
-        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
-        total = total + ways
-    return total
 
 
 def name_found(found: NDArray[np.float64], sizes: SizeRange) -> Found:

@@ -32,7 +32,6 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
-from papilio.kernels.probe import Found
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import (
     UNSIGNED,
@@ -201,9 +200,9 @@ class ButterflyGpu(Engine):
         """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
-    def probe(
+    def probe_counts(
         self, prepared: PreparedButterflyGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    ) -> NDArray[np.float64]:
         with self.device.guard():
             at = self.device.to_device(items)
             starts, wedges = (take(self.device, each, at) for each in (prepared.items, prepared.costs))

@@ -19,11 +19,11 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways, predict
+from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, predict
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import LEVELS, Found, Rates
+from papilio.kernels.probe import LEVELS, Found, Rates, count_ways
 from papilio.motifs import BalancedBiclique, Biclique
 from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
