@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -25,7 +26,8 @@ NullName = Literal["degrees", "expected-degrees", "edges", "signs"]
 NULL_NAMES: tuple[NullName, ...] = get_args(NullName)
 
 DEFAULT_STEPS = 20
-"""Global trades of a sample. Each touches every edge; a statistic against trades shows whether they are enough."""
+"""Of a chain, from the graph to a sample; see :func:`count_trades`. A statistic against steps shows whether they are
+enough."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class NullModel:
     name: NullName
     """See :mod:`papilio.kernels.null.models`."""
     steps: int = -1
-    """Global trades from the graph to each sample of "degrees"; -1 for the default. Others take none."""
+    """Of the chain from the graph to each sample of "degrees"; -1 for the default. Other models take none."""
 
     def __post_init__(self) -> None:
         if self.name not in NULL_NAMES:
@@ -80,6 +82,33 @@ class NullModel:
 def count_cells(graph: Graph) -> int:
     """Return the number of possible edges, which is below 2^62."""
     return graph.n_u * graph.n_v if isinstance(graph, BipartiteGraph) else graph.n * (graph.n - 1) // 2
+
+
+def count_trades(graph: Graph) -> int:
+    """Return the global trades of one step of a chain, so that the default steps are four times the relaxation.
+
+    An edge between vertices of degrees d and e of the layers U and V comes and goes, where rows of U trade, at a rate
+    of about e / n_u + m / (n_u d): the partner has the edge, or takes it with its m / n_u entries of about d that are
+    dealt. Where rows of V trade it is d / n_v + m / (n_v e). The least mean of both, over all degrees up to the largest
+    ones, is the rate at which the chain forgets the graph, small for sparse graphs with hubs. In a trade of a
+    unipartite graph both ends of an edge trade.
+    """
+    if graph.n_edges == 0:
+        return 1
+    if isinstance(graph, BipartiteGraph):
+        rate = 0.5 * (
+            _least_rate(graph.degree_u, graph.degree_v) + _least_rate(graph.degree_v, graph.degree_u)
+        )
+    else:
+        rate = 2.0 * _least_rate(graph.degree, graph.degree)
+    return max(1, round(4.0 / (rate * DEFAULT_STEPS)))
+
+
+def _least_rate(own: NDArray[np.int64], others: NDArray[np.int64]) -> float:
+    """Return the least of m / (n_own d) + d / n_others over degrees d, where m is the number of entries of the rows."""
+    n_own, n_others, total = int(np.count_nonzero(own)), int(np.count_nonzero(others)), int(own.sum())
+    degree = min(int(own.max()), math.sqrt(total * n_others / n_own))
+    return total / (n_own * degree) + degree / n_others
 
 
 def is_only_realisation(graph: Graph) -> bool:
