@@ -26,7 +26,7 @@ BLOCKS_PER_PROCESSOR = 64
 class DeviceTrades(RowTrades):
     """Global curveball trades on a device: the same graphs, bit for bit, as on a CPU.
 
-    Up to 36 bytes of device memory per edge for each sample while it is drawn. Samples that stay have ``u`` and ``v``
+    Up to 44 bytes of device memory per edge for each sample while it is drawn. Samples that stay have ``u`` and ``v``
     on the device.
     """
 

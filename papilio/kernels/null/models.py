@@ -85,7 +85,7 @@ def count_cells(graph: Graph) -> int:
 
 
 def count_trades(graph: Graph) -> int:
-    """Return the global trades of one step of a chain, so that the default steps are four times the relaxation.
+    """Return the global trades of a step of a chain: the default steps are then at least four times the relaxation.
 
     An edge between vertices of degrees d and e of the layers U and V comes and goes, where rows of U trade, at a rate
     of about e / n_u + m / (n_u d): the partner has the edge, or takes it with its m / n_u entries of about d that are
@@ -101,7 +101,7 @@ def count_trades(graph: Graph) -> int:
         )
     else:
         rate = 2.0 * _least_rate(graph.degree, graph.degree)
-    return max(1, round(4.0 / (rate * DEFAULT_STEPS)))
+    return math.ceil(4.0 / (rate * DEFAULT_STEPS))
 
 
 def _least_rate(own: NDArray[np.int64], others: NDArray[np.int64]) -> float:
