@@ -12,6 +12,7 @@ from papilio.api.count import CountCall, count
 from papilio.api.graph import AskedOptions
 from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
+from papilio.api.significance import significance
 from papilio.arguments import Bytes, Number, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases
 from papilio.cluster.events import Progress
@@ -160,7 +161,8 @@ def resume_job(
     }
     if job.listing is not None:
         return resume_listing(directory, **where)
-    return count(directory.source, job.motif, output=settings["output"], **where, **directory.arguments)
+    run = count if job.ensemble is None else significance
+    return run(directory.source, job.motif, output=settings["output"], **where, **directory.arguments)
 
 
 @checked
