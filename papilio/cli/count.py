@@ -23,6 +23,7 @@ from papilio.cli.options import (
     STORE,
     integer,
     share,
+    with_options,
 )
 from papilio.cli.report import (
     answer,
@@ -115,26 +116,32 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     answer_rows(result, as_json, report_estimate, target)
 
 
+ENSEMBLE_OPTIONS = with_options(
+    click.option(
+        "--null", type=click.Choice(get_args(NullName)),
+        help="What random graphs share with the graph: the degree of each vertex; these degrees on average; the number "
+        "of edges alone; or all edges, with their signs permuted. By default signs for motifs that are defined by "
+        "signs, else degrees.",
+    ),
+    click.option(
+        "--samples", type=integer, default=1000, show_default=True, metavar="N", help="Random graphs, at least 2."
+    ),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs."),
+    click.option(
+        "--steps", type=integer, metavar="N",
+        help="Global trades from the graph to a sample, for --null degrees; 20 by default.",
+    ),
+    click.option(
+        "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
+        help="Compare the count of the whole graph, or of every vertex.",
+    ),
+)  # fmt: skip
+"""Random graphs that a count is compared with, and for what."""
+
+
 @click.command(cls=MotifGroup)
 @STORE
-@click.option(
-    "--null", type=click.Choice(get_args(NullName)),
-    help="What random graphs share with the graph: the degree of each vertex; these degrees on average; the number of "
-    "edges alone; or all edges, with their signs permuted. By default signs for motifs that are defined by signs, else "
-    "degrees.",
-)  # fmt: skip
-@click.option(
-    "--samples", type=integer, default=1000, show_default=True, metavar="N", help="Random graphs, at least 2."
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs.")
-@click.option(
-    "--steps", type=integer, metavar="N",
-    help="Global trades from the graph to a sample, for --null degrees; 20 by default.",
-)  # fmt: skip
-@click.option(
-    "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
-    help="Compare the count of the whole graph, or of every vertex.",
-)  # fmt: skip
+@ENSEMBLE_OPTIONS
 @with_rows("the counts of the samples, or the sizes or vertices with their z")
 @JOB_FLAG
 @CLUSTER_OPTIONS
