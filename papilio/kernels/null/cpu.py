@@ -34,10 +34,15 @@ from papilio.kernels.null.models import Graph, NullModel, count_cells, is_only_r
 from papilio.kernels.probe import STEP
 
 
+def draw_words(key: np.uint64, first: int, n: int) -> NDArray[np.uint64]:
+    """Return the random words of n numbers under a key, as the loops draw them; shape (n,)."""
+    return mix(key + np.arange(first, first + n, dtype=np.uint64) * STEP)
+
+
 def sample_key(seed: int, index: int) -> np.uint64:
     """Return the key of all random words of a sample."""
-    key = mix(np.array([seed % 2**64], np.uint64))
-    return np.uint64(mix(key + np.array([index % 2**64], np.uint64) * STEP)[0])
+    key = mix(np.array([seed], np.uint64))[0]
+    return np.uint64(draw_words(key, index, 1)[0])
 
 
 class Randomizer(ABC):
@@ -55,8 +60,10 @@ class Randomizer(ABC):
 
         Parameters
         ----------
-        seed, index : int
-            The seed, and the number of the sample, both 0 to 2^64 - 1.
+        seed : int
+            0 to 2^64 - 1.
+        index : int
+            Number of the sample, 0 to 2^63 - 1.
         """
 
     @abstractmethod

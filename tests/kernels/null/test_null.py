@@ -183,6 +183,7 @@ def test_probabilities_of_regular_graphs() -> None:
     assert found.chances[0, 0] == pytest.approx(2 / 5, abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_the_solution_is_that_of_the_package_bicm() -> None:
     bicm = pytest.importorskip("bicm", reason="bicm is not installed; it solves the same model")
     graph = skewed_graph(3, 30, 25, 160)
