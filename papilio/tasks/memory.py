@@ -30,6 +30,9 @@ from papilio.tasks.machine import WorkerInfo
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
 """An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
 
+_TRADE_BYTES = 64
+"""What drawing a random graph takes of a device for each edge, at most."""
+
 CONTEXT_BYTES = 768 << 20
 """Device memory of a CUDA context with its modules."""
 
@@ -55,6 +58,7 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
     host, device = job.family.memory.predict_graph(job, engine, threads // n_graphs)
     if job.ensemble is not None:
         host = (n_graphs + 1) * host
+        device += _TRADE_BYTES * job.n_edges
     client = PROCESS_BYTES["cpu"] + 3 * job.vector_entries * COUNT
     return MemoryForecast(
         PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client

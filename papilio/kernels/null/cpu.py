@@ -8,7 +8,7 @@ whichever layer it is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -70,8 +70,8 @@ class Randomizer(ABC):
     def has_one_realisation(self) -> bool:
         """Return whether every sample is the same graph."""
 
-    def chain(self, seed: int, index: int, steps: int) -> Iterator[Graph]:
-        """Yield the graph, and what it is after each of so many steps of a sample.
+    def chain(self, seed: int, index: int, stops: Iterable[int]) -> Iterator[Graph]:
+        """Yield the graphs of a sample after these numbers of steps, which rise; after 0 steps it is the graph itself.
 
         Raises
         ------
@@ -91,11 +91,11 @@ class ChainRandomizer(Randomizer):
         self._advance(state, sample_key(seed, index), 0, self.model.steps)
         return self._read(state)
 
-    def chain(self, seed: int, index: int, steps: int) -> Iterator[Graph]:
-        state, key = self._begin(), sample_key(seed, index)
-        yield self._read(state)
-        for step in range(steps):
-            self._advance(state, key, step, step + 1)
+    def chain(self, seed: int, index: int, stops: Iterable[int]) -> Iterator[Graph]:
+        state, key, done = self._begin(), sample_key(seed, index), 0
+        for stop in stops:
+            self._advance(state, key, done, stop)
+            done = stop
             yield self._read(state)
 
     def has_one_realisation(self) -> bool:

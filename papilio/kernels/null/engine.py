@@ -12,6 +12,7 @@ graphs of its own; a GPU counts one after the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,9 +21,11 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import silent_runs
+from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Engine, Partial, Prepared, StopCheck, never_cut, require_interval
 from papilio.kernels.null.cpu import Randomizer, make_randomizer
 from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
+from papilio.kernels.null.models import NullModel
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Cell, Granularity, Motif
 
@@ -64,7 +67,8 @@ class SampleEngine(Engine):
     def __init__(self, engine: Engine, ensemble: Ensemble, threads: int) -> None:
         self.name = engine.name
         self._engine, self._ensemble = engine, ensemble
-        self._threads = threads if engine.name == "cpu" else 1
+        self._device: Device | None = getattr(engine, "device", None)
+        self._threads = threads if self._device is None else 1
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph, motif: Motif, per: Granularity
@@ -77,7 +81,7 @@ class SampleEngine(Engine):
             graph = replace(graph, sign=None)
         ensemble = self._ensemble
         model = ensemble.model
-        randomizer: Randomizer = make_randomizer(graph, model)
+        randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
         trade_cost, stops = ensemble.steps * graph.n_edges, len(ensemble.stops)
@@ -88,6 +92,14 @@ class SampleEngine(Engine):
             why = f"null model {model.name} allows no other graph than the one given: std is 0, z undefined"
             decisions += (("one realisation", why),)
         return PreparedSamples(graph, motif, per, randomizer, costs, decisions)
+
+    def _make_randomizer(self, graph: Any, model: NullModel) -> Randomizer:
+        if self._device is None:
+            return make_randomizer(graph, model)
+        from papilio.kernels.null.gpu import make_randomizer_gpu
+
+        with self._device.guard():
+            return make_randomizer_gpu(self._device, graph, model, stays=self._engine.takes_device_graphs)
 
     def run(
         self,
@@ -100,9 +112,10 @@ class SampleEngine(Engine):
         """Count in the graphs of the items; ``total`` is the count in the graph as given, where that is an item."""
         require_interval(start, stop, prepared.n_items)
         runner = ChunkRunner(lambda: _Found({}), self._threads)
+        guard = nullcontext if self._device is None else self._device.guard
 
         def count(found: _Found, item: int, end: int) -> None:
-            with silent_runs():
+            with silent_runs(), guard():
                 self._count_item(prepared, found, item)
 
         n_items = runner.run([(item, item + 1) for item in range(start, stop)], count, cut, tells=True)
@@ -115,11 +128,10 @@ class SampleEngine(Engine):
     def _count_item(self, prepared: PreparedSamples, found: _Found, item: int) -> None:
         ensemble, randomizer = self._ensemble, prepared.randomizer
         if item < ensemble.given:
-            graphs = randomizer.chain(ensemble.seed, ensemble.samples + item, 2 * ensemble.steps)
-            for trades, graph in enumerate(graphs):
-                if trades in ensemble.stops:
-                    total = self._count(prepared, found, graph, "total").total
-                    found.cells |= {(item, trades): total} if total else {}
+            graphs = randomizer.chain(ensemble.seed, ensemble.samples + item, ensemble.stops)
+            for trades, graph in zip(ensemble.stops, graphs, strict=True):
+                total = self._count(prepared, found, graph, "total").total
+                found.cells |= {(item, trades): total} if total else {}
             return
         is_given = item == ensemble.given
         graph = prepared.graph if is_given else randomizer.sample(ensemble.seed, item - ensemble.given - 1)

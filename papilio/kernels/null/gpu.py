@@ -13,7 +13,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.device.arrays import load_arrays, turn_rows
 from papilio.kernels.device.constants import TRADE_THREADS
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.null.cpu import Randomizer, RowTrades, draw_words, make_randomizer, sample_key
+from papilio.kernels.null.cpu import Randomizer, RowTrades, draw_words, make_randomizer
 from papilio.kernels.null.models import Graph, NullModel
 
 BLOCKS_PER_PROCESSOR = 64
@@ -23,24 +23,19 @@ BLOCKS_PER_PROCESSOR = 64
 class DeviceTrades(RowTrades):
     """Global curveball trades on a device: the same graphs, bit for bit, as on a CPU.
 
-    24 bytes of device memory per edge for each sample that is drawn, and 24 more where the rows of V trade.
+    24 bytes of device memory per edge for each sample that is drawn, and 24 more where the rows of V trade. Where a
+    sample stays, its ``u`` and ``v`` are on the device.
     """
 
-    def __init__(self, device: Device, graph: BipartiteGraph, model: NullModel) -> None:
+    def __init__(self, device: Device, graph: BipartiteGraph, model: NullModel, *, stays: bool) -> None:
         super().__init__(graph, model)
-        self._device = device
+        self._device, self._stays = device, stays
         self._module = device.load("trade", {})
         load_arrays(device)
         self._u, self._offsets = device.to_device(graph.u), device.to_device(self.offsets)
         self._columns, self._rows = device.to_device(self.columns), device.to_device(self.rows)
         mean = 2 * int(np.diff(self.offsets)[self.rows].sum()) // max(1, self.rows.size)
         self._threads = min(max(32, 1 << mean.bit_length()), TRADE_THREADS)
-
-    def sample_on_device(self, seed: int, index: int) -> BipartiteGraph:
-        """Return what :meth:`sample` does, with ``u`` and ``v`` on the device."""
-        state = self._begin()
-        self._advance(state, sample_key(seed, index), 0, self.model.steps)
-        return BipartiteGraph(self.graph.n_u, self.graph.n_v, self._u, self._read_columns(state))
 
     def _begin(self) -> Any:
         xp, n = self._device.xp, self._columns.size
@@ -72,12 +67,16 @@ class DeviceTrades(RowTrades):
         return state[0].copy()
 
     def _read(self, state: Any) -> BipartiteGraph:
-        columns = self._device.to_host(self._read_columns(state))
-        return BipartiteGraph(self.graph.n_u, self.graph.n_v, self.graph.u, columns)
+        graph, columns = self.graph, self._read_columns(state)
+        if self._stays:
+            return BipartiteGraph(graph.n_u, graph.n_v, self._u, columns)
+        return BipartiteGraph(graph.n_u, graph.n_v, graph.u, self._device.to_host(columns))
 
 
-def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel) -> Randomizer:
+def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel, *, stays: bool = False) -> Randomizer:
     """Return what draws samples of a null model of a graph, on the device where it can.
+
+    With ``stays``, samples that are drawn on the device stay there.
 
     Raises
     ------
@@ -85,5 +84,5 @@ def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel) -> Rando
         If the model does not apply to the graph.
     """
     if model.name == "degrees" and isinstance(graph, BipartiteGraph):
-        return DeviceTrades(device, graph, model)
+        return DeviceTrades(device, graph, model, stays=stays)
     return make_randomizer(graph, model)

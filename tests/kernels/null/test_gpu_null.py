@@ -52,8 +52,8 @@ def test_samples_are_those_of_the_cpu(device: Device, name: str) -> None:
 def test_chains_are_those_of_the_cpu(device: Device) -> None:
     graph, model = GRAPHS["turned"], NullModel("degrees")
     wanted, found = make_randomizer(graph, model), make_randomizer_gpu(device, graph, model)
-    states = list(found.chain(3, 1, 5))
-    assert states == list(wanted.chain(3, 1, 5))
+    states = list(found.chain(3, 1, range(6)))
+    assert states == list(wanted.chain(3, 1, range(6)))
     assert states[0] == graph
     assert states[1] != graph
 
@@ -61,10 +61,12 @@ def test_chains_are_those_of_the_cpu(device: Device) -> None:
 @pytest.mark.parametrize("name", ["skewed", "turned"])
 def test_samples_stay_on_the_device(device: Device, name: str) -> None:
     graph, model = GRAPHS[name], NullModel("degrees", 3)
-    found: Any = make_randomizer_gpu(device, graph, model)
-    sample = found.sample_on_device(5, 2)
-    on_host = BipartiteGraph(graph.n_u, graph.n_v, device.to_host(sample.u), device.to_host(sample.v))
-    assert on_host == make_randomizer(graph, model).sample(5, 2)
+    found: Any = make_randomizer_gpu(device, graph, model, stays=True)
+    wanted = make_randomizer(graph, model)
+    samples, others = ((each.sample(5, 2), *each.chain(5, 2, (1, 2))) for each in (found, wanted))
+    for sample, other in zip(samples, others, strict=True):
+        on_host = BipartiteGraph(graph.n_u, graph.n_v, device.to_host(sample.u), device.to_host(sample.v))
+        assert on_host == other
 
 
 @pytest.mark.parametrize("threads", [32, 64, 512])
