@@ -28,6 +28,7 @@ GUIDES = [
     "jobs",
     "maximal-bicliques",
     "measures",
+    "more-than-chance",
     "out-of-memory",
     "papers",
     "signed",
