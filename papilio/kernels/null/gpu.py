@@ -50,7 +50,8 @@ class DeviceTrades(RowTrades):
                 columns, current = self._turn(columns, current), 1 - current
             rows = self._rows[current]
             if rows.active.size > 1:
-                traded[:] = columns
+                if not rows.is_whole:
+                    traded[:] = columns
                 self._trade(rows, draw_words(key, 2 * trade, 2), columns, ranks, before, traded)
                 columns, traded = traded, columns
         state[0] = self._turn(columns, current) if current else columns
@@ -82,13 +83,16 @@ class _DeviceRows:
     n: int
     offsets: Any  # int64, on the device
     active: Any  # int32, on the device: rows that can change
+    is_whole: bool  # whether these have all entries
     threads: int  # of a block: about as many as the mean pair of rows has entries
 
     @classmethod
     def place(cls, device: Device, offsets: NDArray[np.int64], active: NDArray[np.int32]) -> _DeviceRows:
-        mean = 2 * int(np.diff(offsets)[active].sum()) // max(1, active.size)
+        n_entries = int(np.diff(offsets)[active].sum())
+        mean = 2 * n_entries // max(1, active.size)
         threads = min(max(32, 1 << mean.bit_length()), TRADE_THREADS)
-        return cls(offsets.size - 1, device.to_device(offsets), device.to_device(active), threads)
+        is_whole = n_entries == int(offsets[-1])
+        return cls(offsets.size - 1, device.to_device(offsets), device.to_device(active), is_whole, threads)
 
 
 def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel, *, stays: bool = False) -> Randomizer:

@@ -34,6 +34,7 @@ GRAPHS = {
     "two_hubs": hubs(1500, 1500),
     "complete": complete_graph(4, 5),
     "nested": graph_of({(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)}, 4, 4),
+    "full_rows": graph_of({(u, v) for u in range(9) for v in range(7) if u < 3 or v in (0, u % 5)}, 9, 7),
     "empty": graph_of(set(), 3, 4),
     "matching": graph_of({(i, i) for i in range(9)}, 9, 9),
 }
