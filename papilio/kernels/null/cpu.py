@@ -1,8 +1,7 @@
-"""Samples of null models on CPUs: one thread draws one sample, and several draw at once.
+"""Samples of null models on CPUs: each thread draws whole samples.
 
-Under fixed degrees the rows of both layers trade by turns. A row with many entries changes slowly where the others are
-short: a trade moves about as many of its entries as the other row has. Where the entries are seen from the other layer
-they lie in as many rows, which change fast.
+Under fixed degrees the layers take turns to trade rows. A long row among short ones changes slowly, because a trade
+exchanges at most as many entries as the shorter row has; in the rows of the other layer the same entries change fast.
 """
 
 from __future__ import annotations
@@ -46,10 +45,7 @@ def sample_key(seed: int, index: int) -> np.uint64:
 
 
 class Randomizer(ABC):
-    """Random graphs of a null model of a graph: each depends on the seed and the number of the sample alone.
-
-    Several threads may draw at once.
-    """
+    """Draws random graphs under a null model. A sample depends only on the seed and its number; thread-safe."""
 
     def __init__(self, graph: Graph, model: NullModel) -> None:
         self.graph, self.model = graph, model
@@ -247,7 +243,7 @@ class PermutedSigns(Randomizer):
 
 
 def make_randomizer(graph: Graph, model: NullModel) -> Randomizer:
-    """Return what draws samples of a null model of a graph on a CPU.
+    """Return the randomizer for a graph and a null model.
 
     Raises
     ------

@@ -1,6 +1,7 @@
-"""Samples of null models on a GPU: global trades of bipartite graphs run there (``trade.cu``).
+"""Samples of null models on a GPU, which runs the global trades of bipartite graphs (``trade.cu``).
 
-Every other model, and fixed degrees of unipartite graphs, whose pairs trade one after the other, are drawn on the host.
+The host draws all other samples, including those of unipartite graphs with fixed degrees, whose pairs trade one after
+another.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from papilio.kernels.null.loops import layer_of
 from papilio.kernels.null.models import Graph, NullModel
 
 BLOCKS_PER_PROCESSOR = 64
-"""More pairs are traded by the same blocks."""
+"""Largest number of blocks per multiprocessor; further pairs are shared out among them."""
 
 
 class DeviceTrades(RowTrades):
-    """Global curveball trades on a device: the same graphs, bit for bit, as on a CPU.
+    """Global curveball trades on a device, with the same samples, bit for bit, as on a CPU.
 
-    Up to 44 bytes of device memory per edge for each sample while it is drawn. Samples that stay have ``u`` and ``v``
-    on the device.
+    Drawing a sample takes up to 44 bytes of device memory per edge. With ``stays``, its ``u`` and ``v`` are device
+    arrays.
     """
 
     def __init__(self, device: Device, graph: BipartiteGraph, model: NullModel, *, stays: bool) -> None:
@@ -96,9 +97,9 @@ class _DeviceRows:
 
 
 def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel, *, stays: bool = False) -> Randomizer:
-    """Return what draws samples of a null model of a graph, on the device where it can.
+    """Return the randomizer for a graph and a null model, on the device where possible.
 
-    With ``stays``, samples that are drawn on the device stay there.
+    With ``stays``, samples drawn on the device keep their edges there.
 
     Raises
     ------

@@ -1,11 +1,11 @@
-"""What a null model is: random graphs that share something with a given graph, against which its counts are judged.
+"""Null models: distributions of random graphs that keep some property of a given graph.
 
-* ``degrees``: all graphs with the same degree of every vertex, each as likely; global curveball trades
+* ``degrees``: uniform over all graphs in which every vertex keeps its degree; global curveball trades
   (Carstens, Berger and Strona, arXiv 1609.05137; Carstens et al., ESA 2018).
-* ``expected-degrees``: independent edges whose expected degrees are those of the graph
+* ``expected-degrees``: independent edges, with expected degrees equal to the degrees in the graph
   (:mod:`papilio.kernels.null.fitness`).
-* ``edges``: all graphs with the same number of edges, each as likely.
-* ``signs``: the graph itself, with all placements of its negative signs as likely.
+* ``edges``: uniform over all graphs with the same number of edges.
+* ``signs``: the same edges, uniform over all placements of the negative signs.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NullName = Literal["degrees", "expected-degrees", "edges", "signs"]
 NULL_NAMES: tuple[NullName, ...] = get_args(NullName)
 
 DEFAULT_STEPS = 20
-"""Of a chain, from the graph to a sample; see :func:`count_trades`. A statistic against steps shows whether they are
-enough."""
+"""Steps of a chain from the graph to a sample; :func:`count_trades` gives the length of a step. A plot of a statistic
+against steps shows whether they are enough."""
 
 
 @dataclass(frozen=True)
 class NullModel:
-    """A null model by its name.
+    """A null model and the length of its chains.
 
     Raises
     ------
@@ -43,7 +43,7 @@ class NullModel:
     name: NullName
     """See :mod:`papilio.kernels.null.models`."""
     steps: int = -1
-    """Of the chain from the graph to each sample of "degrees"; -1 for the default. Other models take none."""
+    """Steps of the chain from the graph to each sample of "degrees", -1 for the default; 0 for the other models."""
 
     def __post_init__(self) -> None:
         if self.name not in NULL_NAMES:
@@ -85,13 +85,13 @@ def count_cells(graph: Graph) -> int:
 
 
 def count_trades(graph: Graph) -> int:
-    """Return the global trades of a step of a chain: the default steps are then at least four times the relaxation.
+    """Return the number of global trades in a step of a chain.
 
-    An edge between vertices of degrees d and e of the layers U and V comes and goes, where rows of U trade, at a rate
-    of about e / n_u + m / (n_u d): the partner has the edge, or takes it with its m / n_u entries of about d that are
-    dealt. Where rows of V trade it is d / n_v + m / (n_v e). The least mean of both, over all degrees up to the largest
-    ones, is the rate at which the chain forgets the graph, small for sparse graphs with hubs. In a trade of a
-    unipartite graph both ends of an edge trade.
+    With it, the default number of steps is at least four relaxation times. When rows of U trade, an edge between
+    vertices of degrees d and e appears and disappears at a rate of about e / n_u + m / (n_u d): the partner row has
+    the edge, or receives it as one of the m / n_u entries that a row exchanges on average. When rows of V trade, the
+    rate is d / n_v + m / (n_v e). The relaxation rate is the minimum, over all degrees up to the largest ones, of the
+    mean of both; it is low for sparse graphs with hubs. In a unipartite graph both ends of an edge trade.
     """
     if graph.n_edges == 0:
         return 1
@@ -105,17 +105,18 @@ def count_trades(graph: Graph) -> int:
 
 
 def _least_rate(own: NDArray[np.int64], others: NDArray[np.int64]) -> float:
-    """Return the least of m / (n_own d) + d / n_others over degrees d, where m is the number of entries of the rows."""
+    """Return the minimum over d of m / (n_own d) + d / n_others, where m is the sum of the degrees."""
     n_own, n_others, total = int(np.count_nonzero(own)), int(np.count_nonzero(others)), int(own.sum())
     degree = min(int(own.max()), math.sqrt(total * n_others / n_own))
     return total / (n_own * degree) + degree / n_others
 
 
 def is_only_realisation(graph: Graph) -> bool:
-    """Return whether no other simple graph has the degrees of a graph; O(vertices log vertices).
+    """Return whether no other simple graph has the same degrees; O(vertices log vertices).
 
-    These are the nested bipartite graphs, whose degrees of one layer are the conjugate of those of the other (Gale and
-    Ryser), and the threshold graphs, from which vertices with no or all possible edges can be taken away one by one.
+    This holds for nested bipartite graphs, in which the degrees of one layer are the conjugate partition of the other
+    (Gale and Ryser), and for threshold graphs, which disappear when vertices with no or all possible edges are removed
+    one by one.
     """
     if isinstance(graph, BipartiteGraph):
         at_least = np.cumsum(np.bincount(graph.degree_u, minlength=graph.n_v + 1)[::-1])[::-1]
