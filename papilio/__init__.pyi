@@ -20,6 +20,7 @@ from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
 from papilio.api.rows import Rows as Rows
+from papilio.api.significance import significance as significance
 from papilio.api.stores import convert as convert
 from papilio.api.stores import generate as generate
 from papilio.errors import PapilioError as PapilioError
@@ -62,4 +63,5 @@ from papilio.tasks.job_remote import wait_job as wait_job
 from papilio.tasks.plan import CountPlan as CountPlan
 from papilio.tasks.result import CountResult as CountResult
 from papilio.tasks.result import ListingResult as ListingResult
+from papilio.tasks.significance import SignificanceResult as SignificanceResult
 from papilio.version import __version__ as __version__

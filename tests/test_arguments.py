@@ -74,6 +74,7 @@ BASE: dict[str, dict[str, Any]] = {
     "read_job_log": {"path": "job"},
     "resume_job": {"path": "job"},
     "robins_alexander": {"graph": "graph", **HERE},
+    "significance": {"graph": "graph", "motif": "butterfly", "samples": 5, **HERE},
     "submit": {"graph": "graph", "motif": "butterfly", "cluster": "local", "job": "new job"},
     "top_bicliques": {"graph": "graph", "threads": 1},
     "top_butterflies": {"graph": "graph", **HERE},

@@ -29,6 +29,7 @@ GUIDES = [
     "jobs",
     "maximal-bicliques",
     "measures",
+    "more-than-chance",
     "out-of-memory",
     "papers",
     "signed",

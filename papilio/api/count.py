@@ -175,6 +175,22 @@ def count(
     ).execute()  # fmt: skip
 
 
+def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
+    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+    if executor.in_process or not job.vector_entries:
+        return None
+    if target is not None:
+        return target.parent
+    if executor.name != "existing":
+        return Path(tempfile.gettempdir())
+    if is_url(job.source):
+        raise InputError(
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
+            "can write to; give an output file in one"
+        )
+    return Path(job.source).parent
+
+
 class CountCall(Call[CountResult]):
     """A count; its vectors or its table go to a file."""
 
@@ -202,19 +218,7 @@ class CountCall(Call[CountResult]):
         source.require_storable(target)
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
-        if executor.in_process or not job.vector_entries:
-            return None
-        if self.target is not None:
-            return self.target.parent
-        if executor.name != "existing":
-            return Path(tempfile.gettempdir())
-        if is_url(job.source):
-            raise InputError(
-                f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
-                "can write to; give an output file in one"
-            )
-        return Path(job.source).parent
+        return shard_parent(executor, job, self.target)
 
     def write(self, result: CountResult, listed: Sequence[ListingShard], kept: bool) -> CountResult:
         vectors = dict(result.vectors)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -23,6 +23,7 @@ from papilio.cli.options import (
     STORE,
     integer,
     share,
+    with_options,
 )
 from papilio.cli.report import (
     answer,
@@ -34,6 +35,7 @@ from papilio.cli.report import (
     show_progress,
 )
 from papilio.cli.rows import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
+from papilio.kernels.null.models import NullName
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
@@ -113,6 +115,58 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)
+
+
+ENSEMBLE_OPTIONS = with_options(
+    click.option(
+        "--null", type=click.Choice(get_args(NullName)),
+        help="What random graphs share with the graph: the degree of each vertex; these degrees on average; the number "
+        "of edges alone; or all edges, with their signs permuted. By default signs for motifs that are defined by "
+        "signs, else degrees.",
+    ),
+    click.option(
+        "--samples", type=integer, default=1000, show_default=True, metavar="N", help="Random graphs, at least 2."
+    ),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs."),
+    click.option(
+        "--steps", type=integer, metavar="N",
+        help="Global trades from the graph to a sample, for --null degrees; 20 by default.",
+    ),
+    click.option(
+        "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
+        help="Compare the count of the whole graph, or of every vertex.",
+    ),
+)  # fmt: skip
+"""Random graphs that a count is compared with, and for what."""
+
+
+@click.command(cls=MotifGroup)
+@STORE
+@ENSEMBLE_OPTIONS
+@with_rows("the counts of the samples, or the sizes or vertices with their z")
+@JOB_FLAG
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+def significance(
+    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any
+) -> None:
+    """Compare the count of MOTIF in the graph STORE with its counts in random graphs.
+
+    Standard output has a line of names and one of values: observed, mean, std, z, p_more and p_less (one-sided p of at
+    least, or at most, so many) and p_value (two-sided); of several sizes a line for each, and with --per vertex the
+    largest z of each layer. Everything else goes to standard error.
+
+    \b
+    papilio significance butterfly STORE
+    papilio significance butterfly STORE --null edges --samples 10000 --seed 7
+    papilio significance butterfly STORE --per vertex --output scores.csv
+    papilio significance balanced-butterfly STORE
+    papilio significance biclique STORE --all --max-p 5 --max-q 5 --job DIR
+    """
+    target = take_target(options, as_json)
+    with show_progress() as bar:
+        result = papilio.significance(store, motif, progress=bar, options=engine_options, **options)
+    answer_rows(result, as_json, report_result, target)
 
 
 @click.command("enumerate", cls=MotifGroup, listed=True)

@@ -10,6 +10,7 @@ import click
 
 import papilio
 from papilio.arguments import plural, show_share
+from papilio.cli.count import ENSEMBLE_OPTIONS
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     COUNT_OPTIONS,
@@ -18,9 +19,12 @@ from papilio.cli.options import (
     RUN_OPTIONS,
     SAME_ENGINE_FLAG,
     SEED,
+    STORE,
     TRUST_FLAG,
     WORKERS,
     CommandGroup,
+    with_options,
+    with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
 from papilio.cli.rows import answer_rows, take_target, with_rows
@@ -182,37 +186,55 @@ def submit() -> None:
     """Give a job to a cluster and leave: the cluster brings it to its end."""
 
 
+_SUBMIT_OPTIONS = with_options(
+    click.option(
+        "--cluster",
+        metavar="CLUSTER",
+        required=True,
+        help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
+    ),
+    RUN_OPTIONS,
+    click.option(
+        "--job",
+        type=click.Path(),
+        metavar="DIR",
+        required=True,
+        help="Job directory, under the same path here and on all workers; an unfinished one is gone on with.",
+    ),
+    click.option(
+        "--priority",
+        type=click.Choice(["low", "normal", "high"]),
+        default="normal",
+        show_default=True,
+        help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
+    ),
+)
+
+
+@submit.command(cls=MotifGroup)
+@STORE
+@ENSEMBLE_OPTIONS
+@with_output("the counts of the samples, or the sizes or vertices with their z")
+@_SUBMIT_OPTIONS
+def significance(
+    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any
+) -> None:
+    """Compare the count of MOTIF in the graph STORE with random graphs on a cluster, without waiting for the answer."""
+    _submit(motif, store, as_json, engine_options, options)
+
+
 @submit.command(cls=MotifGroup)
 @COUNT_OPTIONS
-@click.option(
-    "--cluster",
-    metavar="CLUSTER",
-    required=True,
-    help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
-)
-@RUN_OPTIONS
-@click.option(
-    "--output", type=click.Path(), metavar="FILE",
-    help="File for the counts per vertex or edge, or the table: its suffix is its format (.parquet, .csv, .tsv, .json, "
-    ".jsonl, .arrow).",
-)  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused.")
-@click.option(
-    "--job",
-    type=click.Path(),
-    metavar="DIR",
-    required=True,
-    help="Job directory, under the same path here and on all workers; an unfinished one is gone on with.",
-)
-@click.option(
-    "--priority",
-    type=click.Choice(["low", "normal", "high"]),
-    default="normal",
-    show_default=True,
-    help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
-)
+@with_output("the counts per vertex or edge, or the table")
+@_SUBMIT_OPTIONS
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF in the graph STORE on a cluster, without waiting for the answer."""
+    _submit(motif, store, as_json, engine_options, options)
+
+
+def _submit(
+    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], options: dict[str, Any]
+) -> None:
     with show_progress() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
     answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))

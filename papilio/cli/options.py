@@ -255,3 +255,16 @@ COUNT_OPTIONS = with_options(
     ),
 )  # fmt: skip
 """Flags that ``plan``, ``count`` and ``submit count`` share, beside how they run."""
+
+
+def with_output(holds: str) -> Decorator:
+    """Return a decorator that adds the flags of a file of values: ``--output`` and ``--overwrite``."""
+    return with_options(
+        click.option(
+            "--output", type=click.Path(), metavar="FILE",
+            help=f"File for {holds}: its suffix is its format (.parquet, .csv, .tsv, .json, .jsonl, .arrow).",
+        ),
+        click.option(
+            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
+        ),
+    )  # fmt: skip

@@ -221,6 +221,8 @@ class Engine(Protocol):
     name: EngineName
     least_slice_s: ClassVar[float] = 0.0
     """Least predicted time of a slice of a run (see :meth:`run`)."""
+    takes_device_graphs: ClassVar[bool] = False
+    """Whether :meth:`prepare` takes whole graphs whose edges are on the device."""
 
     def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
         """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is.

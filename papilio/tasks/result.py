@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.families import family_of
+from papilio.families import family_of, resolve
 from papilio.kernels.engine import EngineName, LargestMotif, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
 from papilio.storage import answers
@@ -463,6 +463,13 @@ class _Rows:
     top: tuple[_TopRow, ...]
 
 
+_KINDS = {
+    "listing": "papilio.tasks.result:ListingResult",
+    "ensemble": "papilio.tasks.significance:SignificanceResult",
+}
+"""Class of an answer, by the field that only such answers have."""
+
+
 @dataclass(frozen=True)
 class JobAnswer:
     """What ``result.json`` holds."""
@@ -494,9 +501,10 @@ class JobAnswer:
         """Return the result with its vectors; ``name`` is the file. StoreError when a field does not fit."""
         where = f"{name}: result"
         rows = read_record(_Rows, self.result, where, ADVICE)
-        found: CountResult = read_record(
-            ListingResult if "listing" in self.result else CountResult, self.result, where, ADVICE
+        kind = next(
+            (_KINDS[name] for name in _KINDS if name in self.result), "papilio.tasks.result:CountResult"
         )
+        found: CountResult = read_record(resolve(kind), self.result, where, ADVICE)
         if not found.seconds.keys() >= _PHASES:
             raise StoreError(
                 f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}"
@@ -516,6 +524,7 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         ("motif", result.motif, job.motif),
         ("granularity", result.per, job.per),
         ("listing", listing, job.listing),
+        ("random graphs", getattr(result, "ensemble", None), job.ensemble),
         ("graph", result.graph["hash"], job.graph_hash),
     ):
         if said != asked:

@@ -51,6 +51,12 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "estimates of vertices": lambda path: EstimateCall(
         SIGNED, "butterfly", Goal(0.3, 0.95, None), 0, per="vertex", **HERE
     ).estimate(may_count=False),
+    "significance": lambda path: papilio.significance(SIGNED, "butterfly", samples=100, **HERE),
+    "significance of sizes": lambda path: papilio.significance(SIGNED, papilio.Biclique(), samples=5, **HERE),
+    "significance of classes": lambda path: papilio.significance(SIGNED, papilio.Census("u"), samples=5, **HERE),
+    "significance per vertex": lambda path: papilio.significance(
+        SIGNED, "butterfly", null="edges", samples=5, per="vertex", **HERE
+    ),
     "robins-alexander": lambda path: papilio.robins_alexander(SIGNED, **HERE),
     "robins-alexander of none": lambda path: papilio.robins_alexander([(1, 2)], **HERE),
     "latapy": lambda path: papilio.latapy_clustering(SIGNED),
@@ -66,7 +72,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
 
 WITHOUT_TOP = {
     "count", "table", "large table", "table of k", "estimate", "robins-alexander", "robins-alexander of none",
-    "cohesion", "maximum clique",
+    "cohesion", "maximum clique", "significance", "significance of sizes", "significance of classes",
 }  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")

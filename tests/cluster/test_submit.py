@@ -30,13 +30,14 @@ from papilio.families import Question
 from papilio.motifs import Granularity
 from papilio.storage.ledger import read_ledger
 from papilio.storage.models import Complete
-from papilio.storage.store import open_store
+from papilio.storage.store import open_store, write_store
 from papilio.tasks.job import job_of
 from papilio.tasks.job_state import Priority, Submission
 from papilio.tasks.session import JobSession
 from tests.cluster import submit_functions
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT
+from tests.tools.strategies import skewed_graph
 
 SIDE = 1300
 BUTTERFLIES = comb(SIDE, 2) ** 2
@@ -391,3 +392,22 @@ def test_graphs_stay_while_another_job_uses_them(scheduler: Path, tmp_path: Path
         with ExistingExecutor(scheduler, 2) as executor:
             other.close()
             assert max(held(executor)) == 0
+
+
+def test_random_graphs_are_counted_by_the_cluster(store: Path, scheduler: Path, tmp_path: Path) -> None:
+    """A submitted comparison gives what this process finds; its samples are leases of the workers."""
+    graph, job, file = tmp_path / "graph", tmp_path / "job", tmp_path / "samples.csv"
+    write_store(graph, skewed_graph(3, 120, 90, 1500), provenance={})
+    words = (graph, "--samples", 120, "--seed", 3, "--cluster", scheduler, "--job", job, "--output", file)
+    call("submit", "significance", "butterfly", *words)
+    found = papilio.wait_job(job, timeout_s=TIMEOUT_S)
+    here = papilio.significance(str(graph), "butterfly", samples=120, seed=3, cluster="inline", engine="cpu")
+    assert isinstance(found, papilio.SignificanceResult)
+    assert (found.count, found.samples, found.z) == (here.count, here.samples, here.z)
+    assert len(file.read_text().splitlines()) == 121
+    with pytest.raises(InputError, match="null is 'edges', which is for random graphs: give samples, too"):
+        papilio.submit(graph, "butterfly", cluster=scheduler, job=tmp_path / "other", null="edges")
+    with pytest.raises(InputError, match=r"parts is .*: leave it out"):
+        papilio.submit(
+            graph, "butterfly", cluster=scheduler, job=tmp_path / "other", samples=9, parts="parts"
+        )

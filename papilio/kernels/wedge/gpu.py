@@ -104,6 +104,7 @@ class ButterflyGpu(Engine):
     """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""
 
     name: EngineName = "gpu"
+    takes_device_graphs = True
 
     def __init__(self, device: Device, tuning: WedgeTuning | None = None) -> None:
         self.device = device
