@@ -20,6 +20,8 @@ from papilio.api.jobs import verify_job as verify_job
 from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
+from papilio.api.project import ProjectedRows as ProjectedRows
+from papilio.api.project import project as project
 from papilio.api.rows import Rows as Rows
 from papilio.errors import PapilioError as PapilioError
 from papilio.graph import BipartiteGraph as BipartiteGraph
@@ -49,6 +51,7 @@ from papilio.motifs import Census as Census
 from papilio.motifs import Clique as Clique
 from papilio.motifs import MaximalBiclique as MaximalBiclique
 from papilio.motifs import MaximalClique as MaximalClique
+from papilio.motifs import Projection as Projection
 from papilio.partitioning.store import Partition as Partition
 from papilio.partitioning.store import open_partition as open_partition
 from papilio.storage.convert import convert as convert
