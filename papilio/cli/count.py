@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -29,15 +29,18 @@ from papilio.cli.report import (
     report_estimate,
     report_plan,
     report_result,
+    report_store,
     say,
     say_seconds,
     show_progress,
 )
 from papilio.cli.rows import FORMAT_FLAG, answer_rows, take_target, with_rows
 from papilio.errors import InputError
-from papilio.motifs import Motif
+from papilio.motifs import Motif, PairTest, Weighting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from papilio.api.decompose import DecompositionResult
 
 
@@ -114,6 +117,12 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     answer_rows(result, as_json, report_estimate, target)
 
 
+_ROW_FORMAT = click.option(
+    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
+    help="Format of the rows on standard output.",
+)  # fmt: skip
+
+
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
 @click.option(
@@ -121,10 +130,7 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
     "standard output by default.",
 )  # fmt: skip
-@click.option(
-    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
-    help="Format of the rows on standard output.",
-)  # fmt: skip
+@_ROW_FORMAT
 @click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
 @click.option(
     "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
@@ -168,31 +174,88 @@ def enumerate_(
     if dry_run:
         made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
         answer(made, as_json, report_plan)
-    elif output is None or output == "-":
-        if as_json:
-            raise InputError(
-                "the rows go to standard output; --format jsonl writes them as JSON, --output PATH to files"
-            )
-        cluster = None if options["cluster"] == "auto" else options["cluster"]
-        here = {**options, "cluster": cluster, "job": job}
-        from papilio.storage.tables import write_batches
+        return
+    given = {**options, "limit": limit, "options": engine_options, "job": job}
+    found = _list_rows(papilio.enumerate, output, form, as_json, store, motif, **given)
+    if found is not None:
+        answer(found, as_json, report_result)
 
-        rows = papilio.enumerate(store, motif, limit=limit, options=engine_options, **here)
 
-        write_batches(sys.stdout.buffer, rows.schema, rows.to_batches(), form)
-    else:
+def _list_rows(
+    function: Callable[..., Any],
+    output: str | None,
+    form: TableFormat,
+    as_json: bool,
+    *given: Any,
+    **options: Any,
+) -> Any:
+    """Write the rows of a function that lists to standard output, or return its answer, where it has an output."""
+    if output is not None and output != "-":
         with show_progress() as bar:
-            result = papilio.enumerate(
-                store,
-                motif,
-                output=output,
-                limit=limit,
-                job=job,
-                progress=bar,
-                options=engine_options,
-                **options,
-            )
-        answer(result, as_json, report_result)
+            return function(*given, output=output, progress=bar, **options)
+    if as_json:
+        raise InputError(
+            "the rows go to standard output; --format jsonl writes them as JSON, --output PATH to files"
+        )
+    from papilio.storage.tables import write_batches
+
+    cluster = None if options["cluster"] == "auto" else options["cluster"]
+    rows = function(*given, **{**options, "cluster": cluster})
+    write_batches(sys.stdout.buffer, rows.schema, rows.to_batches(), form)
+    return None
+
+
+@click.command()
+@BIPARTITE_STORE
+@click.option(
+    "--layer", type=click.Choice(["u", "v"]), required=True, help="Layer of both vertices of a pair."
+)
+@click.option(
+    "--min-common", type=integer, default=2, show_default=True, metavar="N",
+    help="Minimum number of common neighbours.",
+)  # fmt: skip
+@click.option(
+    "--weighting", type=click.Choice(get_args(Weighting)),
+    help="Weight of a pair beside the number of its common neighbours.",
+)  # fmt: skip
+@click.option(
+    "--significance", type=click.Choice(get_args(PairTest)),
+    help="Test each pair: p-values, and q-values (Benjamini-Hochberg) over all pairs of the layer.",
+)  # fmt: skip
+@click.option(
+    "--fdr", type=share, metavar="Q", help="Largest q-value, with --significance; 5% by default."
+)  # fmt: skip
+@click.option(
+    "--output", type=click.Path(), metavar="PATH",
+    help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
+    "standard output by default.",
+)  # fmt: skip
+@click.option("--as-store", is_flag=True, help="Make --output a unipartite graph store, without weights.")
+@_ROW_FORMAT
+@click.option("--limit", type=integer, metavar="N", help="Maximum number of pairs; all by default.")
+@JOB_FLAG
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+def project(
+    store: str, output: str | None, form: TableFormat, as_json: bool, as_store: bool, **options: Any
+) -> None:
+    """Project the bipartite graph STORE to one layer: pairs of its vertices with common neighbours.
+
+    The columns are source and target (labels), common (number of common neighbours), weight with --weighting, p and q
+    with --significance. Rows go to standard output while they are found, or to files; everything else goes to standard
+    error. papilio count projection prints how many pairs there are.
+
+    \b
+    papilio project STORE --layer u --format csv | head
+    papilio project STORE --layer u --weighting jaccard --output pairs.parquet
+    papilio project STORE --layer u --significance hypergeometric --fdr 1% --output pairs
+    papilio project STORE --layer u --min-common 3 --output people --as-store
+    """
+    found = _list_rows(papilio.project, output, form, as_json, store, as_store=as_store, **options)
+    if as_store:
+        report_store(found, as_json)
+    elif found is not None:
+        answer(found, as_json, report_result)
 
 
 _SHOWN_LEVELS = 5

@@ -46,7 +46,7 @@ million vertices, one of a GPU four."""
 _DEVICE_ROWS_BYTES = 256 << 20
 """What a device makes the rows of a listing in; its buffer takes a share of what is free beside that."""
 
-_KEPT_BYTES, _PAIR_BYTES = 2 << 20, 28
+_KEPT_BYTES, _PAIR_BYTES = 3 << 20, 28
 """P-values that a thread of a projection keeps, and a row of it."""
 
 _NAME_BYTES = 24

@@ -22,6 +22,7 @@ from papilio.kernels.project.loops import (
     PairState,
     make_block,
     make_state,
+    mask_counters,
     take_items,
 )
 from papilio.kernels.threads import Outlet, SearchEngine
@@ -81,6 +82,7 @@ class ProjectionCpu(SearchEngine):
             first,
             index.order_u if is_u else index.order_v,
             motif.min_common,
+            mask_counters(motif.min_common),
             WEIGHTINGS.index(motif.weighting),
             _terms_of(motif.weighting, degrees),
             n_other if motif.significance else 0,

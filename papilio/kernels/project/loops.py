@@ -35,11 +35,11 @@ WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
 
 _JACCARD, _COSINE, _SUMMED = 1, 2, 3
 
-_KEPT = 1 << 16
-"""P-values that a thread keeps: 1.5 MiB."""
+_KEPT = 1 << 17
+"""P-values that a thread keeps: 3 MiB."""
 
-_SPAN_PER_WEDGE = 4
-"""Reading all counters in order is chosen while there are at most so many for each wedge."""
+_SPAN_PER_WEDGE = 16
+"""Reading all counters in order, 8 bytes at a time, is chosen while there are at most so many for each wedge."""
 
 
 class PairQuestion(NamedTuple):
@@ -48,6 +48,7 @@ class PairQuestion(NamedTuple):
     first: int  # row of the first vertex of the layer
     order: NDArray[np.int32]  # ids of the layer by rank
     min_common: int
+    masks: Sums  # by the bytes of a counter: bits of 8 bytes of counters, one of which each that is large enough has
     weighting: int  # place in :data:`WEIGHTINGS`
     terms: Floats  # of each middle, by rank, for weights that are sums; else empty
     n_choices: int  # vertices of the other layer, for p-values; 0 without a test
@@ -72,6 +73,8 @@ class PairState(NamedTuple):
 
     narrow: NDArray[np.uint8]
     wide: Counters
+    narrow_words: Sums  # the same memory, 8 bytes at a time
+    wide_words: Sums
     old: Sums  # overwritten: what the scans of the counting engine add up
     sums: Floats  # weights of the pairs of a start, zero between starts; or empty
     keys: Ints  # shape (kept, 2): degrees and common neighbours of the p-values kept
@@ -80,13 +83,24 @@ class PairState(NamedTuple):
     block: PairBlock
 
 
+def mask_counters(min_common: int) -> Sums:
+    """Return the masks of :class:`PairQuestion`, shape (5,): large counters have a bit above a power of two."""
+    masks = np.zeros(5, np.uint64)
+    for n_bytes in (1, 2, 4):
+        bits = 8 * n_bytes
+        high = (1 << bits) - (1 << min(min_common.bit_length() - 1, bits - 1))
+        masks[n_bytes] = sum(high << at for at in range(0, 64, bits))
+    return masks
+
+
 def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> PairState:
     """Return the state of a thread."""
-    n = question.order.size
+    n = -(-question.order.size // 8) * 8
     tables = make_tables(n, max_degree)
     kept = _KEPT if question.n_choices else 0
     return PairState(
-        tables.narrow, tables.wide, tables.sums, np.zeros(n if question.weighting >= _SUMMED else 0),
+        tables.narrow, tables.wide, tables.narrow.view(np.uint64), tables.wide.view(np.uint64), tables.sums,
+        np.zeros(n if question.weighting >= _SUMMED else 0),
         np.zeros((kept, 2), np.int64), np.zeros(kept), np.zeros(1, np.int64), block,
     )  # fmt: skip
 
@@ -183,7 +197,7 @@ def _p_value(
 ) -> float:
     """Return the p-value of a pair, from those that are kept where it is there; ``degree`` is the larger one."""
     both = (degree << 31) | other
-    at = ((both * 0x9E3779B1 + common * 0x85EBCA77) >> 13) & (values.size - 1)
+    at = ((degree * 0x9E3779B1 + other * 0x85EBCA77 + common * 0xC2B2AE3D) >> 12) & (values.size - 1)
     if keys[at, 0] != both or keys[at, 1] != common:
         keys[at, 0], keys[at, 1] = both, common
         values[at] = tail_probability(common, degree, other, question.n_choices)
@@ -234,7 +248,7 @@ def _add_terms(rows: WedgeRows, row: Index, terms: Floats, sums: Floats) -> None
 
 @compiled
 def _take_start(
-    rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, counters: Counters
+    rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, counters: Counters, words: Sums
 ) -> None:
     """Make rows of the pairs of one start, for which the block has room."""
     degree = rows.offsets[row + 1] - rows.offsets[row]
@@ -242,10 +256,13 @@ def _take_start(
     if question.weighting >= _SUMMED:
         _add_terms(rows, row, question.terms, state.sums)
     if top <= _SPAN_PER_WEDGE * wedges:
-        for place in range(top):
-            if counters[place] >= question.min_common:
-                _take_pair(rows, question, state, row, degree, place, np.int64(counters[place]))
-        counters[:top] = 0
+        lanes = 8 // counters.itemsize
+        for word in range((top + lanes - 1) // lanes):
+            if words[word] & question.masks[counters.itemsize]:
+                for place in range(word * lanes, word * lanes + lanes):
+                    if counters[place] >= question.min_common:
+                        _take_pair(rows, question, state, row, degree, place, np.int64(counters[place]))
+            words[word] = 0
         if question.weighting >= _SUMMED:
             state.sums[:top] = 0.0
         return
@@ -276,8 +293,8 @@ def take_items(
         if block.common.size and block.common.size - block.size[0] < most_pairs[item]:
             return False
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _take_start(rows, question, state, row, state.narrow)
+            _take_start(rows, question, state, row, state.narrow, state.narrow_words)
         else:
-            _take_start(rows, question, state, row, state.wide)
+            _take_start(rows, question, state, row, state.wide, state.wide_words)
         state.cursor[0] = item + 1
     return True
