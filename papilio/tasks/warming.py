@@ -12,10 +12,14 @@ from dataclasses import MISSING, fields
 from time import perf_counter
 from typing import Any, get_args, get_type_hints
 
+import numpy as np
+
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES, Question
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import EngineName
+from papilio.kernels.null.cpu import make_randomizer
+from papilio.kernels.null.models import NULL_NAMES, NullModel
 from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import ignore_report
 from papilio.kernels.threads import available_threads
@@ -61,6 +65,18 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
                     with_forest=True, report=ignore_report,
                 ),
             )  # fmt: skip
+    if "cpu" in engines:
+        places = np.arange(_SIDE)
+        paths = (
+            BipartiteGraph.from_edges(places, places // 2, sign=1 - 2 * (places & 1)),
+            UnipartiteGraph.from_edges(places, places + 1),
+        )
+        for one in paths:
+            for model in NULL_NAMES:
+                timed(
+                    f"samples of the null model {model}, {one.kind} (cpu)",
+                    lambda: make_randomizer(one, NullModel(model)).sample(0, 0),  # noqa: B023
+                )
     return told
 
 

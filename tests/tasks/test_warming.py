@@ -10,7 +10,10 @@ from numba.core import event
 
 import papilio
 from papilio.families import FAMILIES
+from papilio.graph import BipartiteGraph
 from papilio.kernels.announce import on_compiling, say_compiling
+from papilio.kernels.null.cpu import make_randomizer
+from papilio.kernels.null.models import NULL_NAMES, NullModel
 from papilio.tasks import warming
 from papilio.tasks.worker_state import complete_graph, forget_graphs, warm_engine
 from tests.tools.commands import Run
@@ -50,16 +53,21 @@ def test_what_is_compiled_ahead_is_not_compiled_again(
     monkeypatch.setattr(warming, "decompose_graph", lambda *args, **settings: None)
     warm_engine.cache_clear()
     told: list[str] = []
-    assert warming.warm_everything(("cpu",), lambda what, seconds: told.append(what)) == 5
+    assert warming.warm_everything(("cpu",), lambda what, seconds: told.append(what)) == 12
     assert told == [
         *(f"butterfly per {per} (cpu)" for per in ("total", "vertex", "edge")),
         "wing numbers (cpu)", "tip numbers (cpu)",
+        *(f"samples of the null model {name}, bipartite (cpu)" for name in NULL_NAMES),
+        *(f"samples of the null model {name}, unipartite (cpu)" for name in NULL_NAMES if name != "signs"),
     ]  # fmt: skip
     compilations.clear()
     forget_graphs()
     graph = complete_graph("bipartite", 30)
     for per in ("total", "vertex", "edge"):
         assert papilio.count(graph, "butterfly", per=per, engine="cpu").count == 435**2  # type: ignore[arg-type]
+    few = BipartiteGraph.from_edges([0, 1, 2, 3, 3], [0, 0, 1, 1, 2], sign=[1, 1, -1, 1, 1])
+    for name in NULL_NAMES:
+        assert make_randomizer(few, NullModel(name)).sample(0, 0).n_u == 4
     assert compilations == []
 
 

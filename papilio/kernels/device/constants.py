@@ -69,6 +69,9 @@ PROBE_LEVELS = probe.LEVELS
 PROBE_REPEATS = 4
 """Sets of rows that are drawn below a child, which took most of the time to open (biclique_probe.cu)."""
 
+TRADE_THREADS = 512
+"""Most threads of a block that trades a pair of rows (trade.cu)."""
+
 LOT_BITS = 24
 """Lots of the heaviest of what is drawn by weight are 2^24 (probe.cuh)."""
 

@@ -1,0 +1,1 @@
+"""Null models: random graphs that share degrees, their number of edges, or their edges with a graph."""
