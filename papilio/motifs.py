@@ -450,7 +450,7 @@ class Census(Motif):
 Weighting = Literal["jaccard", "cosine", "hyperbolic", "resource"]
 """Weights of pairs beside the number of common neighbours."""
 
-PairTest = Literal["hypergeometric"]
+PairTest = Literal["hypergeometric", "expected-degrees"]
 """Null models of pairs."""
 
 DEFAULT_FDR = 0.05
@@ -470,9 +470,9 @@ class Projection(Motif):
         Weight of a pair beside the number c of its common neighbours. With degrees d and e: ``jaccard`` is
         c / (d + e - c), ``cosine`` c / sqrt(d e). ``hyperbolic`` and ``resource`` are sums over the common neighbours,
         of 1 / (k - 1) and 1 / k for one of degree k.
-    significance : {"hypergeometric"} or None
-        Test of each pair. ``hypergeometric`` is the probability of as many common neighbours or more, if both vertices
-        chose theirs at random.
+    significance : {"hypergeometric", "expected-degrees"} or None
+        Test of each pair: the probability of as many common neighbours or more, if both vertices chose theirs at random
+        (``hypergeometric``), or in random graphs with the same expected degrees of all vertices.
     fdr : float or None
         Largest q-value (Benjamini-Hochberg) of a pair, with ``significance``; 0.05 by default.
 

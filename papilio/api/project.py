@@ -85,8 +85,9 @@ def project(
     weighting : {"jaccard", "cosine", "hyperbolic", "resource"}, optional
         With c common neighbours and degrees d and e: c / (d + e - c); c / sqrt(d e); the sum over the common
         neighbours, of degree k, of 1 / (k - 1) (Newman 2001) or of 1 / k (resource allocation, Zhou et al. 2007).
-    significance : {"hypergeometric"}, optional
-        P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random.
+    significance : {"hypergeometric", "expected-degrees"}, optional
+        P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random; or
+        in random graphs with the same expected degrees (BiCM), by Poisson's approximation (Saracco et al. 2017).
     fdr : float, optional
         Keep pairs whose q-value (Benjamini-Hochberg) is at most this, with ``significance``; 0.05 by default. All
         pairs of the layer are tests; those with fewer than ``min_common`` count as tests with p-value 1.

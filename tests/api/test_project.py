@@ -286,6 +286,11 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
     found = run(*asked, "--output", tmp_path / "pairs", "--json")
     answer = json.loads(found.stdout)
     assert answer["rows"] == pq.read_table(tmp_path / "pairs").num_rows < answer["count"]
+    assert (
+        run(*asked, "--output", tmp_path / "again")
+        .stderr.splitlines()[0]
+        .endswith(f": {answer['rows']} kept of {answer['count']} in 1 file")
+    )
     lines = run(*asked, "--weighting", "jaccard", "--format", "tsv").stdout.splitlines()
     assert lines[0].split("\t") == ["source", "target", "common", "weight", "p", "q"]
     assert len(lines) == 1 + answer["rows"]

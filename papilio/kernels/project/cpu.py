@@ -12,12 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import UnsupportedError
+from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial, Prepared, require_request
+from papilio.kernels.null.fitness import MAX_CLASSES, solve_chances
 from papilio.kernels.project.loops import (
+    TESTS,
     WEIGHTINGS,
     Floats,
+    Ids32,
     PairQuestion,
     PairState,
     make_block,
@@ -57,6 +60,31 @@ def _terms_of(weighting: str | None, degrees: NDArray[np.int64]) -> Floats:
     return 1.0 / np.maximum(degrees, 1) if weighting == "resource" else np.empty(0)
 
 
+_NO_MEANS: tuple[Ids32, Floats] = np.empty(0, np.int32), np.empty((0, 0))
+
+
+def _expect_common(graph: BipartiteGraph, is_u: bool) -> tuple[Ids32, Floats]:
+    """Return the expected common neighbours of two vertices of a layer by classes of degrees, and these by degree."""
+    n_classes = sum(np.unique(each).size for each in (graph.degree_u, graph.degree_v))
+    if n_classes > MAX_CLASSES:
+        raise CapacityError(
+            f"the graph has {n_classes} different degrees; expected degrees are solved for at most {MAX_CLASSES}: use "
+            "significance 'hypergeometric'"
+        )
+    found = solve_chances(graph)
+    of_u, of_v = slice(None, found.n_u_classes), slice(found.n_u_classes, None)
+    own, other = (of_u, of_v) if is_u else (of_v, of_u)
+    chances, sizes = found.chances[own, other], np.diff(found.offsets)[other]
+    degrees = found.degrees[own]
+    classes = np.zeros(int(degrees.max(initial=0)) + 1, np.int32)
+    classes[degrees] = np.arange(degrees.size)
+    # One thread adds in one order: no library that has its own decides on a bit
+    means = np.array([(chances * row * sizes).sum(axis=1) for row in chances]).reshape(
+        degrees.size, degrees.size
+    )
+    return classes, means
+
+
 class ProjectionCpu(SearchEngine):
     """Counts the pairs of a projection; with a ``listing`` it lists them.
 
@@ -85,7 +113,9 @@ class ProjectionCpu(SearchEngine):
             mask_counters(motif.min_common),
             WEIGHTINGS.index(motif.weighting),
             _terms_of(motif.weighting, degrees),
-            n_other if motif.significance else 0,
+            TESTS.index(motif.significance),
+            n_other,
+            *(_expect_common(graph, is_u) if motif.significance == "expected-degrees" else _NO_MEANS),
             1.0 if motif.fdr is None else motif.fdr,
         )
         ids = np.arange(n_own, dtype=np.int32)

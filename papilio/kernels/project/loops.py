@@ -10,10 +10,11 @@ Weights that are sums over the common neighbours (Newman, Phys. Rev. E 64, 01613
 split of the work change a bit of them.
 
 P-values: P(X >= c), where X is the number of common neighbours of two vertices of degrees d and e that choose their
-neighbours among n at random (hypergeometric). The probability of one value follows Loader's saddle-point expansion
-(Fast and accurate computation of binomial probabilities, 2000), which keeps some 14 digits without tables. The tail is
-a sum of positive terms by their ratios. A thread keeps the values that it computed last: most pairs have the degrees
-and the common neighbours of another pair.
+neighbours among n at random (hypergeometric), or a Poisson variable whose mean is the expected number in random graphs
+with the same expected degrees (Saracco et al., New J. Phys. 19, 053022, 2017). The probability of one value follows
+Loader's saddle-point expansion (Fast and accurate computation of binomial probabilities, 2000), which keeps some 14
+digits without tables. The tail is a sum of positive terms by their ratios. A thread keeps the values that it computed
+last: most pairs have the degrees and the common neighbours of another pair.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import NARROW_LIMIT, first_middle, make_tables, scan_start
 
 Floats = NDArray[np.float64]
+Ids32 = NDArray[np.int32]
 
 WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
 """Weights of pairs; a question holds the place of its own."""
 
+TESTS = (None, "hypergeometric", "expected-degrees")
+"""Tests of pairs, likewise."""
+
 _JACCARD, _COSINE, _SUMMED = 1, 2, 3
+_HYPERGEOMETRIC = 1
 
 _KEPT = 1 << 17
 """P-values that a thread keeps: 3 MiB."""
@@ -51,7 +57,10 @@ class PairQuestion(NamedTuple):
     masks: Sums  # by the bytes of a counter: bits of 8 bytes of counters, one of which each that is large enough has
     weighting: int  # place in :data:`WEIGHTINGS`
     terms: Floats  # of each middle, by rank, for weights that are sums; else empty
-    n_choices: int  # vertices of the other layer, for p-values; 0 without a test
+    test: int  # place in :data:`TESTS`
+    n_choices: int  # vertices of the other layer
+    classes: Ids32  # by degree: row and column of the next array, for the means of a Poisson test; else both are empty
+    means: Floats
     max_p: float
 
 
@@ -97,7 +106,7 @@ def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> Pai
     """Return the state of a thread."""
     n = -(-question.order.size // 8) * 8
     tables = make_tables(n, max_degree)
-    kept = _KEPT if question.n_choices else 0
+    kept = _KEPT if question.test else 0
     return PairState(
         tables.narrow, tables.wide, tables.narrow.view(np.uint64), tables.wide.view(np.uint64), tables.sums,
         np.zeros(n if question.weighting >= _SUMMED else 0),
@@ -107,7 +116,7 @@ def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> Pai
 
 def make_block(question: PairQuestion, n_rows: int) -> PairBlock:
     """Return an empty block for so many rows."""
-    weights, tests = (n_rows if asked else 0 for asked in (question.weighting, question.n_choices))
+    weights, tests = (n_rows if asked else 0 for asked in (question.weighting, question.test))
     return PairBlock(
         np.empty((n_rows, 2), np.int32), np.empty(n_rows, np.int32), np.empty(weights), np.empty(tests),
         np.zeros(2, np.int64),
@@ -192,6 +201,31 @@ def tail_probability(common: Index, degree: Index, other: Index, n: Index) -> fl
 
 
 @compiled
+def poisson_tail(common: Index, mean: float) -> float:
+    """Return P(X >= common) of a Poisson variable of this mean, which is above 0."""
+    if common == 0:
+        return 1.0
+    is_upper = common > mean
+    at = common if is_upper else common - 1
+    first = exp(-mean)
+    if at:
+        k = float(at)
+        first = exp(-_stirling_error(k) - _deviance(k, mean)) / sqrt(2 * pi * k)
+    total, term, k = 1.0, 1.0, float(at)
+    if is_upper:
+        while term > 1e-18 * total:
+            k += 1
+            term *= mean / k
+            total += term
+        return min(first * total, 1.0)
+    while k > 0 and term > 1e-18 * total:
+        term *= k / mean
+        total += term
+        k -= 1
+    return max(1.0 - first * total, 0.0)
+
+
+@compiled
 def _p_value(
     question: PairQuestion, keys: Ints, values: Floats, common: Index, degree: Index, other: Index
 ) -> float:
@@ -200,7 +234,11 @@ def _p_value(
     at = ((degree * 0x9E3779B1 + other * 0x85EBCA77 + common * 0xC2B2AE3D) >> 12) & (values.size - 1)
     if keys[at, 0] != both or keys[at, 1] != common:
         keys[at, 0], keys[at, 1] = both, common
-        values[at] = tail_probability(common, degree, other, question.n_choices)
+        if question.test == _HYPERGEOMETRIC:
+            values[at] = tail_probability(common, degree, other, question.n_choices)
+        else:
+            mean = question.means[question.classes[degree], question.classes[other]]
+            values[at] = poisson_tail(common, mean)
     return float(values[at])
 
 
@@ -211,7 +249,7 @@ def _take_pair(
     """Make a row of a pair of at least ``min_common`` common neighbours, unless its p-value is too large."""
     row_of_end, block, p_value, weight = question.first + end, state.block, 0.0, 0.0
     other = rows.offsets[row_of_end + 1] - rows.offsets[row_of_end]
-    if question.n_choices:
+    if question.test:
         p_value = _p_value(question, state.keys, state.values, common, other, degree)
         if p_value > question.max_p:
             return
@@ -231,7 +269,7 @@ def _take_pair(
         else:
             weight = state.sums[end]
         block.weights[at] = weight
-    if question.n_choices:
+    if question.test:
         block.p_values[at] = p_value
 
 

@@ -15,14 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from papilio.errors import InputError, UnsupportedError
+from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.kernels.engine import Partial
+from papilio.kernels.null.fitness import solve_chances
 from papilio.kernels.project import cpu
 from papilio.kernels.project.cpu import ProjectionCpu
 from papilio.kernels.project.discovery import FalseDiscovery
-from papilio.kernels.project.loops import tail_probability
+from papilio.kernels.project.loops import poisson_tail, tail_probability
 from papilio.motifs import Listing, PairSide, Projection, Weighting
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
@@ -121,7 +122,7 @@ def test_pairs_weights_and_tests_are_those_of_the_definitions(layer: PairSide) -
     "graph",
     [
         skewed_graph(1, 3000, 900, 20_000),  # hubs of more than 255 neighbours, and starts with few wedges
-        skewed_graph(2, 200, 3000, 30_000),
+        skewed_graph(2, 90, 700, 6000),
         planted_graph(3, 700, 600, 4, 60, 9000, 0.2),
         BipartiteGraph.from_edges(np.arange(40_000) // 2, (np.arange(40_000) + 1) // 2),  # a path
     ],
@@ -206,6 +207,42 @@ def test_p_values_are_exact_to_twelve_digits() -> None:
     assert worst < 1e-12
     assert tail_probability(3, 2, 2, 9) == 0.0
     assert tail_probability(0, 2, 2, 9) == tail_probability(3, 5, 7, 9) == 1.0
+
+
+def test_expected_degrees_are_those_of_the_random_graphs() -> None:
+    graph = skewed_graph(7, 60, 80, 900)
+    chances = solve_chances(graph)
+    by_vertex = np.empty((graph.n_u, graph.n_v))
+    class_of = np.repeat(np.arange(chances.degrees.size), np.diff(chances.offsets))
+    us, vs = slice(0, graph.n_u), slice(graph.n_u, None)
+    by_vertex[np.ix_(chances.members[us], chances.members[vs])] = chances.chances[
+        np.ix_(class_of[us], class_of[vs])
+    ]
+    assert by_vertex.sum(axis=1) == pytest.approx(graph.degree_u, abs=1e-6)
+    for layer, matrix in (("u", by_vertex), ("v", by_vertex.T)):
+        rows, _ = list_pairs(graph, Projection(layer, 1, None, "expected-degrees", 1.0))  # type: ignore[arg-type]
+        assert len(rows) == len(pairs_by_definition(graph, layer, 1))  # type: ignore[arg-type]
+        for a, b, common, (p,) in rows:
+            mean = float(matrix[a] @ matrix[b])
+            assert p == pytest.approx(scipy.stats.poisson.sf(common - 1, mean), rel=1e-9)
+
+
+def test_expected_degrees_of_complete_graphs_and_of_too_many_degrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = list_pairs(complete_graph(5, 7), Projection("u", 1, None, "expected-degrees", 1.0))
+    assert [row.numbers[0] for row in rows] == pytest.approx([scipy.stats.poisson.sf(6, 7)] * 10)
+    monkeypatch.setattr(cpu, "MAX_CLASSES", 1)
+    with pytest.raises(CapacityError, match=r"2 different degrees; .* use significance 'hypergeometric'"):
+        list_pairs(complete_graph(5, 7), Projection("u", 1, None, "expected-degrees"))
+
+
+def test_tails_of_poisson_variables() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(2000):
+        mean = float(10 ** random.uniform(-6, 4))
+        common = max(0, round(mean + 6 * random.normal() * sqrt(mean + 1)))
+        expected = scipy.stats.poisson.sf(common - 1, mean)
+        if expected > 1e-290:
+            assert poisson_tail(common, mean) == pytest.approx(expected, rel=1e-10)
 
 
 def q_values_by_definition(p_values: NDArray[np.float64]) -> list[float]:
