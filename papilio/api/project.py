@@ -216,8 +216,8 @@ class ProjectionCall(ListingCall):
 class ProjectedRows(Rows):
     """The pairs of a projection, found while they are iterated; :func:`papilio.project` returns it.
 
-    Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and what else was
-    asked for, in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values. Else as
+    Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and further numbers,
+    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values. Else as
     :class:`Rows`.
     """
 
@@ -236,7 +236,7 @@ class ProjectedRows(Rows):
 
     @property
     def schema(self) -> Any:
-        """Of the batches; the graph is prepared for it."""
+        """Schema of the batches; reading it prepares the graph."""
         with ExitStack() as stack:
             names, *_ = self._prepare(stack)
             return pair_schema(names[0], self._call.numbers)

@@ -57,7 +57,7 @@ RowSizes = Mapping[str, int | None]
 Numbers = Mapping[str, str]
 """Columns of numbers of pairs, and their Arrow types."""
 
-PAIR_COLUMNS = "source", "target"
+PAIR_COLUMNS = ["source", "target"]
 """Columns of the two vertices of a pair with numbers, as NetworkX and Papilio find them in a table."""
 
 
@@ -156,11 +156,14 @@ class RowFile:
             self._append(MAGIC)
             self._stack = stack.pop_all()
 
-    def write(self, rows: Sequence[RowColumn]) -> None:
-        """Add rows, one column for each of the schema, of places in the names or of numbers; as a row group."""
+    def write(self, rows: Sequence[RowColumn], names: Sequence[pa.Array | None] | None = None) -> None:
+        """Add rows, one column for each of the schema, of places in the names or of numbers; as a row group.
+
+        ``names`` are those of the file by default.
+        """
         begin, chunks = self._size, []
-        for names, column in zip(self._names, rows, strict=True):
-            parts, sizes = self._pack(names, column)
+        for names_of, column in zip(names or self._names, rows, strict=True):
+            parts, sizes = self._pack(names_of, column)
             for part in parts:
                 self._append(part)
             chunks.append(sizes)
@@ -488,6 +491,26 @@ def read_numbers(shards: Sequence[ListingShard], name: str) -> Iterator[NDArray[
                 yield batch.column(0).to_numpy()
 
 
+def _read_groups(path: str) -> Iterator[pa.Table]:
+    """Yield the row groups of a shard, text as dictionaries."""
+    with (
+        unreadable_named(path, "run the lease again"),
+        pq.ParquetFile(path, read_dictionary=PAIR_COLUMNS) as file,
+    ):
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+def _take_kept(column: pa.ChunkedArray, kept: NDArray[np.bool_]) -> tuple[NDArray[Any], pa.Array | None]:
+    """Return the kept numbers of a column; or the kept places of labels, and these."""
+    array = column.combine_chunks()
+    if column.type in (pa.string(), pa.int64()):
+        array = array.dictionary_encode()
+    if not pa.types.is_dictionary(array.type):
+        return array.to_numpy()[kept], None
+    return array.indices.to_numpy()[kept], array.dictionary
+
+
 def choose_rows(
     shards: Sequence[ListingShard],
     directory: Path,
@@ -498,29 +521,31 @@ def choose_rows(
 ) -> list[ListingShard]:
     """Write the rows of shards that are chosen to new files in a directory; a row group of each is in memory.
 
-    ``choose`` gets the column ``by`` of some rows, and returns a further column ``name`` and which rows stay; it is
-    called in any thread. StoreError when a file cannot be read or written.
+    ``choose`` gets different values of the column ``by``, and returns those of a further column ``name`` and whether
+    their rows stay; it is called in any thread. StoreError when a file cannot be read or written.
     """
 
     def rewrite(number: int) -> ListingShard | None:
-        path, target, rows = shards[number].path, directory / f"chosen-{number}.parquet", 0
-        # What readers see of labels stays the same: they are dictionaries here, not to be decoded and encoded again.
-        with unreadable_named(path, "run the lease again"):
-            plain = pq.read_schema(path).append(pa.field(name, pa.float64(), nullable=False))
-            with pq.ParquetFile(path, read_dictionary=[*PAIR_COLUMNS]) as file:
-                schema = file.schema_arrow.append(plain.field(name))
-                written = base64.b64encode(plain.remove_metadata().serialize())
-                with pq.ParquetWriter(target, schema, compression="zstd", store_schema=False) as writer:
-                    writer.add_key_value_metadata({"ARROW:schema": written})
-                    for group in range(file.num_row_groups):
-                        table = file.read_row_group(group)
-                        values, kept = choose(table.column(by).to_numpy())
-                        table = table.append_column(plain.field(name), [pa.array(values)]).filter(
-                            pa.array(kept)
-                        )
-                        writer.write_table(table)
-                        rows += table.num_rows
-        return ListingShard(str(target), digest_file(target), rows, target.stat().st_size) if rows else None
+        target, schema = directory / f"chosen-{number}.parquet", pq.read_schema(shards[number].path)
+        schema = schema.append(pa.field(name, pa.float64(), nullable=False))
+        written = RowFile(target, [None] * len(schema), schema)
+        try:
+            for table in _read_groups(shards[number].path):
+                encoded = table.column(by).combine_chunks().dictionary_encode()
+                values, kept = (each[encoded.indices] for each in choose(encoded.dictionary.to_numpy()))
+                columns, labels = zip(*(_take_kept(column, kept) for column in table.columns), strict=True)
+                if columns[0].size:
+                    written.write((*columns, values[kept]), (*labels, None))
+            digest = written.seal()
+            written.publish()
+        except OSError as error:
+            raise StoreError(_cannot_write(target, error)) from error
+        finally:
+            if not target.exists():
+                written.drop()
+        return (
+            ListingShard(str(target), digest, written.rows, target.stat().st_size) if written.rows else None
+        )
 
     with ThreadPoolExecutor(threads) as pool:
         return [shard for shard in pool.map(rewrite, range(len(shards))) if shard is not None]

@@ -102,7 +102,7 @@ def test_q_values_are_over_all_pairs_of_the_layer(
     assert rows.columns == ("source", "target", "common", "p", "q")
     result = papilio.project(women, layer, output=tmp_path / "out", **asked)
     table = result.to_arrow().to_pylist()
-    for found in (pairs_of(rows), pairs_of(row.values() for row in table)):
+    for found in (pairs_of(rows), pairs_of(tuple(row.values()) for row in table)):
         assert found.keys() == expected.keys()
         for pair, numbers in found.items():
             assert numbers == pytest.approx(expected[pair], rel=1e-11)
@@ -201,10 +201,8 @@ def test_a_killed_job_goes_on(
     assert result.leases_before >= 3
     assert result.leases > result.leases_before
     assert result.rows == whole.rows > 100  # type: ignore[attr-defined]
-    tables = [
-        pq.read_table(tmp_path / name).sort_by([("source", "ascending"), ("target", "ascending")])
-        for name in ("out", "whole")
-    ]
+    order = [("source", "ascending"), ("target", "ascending")]
+    tables = [pq.read_table(tmp_path / name).sort_by(order) for name in ("out", "whole")]
     assert tables[0].equals(tables[1])
     again = papilio.resume_job(tmp_path / "job")
     assert again.reused

@@ -88,7 +88,7 @@ def _expect_common(graph: BipartiteGraph, is_u: bool) -> tuple[Ids32, Floats]:
 class ProjectionCpu(SearchEngine):
     """Counts the pairs of a projection; with a ``listing`` it lists them.
 
-    Rows are the two ids, the lesser first, the common neighbours and, where they are asked for, weight and p-value.
+    Rows are the two ids, the lesser first, the common neighbours and, depending on the question, weight and p-value.
     """
 
     def __init__(self, threads: int | None = None, listing: Listing | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Benjamini and Hochberg's procedure over the p-values of pairs, most of which are never seen.
+"""Benjamini and Hochberg's procedure over the p-values of pairs, most of them never seen.
 
 The q-value of a p-value is the least of m p' / r' over all p' that are not below p, where r' of all m p-values are at
 most p' (Benjamini and Hochberg, J. R. Stat. Soc. B 57(1), 1995). As r' is at most m, a p-value above the largest
-q-value that is asked for changes no q-value up to it: only the smaller ones are kept, each different one once, with
+requested q-value changes no q-value up to it: only the smaller ones are kept, each different one once, with
 how many there are of it.
 """
 
@@ -44,7 +44,7 @@ class FalseDiscovery:
         self._values, self._counts = whole, sums
 
     def settle(self) -> None:
-        """Compute the q-values of what was added."""
+        """Compute the q-values of the added p-values."""
         self._count()
         ranks = np.cumsum(self._counts)
         # n_tests / ranks is at least 1, so that no rounding makes a q-value less than its p-value

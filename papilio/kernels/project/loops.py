@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Ids32 = NDArray[np.int32]
 
 WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
-"""Weights of pairs; a question holds the place of its own."""
+"""Weights of pairs; a question holds the place of its weight here."""
 
 TESTS = (None, "hypergeometric", "expected-degrees")
 """Tests of pairs, likewise."""
@@ -45,11 +45,11 @@ _KEPT = 1 << 17
 """P-values that a thread keeps: 3 MiB."""
 
 _SPAN_PER_WEDGE = 16
-"""Reading all counters in order, 8 bytes at a time, is chosen while there are at most so many for each wedge."""
+"""Reading all counters in order, 8 bytes at a time, is chosen up to this many counters for each wedge."""
 
 
 class PairQuestion(NamedTuple):
-    """What is asked of each pair, as compiled code takes it."""
+    """The question about each pair, as compiled code takes it."""
 
     first: int  # row of the first vertex of the layer
     order: NDArray[np.int32]  # ids of the layer by rank
@@ -67,7 +67,7 @@ class PairQuestion(NamedTuple):
 class PairBlock(NamedTuple):
     """Rows: ids of both vertices, the lesser first, common neighbours, weights and p-values.
 
-    Arrays of what is not asked for are empty; all are in a run that only counts.
+    Arrays that the question does not need are empty; in a run that only counts all of them are.
     """
 
     pairs: NDArray[np.int32]
@@ -78,7 +78,7 @@ class PairBlock(NamedTuple):
 
 
 class PairState(NamedTuple):
-    """What one thread has of its own."""
+    """Tables and rows of one thread."""
 
     narrow: NDArray[np.uint8]
     wide: Counters
@@ -115,7 +115,7 @@ def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> Pai
 
 
 def make_block(question: PairQuestion, n_rows: int) -> PairBlock:
-    """Return an empty block for so many rows."""
+    """Return an empty block with room for ``n_rows`` rows."""
     weights, tests = (n_rows if asked else 0 for asked in (question.weighting, question.test))
     return PairBlock(
         np.empty((n_rows, 2), np.int32), np.empty(n_rows, np.int32), np.empty(weights), np.empty(tests),
@@ -229,7 +229,7 @@ def poisson_tail(common: Index, mean: float) -> float:
 def _p_value(
     question: PairQuestion, keys: Ints, values: Floats, common: Index, degree: Index, other: Index
 ) -> float:
-    """Return the p-value of a pair, from those that are kept where it is there; ``degree`` is the larger one."""
+    """Return the p-value of a pair, computed unless it is kept; ``degree`` is the larger one."""
     both = (degree << 31) | other
     at = ((degree * 0x9E3779B1 + other * 0x85EBCA77 + common * 0xC2B2AE3D) >> 12) & (values.size - 1)
     if keys[at, 0] != both or keys[at, 1] != common:
