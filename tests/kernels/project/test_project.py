@@ -146,6 +146,12 @@ def test_pairs_are_those_of_the_product(graph: BipartiteGraph, layer: PairSide) 
         rows, found = list_pairs(graph, Projection(layer, min_common), 2)
         assert [row[:3] for row in rows] == expected
         assert found.total == len(expected)
+    shares = scipy.sparse.diags_array(1 / np.maximum(degrees_of(graph, other_of(layer)), 1))
+    shared = matrix @ shares @ matrix.T if layer == "u" else matrix.T @ shares @ matrix
+    rows, _ = list_pairs(graph, Projection(layer, 1 if product.nnz < 200_000 else 3, "resource"), 2)
+    ends = tuple(np.array([row[:2] for row in rows], np.int64).T)
+    weights = np.asarray(shared.tocsr()[ends]).ravel()
+    np.testing.assert_allclose([row.numbers[0] for row in rows], weights, rtol=1e-12)
 
 
 def test_complete_graphs() -> None:
