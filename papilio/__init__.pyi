@@ -19,6 +19,8 @@ from papilio.api.jobs import verify_job as verify_job
 from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
+from papilio.api.project import ProjectedRows as ProjectedRows
+from papilio.api.project import project as project
 from papilio.api.rows import Rows as Rows
 from papilio.api.significance import significance as significance
 from papilio.api.stores import convert as convert
@@ -51,6 +53,7 @@ from papilio.motifs import Census as Census
 from papilio.motifs import Clique as Clique
 from papilio.motifs import MaximalBiclique as MaximalBiclique
 from papilio.motifs import MaximalClique as MaximalClique
+from papilio.motifs import Projection as Projection
 from papilio.partitioning.store import Partition as Partition
 from papilio.partitioning.store import open_partition as open_partition
 from papilio.storage.reading import clear_conversions as clear_conversions

@@ -17,7 +17,7 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.extras import missing_package
 from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
-from papilio.kernels.memory import BICLIQUES, CLIQUES, MAXIMAL_BICLIQUES, WEDGES, Memory
+from papilio.kernels.memory import BICLIQUES, CLIQUES, MAXIMAL_BICLIQUES, PROJECTIONS, WEDGES, Memory
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import (
     CENSUS_CLASSES,
@@ -36,6 +36,7 @@ from papilio.motifs import (
     MaximalBiclique,
     MaximalClique,
     Motif,
+    Projection,
     choose_options,
     read_motif,
 )
@@ -79,6 +80,13 @@ _LISTING_RATES = _rates("steps", 5.0e6, 1.0e8)
 """The same, with the rows: most of the time goes to writing them."""
 
 
+_PAIR_RATES: dict[EngineName, WorkRate] = {"cpu": WorkRate("wedges", 1.3e8, {"total": 1.0})}
+"""Measured on yelp2018, both layers, pairs with 2 or more in common: 1.3e8 wedges per second and thread."""
+
+_PAIR_LISTING_RATES: dict[EngineName, WorkRate] = {"cpu": WorkRate("steps", 4e7, {"total": 1.0})}
+"""The same with the rows, which are steps as wedges are, and written to files."""
+
+
 @dataclass(frozen=True)
 class ListingSupport:
     """How the motifs of a family are listed.
@@ -86,10 +94,15 @@ class ListingSupport:
     ``columns`` gives what a row holds: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and how
     many, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is made with
     threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
+
+    ``numbers`` are the numbers that a lister passes on behind the vertices, with their types; files then have a column
+    for each vertex. ``call`` is the class of the calls that list.
     """
 
     listers: Names
     columns: Callable[[Any], Mapping[str, int | None]]
+    numbers: Callable[[Any], Mapping[str, str]] = lambda motif: {}
+    call: str = "papilio.api.listing:ListingCall"
     rates: Mapping[EngineName, WorkRate] = field(default_factory=lambda: _LISTING_RATES)
 
 
@@ -153,6 +166,10 @@ class Family:
         if not columns:
             raise UnsupportedError(f"{motif.title} cannot be listed; {self.not_listed}")
         return columns
+
+    def numbers(self, motif: Motif) -> Mapping[str, str]:
+        """Return the numbers in the rows of a listing of ``motif``, and their types."""
+        return {} if self.listed is None else self.listed.numbers(motif)
 
     def vector_sums(self, motif: Motif, total: int, cells: Mapping[Cell, int]) -> dict[str, int]:
         """Return what the entries of each vector sum to: every motif adds 1 at each of its members."""
@@ -352,6 +369,11 @@ def _clique_members(motif: Clique, cell: Cell) -> dict[str, int]:
     return {"n": motif.k, "edge": comb(motif.k, 2)} if motif.k else {}
 
 
+def _pair_numbers(motif: Projection) -> dict[str, str]:
+    weight = {} if motif.weighting is None else {"weight": "double"}
+    return {"common": "int32", **weight, **({} if motif.significance is None else {"p": "double"})}
+
+
 def _clique_columns(motif: Clique) -> dict[str, int | None]:
     return {"n": motif.k} if motif.k else {}
 
@@ -490,6 +512,20 @@ _ROWS = (
             least_sizes=lambda motif: (motif.min_u, motif.min_v),
         ),
         has_checksum=True,
+    ),
+    Family(
+        Projection,
+        engines={"cpu": "papilio.kernels.project.cpu:ProjectionCpu"},
+        memory=PROJECTIONS,
+        members=lambda motif, cell: {},
+        rates=_PAIR_RATES,
+        listed=ListingSupport(
+            {"cpu": "papilio.kernels.project.cpu:ProjectionCpu"},
+            columns=lambda motif: {motif.layer: 2},
+            numbers=_pair_numbers,
+            call="papilio.api.project:ProjectionCall",
+            rates=_PAIR_LISTING_RATES,
+        ),
     ),
 )
 

@@ -23,9 +23,10 @@ MAX_VERTICES = 2**31 - 1
 GraphKind = Literal["bipartite", "unipartite"]
 """Two layers with their own ids, or one set of vertices."""
 
-RowColumn = NDArray[np.int32] | tuple[NDArray[np.int64], NDArray[np.int32]]
+RowColumn = NDArray[Any] | tuple[NDArray[np.int64], NDArray[np.int32]]
 """Vertices of one layer in the rows of a listing: shape (n_rows, size) where every row has the same size, else offsets
-of shape (n_rows + 1,) and values, row i being ``values[offsets[i] : offsets[i + 1]]``."""
+of shape (n_rows + 1,) and values, row i being ``values[offsets[i] : offsets[i + 1]]``; or a number of each row, shape
+(n_rows,)."""
 
 
 _NO_SIGN = "sign holds values other than +1 and -1"

@@ -447,6 +447,67 @@ class Census(Motif):
         return cell in _CENSUS_CELLS
 
 
+Weighting = Literal["jaccard", "cosine", "hyperbolic", "resource"]
+"""Weights of pairs beside the number of common neighbours."""
+
+PairTest = Literal["hypergeometric", "expected-degrees"]
+"""Null models of pairs."""
+
+DEFAULT_FDR = 0.05
+
+
+@dataclass(frozen=True)
+class Projection(Motif):
+    """A pair of vertices of one layer with enough common neighbours: an edge of the projection to this layer.
+
+    Attributes
+    ----------
+    layer : {"u", "v"}
+        Layer of both vertices.
+    min_common : int
+        Minimum number of common neighbours.
+    weighting : {"jaccard", "cosine", "hyperbolic", "resource"} or None
+        Weight of a pair beside the number c of its common neighbours. With degrees d and e: ``jaccard`` is
+        c / (d + e - c), ``cosine`` c / sqrt(d e). ``hyperbolic`` and ``resource`` are sums over the common neighbours,
+        of 1 / (k - 1) and 1 / k for one of degree k.
+    significance : {"hypergeometric", "expected-degrees"} or None
+        Test of each pair: the probability of as many common neighbours or more, if both vertices chose theirs at random
+        (``hypergeometric``), or in random graphs with the same expected degrees of all vertices.
+    fdr : float or None
+        Largest q-value (Benjamini-Hochberg) of a pair, with ``significance``; 0.05 by default.
+
+    Raises
+    ------
+    InputError
+        For another layer, weighting or test, fewer than 1 common neighbour, and an ``fdr`` without ``significance``, or
+        not above 0 and at most 1.
+    """
+
+    name: ClassVar[str] = "projection"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total",)
+
+    layer: PairSide
+    min_common: _Side = 2
+    weighting: Weighting | None = None
+    significance: PairTest | None = None
+    fdr: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fdr is None:
+            if self.significance is not None:
+                object.__setattr__(self, "fdr", DEFAULT_FDR)
+        elif self.significance is None:
+            raise InputError(f"fdr is {self.fdr}, and no significance is asked for; give both, or neither")
+        elif not 0 < self.fdr <= 1:
+            raise InputError(f"fdr is {self.fdr}; expected a number above 0 and at most 1")
+
+    @property
+    def title(self) -> str:
+        test = "" if self.significance is None else f", {self.significance} q up to {self.fdr:g}"
+        return f"pair of {self.layer.upper()} with {self.min_common} or more in common{test}"
+
+
 def sum_groups(classes: Mapping[str, Any]) -> dict[str, Any]:
     """Return coherent, incoherent and mixed butterflies from numbers, or arrays of them, by name of the class."""
     sums: dict[str, Any] = {}
@@ -510,6 +571,7 @@ MOTIFS: dict[str, type[Motif]] = {
         Clique,
         MaximalBiclique,
         MaximalClique,
+        Projection,
     )
 }
 """All motifs, by name."""
@@ -544,6 +606,15 @@ class SizeOptions(TypedDict, total=False):
     max_u: int | None
     max_v: int | None
     pair_side: PairSide | None
+    layer: PairSide | None
+    min_common: int | None
+    weighting: Weighting | None
+    significance: PairTest | None
+    fdr: float | None
+
+
+_LAYERS = {"layer", "pair_side"}
+"""Parameters that name a layer."""
 
 
 def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Motif:
@@ -575,8 +646,8 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
         if name not in given and (default is MISSING or (name in kind.sizes and default is None))
     ]
     if missing:
-        example = ", ".join(f"{name}={'u' if name == 'pair_side' else 3!r}" for name in missing)
-        every = "" if "pair_side" in missing else ", with None for every size"
+        example = ", ".join(f"{name}={'u' if name in _LAYERS else 3!r}" for name in missing)
+        every = "" if _LAYERS & set(missing) else ", with None for every size"
         raise InputError(
             f"motif is {motif!r}, whose parameters are not said: give {' and '.join(missing)}{every}, as in {example}"
         )

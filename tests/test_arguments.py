@@ -70,6 +70,7 @@ BASE: dict[str, dict[str, Any]] = {
     "partition": {"graph": "graph", "output": "nothing", "motif": "butterfly", "host_memory": "2GiB"},
     "plan": {"graph": "graph", "motif": "butterfly", **HERE},
     "plan_listing": {"graph": "graph", "motif": papilio.Biclique(2, 2), **HERE},
+    "project": {"graph": "graph", "layer": "u", "output": "pairs", **HERE},
     "read": {"source": "graph"},
     "read_job_log": {"path": "job"},
     "resume_job": {"path": "job"},
@@ -115,7 +116,7 @@ CASES = [
     (name, parameter)
     for name, each in public_functions().items()
     for parameter in parameters_of(each)
-    if parameter not in SHARED or name in ("read", "convert", "count", "decompose", "generate")
+    if parameter not in SHARED or name in ("read", "convert", "count", "decompose", "generate", "project")
 ]
 
 

@@ -24,7 +24,7 @@ from papilio.cluster.events import PhaseStarted, Progress, RowsKnown, ignore_eve
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError
-from papilio.families import EngineChoice, Question
+from papilio.families import EngineChoice, Question, resolve
 from papilio.motifs import Listing, Motif
 from papilio.storage.answers import listing_batches, listing_schema
 from papilio.storage.files import local_path
@@ -38,6 +38,7 @@ from papilio.storage.listings import (
 )
 from papilio.storage.tables import check_table_file, write_batches
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
+from papilio.tasks.forecast import Range
 from papilio.tasks.job import JobSpec, digest, held_graph, job_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
@@ -127,7 +128,7 @@ def enumerate(
         _require_here(
             cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None
         )
-        return Rows(call(local_path("rows"), engine="cpu"))
+        return call(local_path("rows"), engine="cpu").rows()
     if Path(output).suffix.lower() not in TABLE_SUFFIXES:
         return call(local_path(output), engine=engine).execute()
     if job is not None:
@@ -185,7 +186,7 @@ def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Go on with the listing of a job directory; as :func:`papilio.resume_job`, which calls this."""
     target = Path(directory.settings["output"])
     source, question = GraphInput(directory.source), directory.job.question
-    return ListingCall(source, question, target, job=directory.root, **where).execute()
+    return _class_of(question)(source, question, target, job=directory.root, **where).execute()
 
 
 def _call(
@@ -202,7 +203,13 @@ def _call(
     reading, sizes = split_options(asked)
     question = Question.of(motif, "total", options, Listing(limit), sizes)
     source = GraphInput(graph, question.family.graph_kind, reading)
-    return ListingCall(source, question, target, required, **where)
+    return _class_of(question)(source, question, target, required, **where)
+
+
+def _class_of(question: Question) -> type[ListingCall]:
+    assert question.family.listed is not None, "a question with a listing can be listed"
+    kind: type[ListingCall] = resolve(question.family.listed.call)
+    return kind
 
 
 class ListingCall(Call[ListingResult]):
@@ -250,6 +257,10 @@ class ListingCall(Call[ListingResult]):
         else:
             yield self.asked
 
+    def rows(self) -> Rows:
+        """Return the rows, to be found while they are iterated."""
+        return Rows(self)
+
     def plan(self) -> CountPlan:
         with self.stack:
             _ = self.asked  # labels that no vertex has are refused before workers start
@@ -277,8 +288,11 @@ class ListingCall(Call[ListingResult]):
     def accept(self, plan: CountPlan) -> None:
         """Tell how much will be written, where that is predicted; CapacityError where that is more than is free."""
         rows, n_bytes = plan.listing_rows, plan.listing_bytes
-        if rows is None or n_bytes is None or not rows.value:
-            return
+        if rows is not None and n_bytes is not None and rows.value:
+            self.require_space(rows, n_bytes)
+
+    def require_space(self, rows: Range, n_bytes: Range) -> None:
+        """Do as :meth:`accept` with predicted rows and bytes."""
         if rows.value >= _MANY_ROWS:
             self.listener(RowsKnown(round(rows.value), round(n_bytes.value), ""))
         place = self._directory.parent
@@ -328,8 +342,9 @@ class ListingCall(Call[ListingResult]):
         return {"check": perf_counter() - began}
 
     def write(self, result: ListingResult, listed: Sequence[ListingShard], kept: bool) -> ListingResult:
-        n_files = self._write_rows(listed, result.limit_reached, keep_shards=kept)
-        return replace(result, files=n_files, checked=self._checked)
+        written = self._write_rows(listed, result.limit_reached, keep_shards=kept)
+        left = None if written["rows"] == result.count else written["rows"]
+        return replace(result, files=len(written["files"]), checked=self._checked, left=left)
 
     def write_again(self, finished: JobDirectory, result: ListingResult) -> ListingResult:
         if not self._is_whole():
@@ -350,10 +365,28 @@ class ListingCall(Call[ListingResult]):
                 return True
         return False
 
-    def _write_rows(self, shards: Sequence[ListingShard], limit_reached: bool, *, keep_shards: bool) -> int:
+    @property
+    def numbers(self) -> Mapping[str, str]:
+        """Numbers in the files, with their types; see :class:`papilio.families.ListingSupport`."""
+        return self.question.family.numbers(self.question.motif)
+
+    @contextmanager
+    def settled(self, shards: Sequence[ListingShard]) -> Iterator[Sequence[ListingShard]]:
+        """Give the files of the rows that are written, which are there until the block ends; other ones may be new."""
+        yield shards
+
+    def _write_rows(
+        self, shards: Sequence[ListingShard], limit_reached: bool, *, keep_shards: bool
+    ) -> dict[str, Any]:
+        with self.settled(shards) as settled:
+            return self._write_files(settled, limit_reached, keep_shards and settled is shards)
+
+    def _write_files(
+        self, shards: Sequence[ListingShard], limit_reached: bool, keep_shards: bool
+    ) -> dict[str, Any]:
         assert self.source.store is not None, "asking made it"
         sizes, question = self.asked.family.columns(self.asked.motif), self.asked.identity
-        written = write_listing(
+        return write_listing(
             self._directory,
             shards,
             question={name: question[name] for name in ("graph", "motif", "listing")},
@@ -363,5 +396,5 @@ class ListingCall(Call[ListingResult]):
             limit_reached=limit_reached,
             keep_shards=keep_shards,
             overwrite=self._is_written(),
+            numbers=self.numbers,
         )
-        return len(written["files"])

@@ -70,6 +70,7 @@ _COMMANDS = {
     "significance": ("count:significance", "Compare a count with those of random graphs."),
     "census": ("measure:census", "Count the butterflies of a signed graph by class."),
     "enumerate": ("count:enumerate_", "List a motif one by one, as rows of Parquet files."),
+    "project": ("count:project", "Project to one layer: pairs with weights and q-values."),
     "decompose": ("count:decompose", "Peel a graph into dense parts: wing or tip numbers."),
     "measure": ("measure:measure", "Measure a graph: clustering, cohesion, top vertices and edges."),
     "jobs": ("jobs:jobs", "List the job directories at and below a directory."),

@@ -30,15 +30,18 @@ from papilio.cli.report import (
     report_estimate,
     report_plan,
     report_result,
+    report_store,
     say,
     say_seconds,
     show_progress,
 )
 from papilio.cli.rows import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
 from papilio.kernels.null.models import NullName
-from papilio.motifs import Motif
+from papilio.motifs import Motif, PairTest, Weighting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from papilio.api.decompose import DecompositionResult
 
 
@@ -169,6 +172,12 @@ def significance(
     answer_rows(result, as_json, report_result, target)
 
 
+_ROW_FORMAT = click.option(
+    "--format", "row_format", type=click.Choice(TABLE_FORMATS),
+    help="Format of the rows on standard output, TSV by default; a file has that of its suffix.",
+)  # fmt: skip
+
+
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
 @click.option(
@@ -176,10 +185,7 @@ def significance(
     help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
     "- or nothing is standard output.",
 )  # fmt: skip
-@click.option(
-    "--format", "row_format", type=click.Choice(TABLE_FORMATS),
-    help="Format of the rows on standard output, TSV by default; a file has that of its suffix.",
-)  # fmt: skip
+@_ROW_FORMAT
 @click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
 @click.option(
     "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
@@ -223,29 +229,92 @@ def enumerate_(
     if dry_run:
         made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
         answer(made, as_json, report_plan)
-    elif output is None or output == STANDARD_OUTPUT:
+        return
+    given = {**options, "limit": limit, "options": engine_options, "job": job}
+    found = _list_rows(papilio.enumerate, output, row_format, as_json, store, motif, **given)
+    if found is not None:
+        answer(found, as_json, report_result)
+
+
+def _list_rows(
+    function: Callable[..., Any],
+    output: str | None,
+    row_format: TableFormat | None,
+    as_json: bool,
+    *given: Any,
+    **options: Any,
+) -> Any:
+    """Write the rows of a function that lists to standard output, or return its answer if it has an output."""
+    if output is None or output == STANDARD_OUTPUT:
         target = RowTarget.standard_output(row_format, as_json)
         cluster = None if options["cluster"] == "auto" else options["cluster"]
-        here = {**options, "cluster": cluster, "job": job}
-        rows = papilio.enumerate(store, motif, limit=limit, options=engine_options, **here)
+        rows = function(*given, **{**options, "cluster": cluster})
         target.write_batches(rows.schema, rows.to_batches())
-    elif row_format is not None and TABLE_SUFFIXES.get(Path(output).suffix.lower()) != row_format:
+        return None
+    if row_format is not None and TABLE_SUFFIXES.get(Path(output).suffix.lower()) != row_format:
         raise click.UsageError(
             f"--output {output} does not name a {row_format} file; use a name ending in .{row_format}, or drop --format"
         )
-    else:
-        with show_progress() as bar:
-            result = papilio.enumerate(
-                store,
-                motif,
-                output=output,
-                limit=limit,
-                job=job,
-                progress=bar,
-                options=engine_options,
-                **options,
-            )
-        answer(result, as_json, report_result)
+    with show_progress() as bar:
+        return function(*given, output=output, progress=bar, **options)
+
+
+@click.command()
+@BIPARTITE_STORE
+@click.option(
+    "--layer", type=click.Choice(["u", "v"]), required=True, help="Layer of both vertices of a pair."
+)
+@click.option(
+    "--min-common", type=integer, default=2, show_default=True, metavar="N",
+    help="Minimum number of common neighbours.",
+)  # fmt: skip
+@click.option(
+    "--weighting", type=click.Choice(get_args(Weighting)),
+    help="Weight of a pair beside the number of its common neighbours.",
+)  # fmt: skip
+@click.option(
+    "--significance", type=click.Choice(get_args(PairTest)),
+    help="Test each pair: p-values, and q-values (Benjamini-Hochberg) over all pairs of the layer.",
+)  # fmt: skip
+@click.option(
+    "--fdr", type=share, metavar="Q", help="Largest q-value, with --significance; 5% by default."
+)  # fmt: skip
+@click.option(
+    "--output", type=click.Path(allow_dash=True), metavar="PATH",
+    help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
+    "- or nothing is standard output.",
+)  # fmt: skip
+@click.option("--as-store", is_flag=True, help="Make --output a unipartite graph store, without weights.")
+@_ROW_FORMAT
+@click.option("--limit", type=integer, metavar="N", help="Maximum number of pairs; all by default.")
+@JOB_FLAG
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+def project(
+    store: str,
+    output: str | None,
+    row_format: TableFormat | None,
+    as_json: bool,
+    as_store: bool,
+    **options: Any,
+) -> None:
+    """Project the bipartite graph STORE to one layer: pairs of its vertices with common neighbours.
+
+    The columns are source and target (labels), common (number of common neighbours), weight with --weighting, p and q
+    with --significance. Rows go to standard output while they are found, or to files; everything else goes to standard
+    error. papilio count projection prints how many pairs there are.
+
+    \b
+    papilio project STORE --layer u --format csv | head
+    papilio project STORE --layer u --weighting jaccard --output pairs.parquet
+    papilio project STORE --layer u --significance hypergeometric --fdr 1% --output pairs
+    papilio project STORE --layer u --min-common 3 --output people --as-store
+    """
+    found = _list_rows(papilio.project, output, row_format, as_json, store, as_store=as_store, **options)
+    if as_store:
+        report_store(found, as_json)
+    elif found is not None:
+        answer(found, as_json, report_result)
 
 
 _SHOWN_LEVELS = 5

@@ -123,8 +123,9 @@ def _report_count(result: CountResult) -> None:
 
 def _report_listing(result: ListingResult) -> None:
     click.echo(result.output)
-    checked = ", as many as there are by a count" if result.checked else ""
-    say(f"{result.motif.title}: {result.rows:,} listed in {plural(result.files, 'file')}{checked}")
+    listed = f"{result.rows:,} listed" if result.left is None else f"{result.rows:,} kept of {result.count:,}"
+    checked = ", as many as there are by a count" if result.checked and result.left is None else ""
+    say(f"{result.motif.title}: {listed} in {plural(result.files, 'file')}{checked}")
     if result.limit_reached:
         name, *flags = result.motif.words
         say(

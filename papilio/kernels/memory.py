@@ -46,6 +46,9 @@ million vertices, one of a GPU four."""
 _DEVICE_ROWS_BYTES = 256 << 20
 """What a device makes the rows of a listing in; its buffer takes a share of what is free beside that."""
 
+_KEPT_BYTES, _PAIR_BYTES = 3 << 20, 28
+"""P-values that a thread of a projection keeps, and a row of it."""
+
 _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
 
@@ -165,6 +168,14 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
     if per == "edge":
         both = both._replace(edge=edge + 2 * ID)
     return GraphMemory(both._replace(vector=COUNT) if per == "vertex" else both, Terms(), thread)
+
+
+def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
+    # Beside what wedges take: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
+    terms = _of_wedges(motif, per, engine)
+    return terms._replace(
+        thread=terms.thread._replace(fixed=_KEPT_BYTES, widest=2 * COUNT + COUNT + _PAIR_BYTES)
+    )
 
 
 def _part_of_wedges(
@@ -304,4 +315,5 @@ BICLIQUES = Memory(_of_bicliques, lambda per: PartBytes(0, 16, 8, 4, 8), _EDGES,
 MAXIMAL_BICLIQUES = Memory(
     _of_maximal_bicliques, lambda per: PartBytes(0, 16, 8, 8, 8), _EDGES, _part_of_maximal_bicliques
 )
+PROJECTIONS = Memory(_of_projections)
 CLIQUES = Memory(_of_cliques, _clique_arrays, _EDGES, _part_of_cliques)

@@ -18,6 +18,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
@@ -570,16 +571,22 @@ def listing_table(directory: str) -> pa.Table:
 
 
 def listing_schema(directory: str) -> pa.Schema:
-    """Return the columns of a listing."""
-    with os_errors_named(directory):
+    """Return the columns of a listing; errors as :func:`listing_table`."""
+    with _listing_errors_named(directory):
         return _open_listing(directory).schema
 
 
 def listing_batches(directory: str) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a listing, some after the others; errors as :func:`listing_table`."""
+    with _listing_errors_named(directory):
+        yield from _open_listing(directory).to_batches()
+
+
+@contextmanager
+def _listing_errors_named(directory: str) -> Iterator[None]:
     try:
         with os_errors_named(directory):
-            yield from _open_listing(directory).to_batches()
+            yield
     except pa.ArrowException as error:
         raise StoreError(f"{directory}: cannot be read as Parquet ({error}); list again") from error
 

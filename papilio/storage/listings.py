@@ -2,7 +2,7 @@
 
     _listing.json         what is listed, how many rows there are, the files with their digests; makes it a listing
     part-00000.parquet    columns u and v, or n of a unipartite graph: lists of fixed or of any length, the names of the
-                          vertices of one motif in each row
+                          vertices of one motif in each row; of pairs with numbers source and target, and the numbers
 
 A listing is written into a temporary sibling and renamed into place: it is whole or absent. The Parquet metadata of
 every file holds the content hash of the graph (``papilio.graph_hash``), the motif (``papilio.motif``, JSON) and
@@ -19,7 +19,7 @@ import os
 import shutil
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
 from papilio.storage.files import atomic_directory, atomic_file
 from papilio.storage.labels import LayerNames
-from papilio.storage.parquet_lists import MAGIC, Group, ListPacker, make_footer
+from papilio.storage.parquet_lists import MAGIC, Group, ListPacker, Packed, make_footer
 from papilio.storage.records import (
     digest_file,
     read_json,
@@ -54,19 +54,51 @@ RowSizes = Mapping[str, int | None]
 """Columns of a listing, and how many vertices each has in a row; None for any number."""
 
 
-def row_schema(names: LayerNames, sizes: RowSizes, question: Mapping[str, Any]) -> pa.Schema:
+Numbers = Mapping[str, str]
+"""Columns of numbers of pairs, and their Arrow types."""
+
+PAIR_COLUMNS = ["source", "target"]
+"""Columns of the two vertices of a pair with numbers, as NetworkX and Papilio find them in a table."""
+
+
+def row_schema(
+    names: LayerNames, sizes: RowSizes, question: Mapping[str, Any], numbers: Numbers | None = None
+) -> pa.Schema:
     """Return the schema that readers see; of ``names`` only the types count. ``question`` is that of the job."""
-    fields = []
-    for layer, size in sizes.items():
-        element = pa.field("element", names[layer].type, nullable=False)
-        rows = pa.list_(element) if size is None else pa.list_(element, size)
-        fields.append(pa.field(layer, rows, nullable=False))
+    if numbers:
+        (layer,) = sizes
+        fields = _pair_fields(names[layer].type, numbers)
+    else:
+        fields = [_list_field(layer, names[layer].type, size) for layer, size in sizes.items()]
     metadata = {
         "papilio.graph_hash": question["graph"],
         "papilio.motif": json.dumps(question["motif"], sort_keys=True),
         "papilio.listing": json.dumps(question["listing"], sort_keys=True),
     }
     return pa.schema(fields, metadata=metadata)
+
+
+def _pair_fields(kind: pa.DataType, numbers: Numbers) -> list[pa.Field]:
+    types = dict.fromkeys(PAIR_COLUMNS, kind) | {name: pa.type_for_alias(of) for name, of in numbers.items()}
+    return [pa.field(name, of, nullable=False) for name, of in types.items()]
+
+
+def pair_schema(names: NDArray[Any], numbers: Numbers) -> pa.Schema:
+    """Return the schema of pairs of vertices called ``names``, with numbers; errors as :func:`list_schema`."""
+    return pa.schema(_pair_fields(_element_type(names), numbers))
+
+
+def pair_batch(names: NDArray[Any], columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Return pairs, two columns of positions in the names and numbers, as Arrow has them by :func:`pair_schema`."""
+    source, target, *numbers = columns
+    columns = names[source], names[target], *numbers
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _list_field(layer: str, kind: pa.DataType, size: int | None) -> pa.Field:
+    element = pa.field("element", kind, nullable=False)
+    return pa.field(layer, pa.list_(element) if size is None else pa.list_(element, size), nullable=False)
 
 
 def _element_type(names: NDArray[Any]) -> pa.DataType:
@@ -82,13 +114,12 @@ def _element_type(names: NDArray[Any]) -> pa.DataType:
 
 def list_schema(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int | None]) -> pa.Schema:
     """Return the schema of rows whose vertices are called ``names``: arrays of labels or ids; GraphError as below."""
-    fields = []
-    for layer, of, size in zip(layers, names, sizes, strict=True):
-        element = pa.field("element", _element_type(of), nullable=False)
-        fields.append(
-            pa.field(layer, pa.list_(element) if size is None else pa.list_(element, size), nullable=False)
-        )
-    return pa.schema(fields)
+    return pa.schema(
+        [
+            _list_field(layer, _element_type(of), size)
+            for layer, of, size in zip(layers, names, sizes, strict=True)
+        ]
+    )
 
 
 def batch_of(
@@ -115,7 +146,7 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 class RowFile:
     """One file that is being written, by one thread at a time; it appears when it is sealed and published."""
 
-    def __init__(self, path: Path, names: Sequence[pa.Array], schema: pa.Schema) -> None:
+    def __init__(self, path: Path, names: Sequence[pa.Array | None], schema: pa.Schema) -> None:
         self.path, self.rows = path, 0
         self._names, self._schema = names, schema
         self._packer, self._groups = ListPacker(), list[Group]()
@@ -125,18 +156,30 @@ class RowFile:
             self._append(MAGIC)
             self._stack = stack.pop_all()
 
-    def write(self, rows: Sequence[RowColumn]) -> None:
-        """Add rows, one column for each of the schema, of places in the names; as a row group."""
-        ragged = [_with_offsets(column) for column in rows]
+    def write(self, rows: Sequence[RowColumn], names: Sequence[pa.Array | None] | None = None) -> None:
+        """Add rows, one column for each of the schema, of places in the names or of numbers; as a row group.
+
+        ``names`` are those of the file by default.
+        """
         begin, chunks = self._size, []
-        for names, (offsets, places) in zip(self._names, ragged, strict=True):
-            parts, sizes = self._packer.pack(names, places, offsets)
+        for names_of, column in zip(names or self._names, rows, strict=True):
+            parts, sizes = self._pack(names_of, column)
             for part in parts:
                 self._append(part)
             chunks.append(sizes)
-        n_rows = len(ragged[0][0]) - 1
+        n_rows = count_rows(rows[0])
         self._groups.append(Group(begin, n_rows, chunks))
         self.rows += n_rows
+
+    def _pack(self, names: pa.Array | None, column: RowColumn) -> Packed:
+        if isinstance(column, tuple) or column.ndim == 2:
+            offsets, places = _with_offsets(column)
+            return self._packer.pack(names, places, offsets)
+        if column.dtype.kind == "f":
+            return self._packer.pack_values(column)
+        if names is None:
+            names = pa.array(np.arange(int(column.max(initial=0)) + 1, dtype=np.int32))
+        return self._packer.pack(names, column)
 
     def _append(self, part: bytes | pa.Buffer) -> None:
         self._file.write(part)
@@ -162,11 +205,23 @@ class RowFile:
         self.path.unlink(missing_ok=True)
 
 
+def count_rows(column: RowColumn) -> int:
+    """Return the number of rows of a column."""
+    return len(column[0]) - 1 if isinstance(column, tuple) else len(column)
+
+
 def _with_offsets(column: RowColumn) -> Any:
     if isinstance(column, tuple):
         return column
     n_rows, size = column.shape
     return np.arange(n_rows + 1, dtype=np.int64) * size, column.ravel()
+
+
+def flat_pairs(rows: Sequence[RowColumn]) -> Sequence[Any]:
+    """Return pairs with numbers as a column for each vertex, and the numbers."""
+    pairs, *numbers = rows
+    assert not isinstance(pairs, tuple), "a pair has two vertices"
+    return pairs[:, 0], pairs[:, 1], *numbers
 
 
 class _Dropped(Exception):
@@ -216,7 +271,8 @@ class ListingWriter:
 
     The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
     well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
-    for, and ``question`` is that of the job, see ``JobSpec.identity``.
+    for, and ``question`` is that of the job, see ``JobSpec.identity``. With ``numbers`` rows are pairs of one layer,
+    and a column for each of the numbers.
     """
 
     def __init__(
@@ -225,10 +281,14 @@ class ListingWriter:
         names: LayerNames,
         sizes: RowSizes,
         question: Mapping[str, Any],
+        numbers: Numbers | None = None,
     ) -> None:
         self.shards: tuple[ListingShard, ...] = ()
         self._stem, self._names = Path(stem), [names[layer] for layer in sizes]
-        self._schema = row_schema(names, sizes, question)
+        self._schema = row_schema(names, sizes, question, numbers)
+        self._flat = bool(numbers)
+        if numbers:
+            self._names = [*self._names, *self._names, *(None for _ in numbers)]
         self._files: dict[int, RowFile] = {}
         self._idle: deque[RowFile] = deque()
         self._lock = threading.Lock()
@@ -247,7 +307,7 @@ class ListingWriter:
             raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
         try:
             file = self._file(part)
-            file.write(rows)
+            file.write(flat_pairs(rows) if self._flat else rows)
         except OSError as error:
             raise StoreError(_cannot_write(self._stem, error)) from error
         if part is None:
@@ -362,14 +422,15 @@ def write_listing(
     limit_reached: bool,
     keep_shards: bool,
     overwrite: bool = False,
+    numbers: Numbers | None = None,
 ) -> dict[str, Any]:
     """Make a listing of the rows of shards, the first ``limit`` of them; return its ``_listing.json``.
 
     ``path`` does not exist, or is empty; or it is a listing, with ``overwrite``. The shards become the files of the
     listing, moved, or linked (copied, from another file system) where ``keep_shards``. The file that holds the last row
-    is written anew where the limit cuts it. ``question``, ``names`` and ``sizes`` are as for :class:`ListingWriter`; of
-    ``names`` only the types count. StoreError when it cannot be written or something is there; nothing is left then,
-    but shards may have been moved.
+    is written anew where the limit cuts it. ``question``, ``names``, ``sizes`` and ``numbers`` are as for
+    :class:`ListingWriter`; of ``names`` only the types count. StoreError when it cannot be written or something is
+    there; nothing is left then, but shards may have been moved.
     """
     rows = 0
     files: list[dict[str, Any]] = []
@@ -389,7 +450,7 @@ def write_listing(
                 rows += wanted
             if not files:
                 part = scratch / "part-00000.parquet"
-                pq.write_table(row_schema(names, sizes, question).empty_table(), part)
+                pq.write_table(row_schema(names, sizes, question, numbers).empty_table(), part)
                 files.append(_describe(part, 0, digest_file(part)))
             listing = {
                 "format": FORMAT,
@@ -420,6 +481,74 @@ def _place(shard: Path, part: Path, keep: bool) -> None:
         part.hardlink_to(shard)
     except OSError:
         shutil.copyfile(shard, part)
+
+
+def read_numbers(shards: Sequence[ListingShard], name: str) -> Iterator[NDArray[Any]]:
+    """Yield a column of numbers of shards, some after the others; StoreError when a file cannot be read."""
+    for shard in shards:
+        with unreadable_named(shard.path, "run the lease again"), pq.ParquetFile(shard.path) as file:
+            for batch in file.iter_batches(columns=[name]):
+                yield batch.column(0).to_numpy()
+
+
+def _read_groups(path: str) -> Iterator[pa.Table]:
+    """Yield the row groups of a shard, text as dictionaries."""
+    with (
+        unreadable_named(path, "run the lease again"),
+        pq.ParquetFile(path, read_dictionary=PAIR_COLUMNS) as file,
+    ):
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group)
+
+
+def _take_kept(column: pa.ChunkedArray, kept: NDArray[np.bool_]) -> tuple[NDArray[Any], pa.Array | None]:
+    """Return the kept numbers of a column; or the kept places of labels, and these."""
+    array = column.combine_chunks()
+    if column.type in (pa.string(), pa.int64()):
+        array = array.dictionary_encode()
+    if not pa.types.is_dictionary(array.type):
+        return array.to_numpy()[kept], None
+    return array.indices.to_numpy()[kept], array.dictionary
+
+
+def choose_rows(
+    shards: Sequence[ListingShard],
+    directory: Path,
+    by: str,
+    name: str,
+    choose: Callable[[NDArray[Any]], tuple[NDArray[np.float64], NDArray[np.bool_]]],
+    threads: int,
+) -> list[ListingShard]:
+    """Write the rows of shards that are chosen to new files in a directory; a row group of each is in memory.
+
+    ``choose`` gets different values of the column ``by``, and returns those of a further column ``name`` and whether
+    their rows stay; it is called in any thread. StoreError when a file cannot be read or written.
+    """
+
+    def rewrite(number: int) -> ListingShard | None:
+        target, schema = directory / f"chosen-{number}.parquet", pq.read_schema(shards[number].path)
+        schema = schema.append(pa.field(name, pa.float64(), nullable=False))
+        written = RowFile(target, [None] * len(schema), schema)
+        try:
+            for table in _read_groups(shards[number].path):
+                encoded = table.column(by).combine_chunks().dictionary_encode()
+                values, kept = (each[encoded.indices] for each in choose(encoded.dictionary.to_numpy()))
+                columns, labels = zip(*(_take_kept(column, kept) for column in table.columns), strict=True)
+                if columns[0].size:
+                    written.write((*columns, values[kept]), (*labels, None))
+            digest = written.seal()
+            written.publish()
+        except OSError as error:
+            raise StoreError(_cannot_write(target, error)) from error
+        finally:
+            if not target.exists():
+                written.drop()
+        return (
+            ListingShard(str(target), digest, written.rows, target.stat().st_size) if written.rows else None
+        )
+
+    with ThreadPoolExecutor(threads) as pool:
+        return [shard for shard in pool.map(rewrite, range(len(shards))) if shard is not None]
 
 
 def _copy_rows(shard: Path, part: Path, wanted: int) -> str:

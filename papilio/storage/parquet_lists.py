@@ -1,8 +1,9 @@
-"""Columns of lists as the bytes of a Parquet file: a page of labels and a page of their numbers for each row group.
+"""Columns of lists, labels and numbers as the bytes of a Parquet file: a page of labels and a page of their numbers for
+each row group; of floating-point numbers one page.
 
-What is written is fixed: required lists of required labels, as dictionaries, whose numbers have 8, 16 or 32 bits, and
-zstd over it all. So a vertex takes a third to an eighth of the time of a writer of any table, which looks at each level
-and each value by itself; and repeated bytes are found where repeated bits are not.
+What is written is fixed: required lists of required labels, or labels alone, as dictionaries, whose numbers have 8, 16
+or 32 bits, and zstd over it all. So a vertex takes a third to an eighth of the time of a writer of any table, which
+looks at each level and each value by itself; and repeated bytes are found where repeated bits are not.
 
 Source: the Parquet format, https://github.com/apache/parquet-format (Encodings.md, parquet.thrift).
 
@@ -75,7 +76,7 @@ _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _REQUIRED, _REPEATED = 0, 2
 _UTF8, _LIST = 0, 3
 _STRING_TYPE, _LIST_TYPE = 1, 3
-_PHYSICAL = {pa.int32(): 1, pa.int64(): 2, pa.string(): 6}
+_PHYSICAL = {pa.int32(): 1, pa.int64(): 2, pa.float64(): 5, pa.string(): 6}
 
 
 class _Page(NamedTuple):
@@ -110,7 +111,7 @@ Packed = tuple[Sequence[bytes | pa.Buffer], ChunkSizes]
 
 
 class ListPacker:
-    """Packs columns of lists, for one thread at a time.
+    """Packs columns, for one thread at a time.
 
     What is as large as a column is made in memory that is kept from one to the next: threads that take new memory wait
     for each other, and Python copies bytes with its lock held.
@@ -120,16 +121,24 @@ class ListPacker:
         self._codec = pa.Codec("zstd", 1)
         self._levels = self._content = np.empty(0, np.uint8)
 
-    def pack(self, names: pa.Array, places: NDArray[np.int32], offsets: NDArray[np.int64]) -> Packed:
-        """Pack lists of the labels at some places of ``names``; list i is at ``places[offsets[i]:offsets[i + 1]]``."""
+    def pack(
+        self, names: pa.Array, places: NDArray[np.int32], offsets: NDArray[np.int64] | None = None
+    ) -> Packed:
+        """Pack the labels at some places of ``names``.
+
+        With ``offsets`` they are in lists; list i is at ``places[offsets[i]:offsets[i + 1]]``.
+        """
         numbers, low, labels = _number(names, places)
-        begins, empty, n_levels = offsets[:-1], offsets[:0], places.size
-        is_empty = np.equal(offsets[1:], offsets[:-1])
-        if is_empty.any():
-            begins = begins + np.cumsum(is_empty) - is_empty
-            empty = begins[is_empty]
-            n_levels += empty.size
-        levels = *self._pack_levels(n_levels, begins), *self._pack_levels(n_levels, empty)
+        levels: Sequence[bytes | NDArray[np.uint8]] = ()
+        n_levels = places.size
+        if offsets is not None:
+            begins, empty = offsets[:-1], offsets[:0]
+            is_empty = np.equal(offsets[1:], offsets[:-1])
+            if is_empty.any():
+                begins = begins + np.cumsum(is_empty) - is_empty
+                empty = begins[is_empty]
+                n_levels += empty.size
+            levels = *self._pack_levels(n_levels, begins), *self._pack_levels(n_levels, empty)
         content = self._place(levels, numbers, low, len(labels))
         encodings = (1, I32, n_levels), (2, I32, _RLE_DICTIONARY), (3, I32, _RLE), (4, I32, _RLE)
         pages = (
@@ -139,6 +148,13 @@ class ListPacker:
         plain_bytes = sum(len(page.header) + page.plain_bytes for page in pages)
         sizes = ChunkSizes(pages[0].n_bytes, pages[1].n_bytes, plain_bytes, n_levels)
         return [part for page in pages for part in page[:2]], sizes
+
+    def pack_values(self, values: NDArray[np.float64]) -> Packed:
+        """Pack floating-point numbers."""
+        content = np.ascontiguousarray(values, "<f8").view(np.uint8)
+        encodings = (1, I32, values.size), (2, I32, _PLAIN), (3, I32, _RLE), (4, I32, _RLE)
+        page = self._page(_DATA_PAGE, content, 5, struct(*encodings))
+        return page[:2], ChunkSizes(0, page.n_bytes, len(page.header) + page.plain_bytes, values.size)
 
     def _pack_levels(self, n: int, zeros: NDArray[np.int64]) -> Sequence[bytes | NDArray[np.uint8]]:
         """Return n bits, 1 but for those at some places, as a run behind its length."""
@@ -227,7 +243,7 @@ def _plain(labels: pa.Array) -> bytes:
 
 
 def make_footer(schema: pa.Schema, groups: Sequence[Group], metadata: Mapping[bytes, bytes]) -> bytes:
-    """Return the end of a file with these columns of lists: the footer, its length and the magic bytes."""
+    """Return the end of a file with these columns: the footer, its length and the magic bytes."""
     content = struct(
         (1, I32, 2),
         (2, LIST, list_of(STRUCT, _schema_elements(schema))),
@@ -246,36 +262,40 @@ def make_footer(schema: pa.Schema, groups: Sequence[Group], metadata: Mapping[by
 def _schema_elements(schema: pa.Schema) -> list[bytes]:
     elements = [struct((4, BINARY, b"schema"), (5, I32, len(schema)))]
     for field in schema:
-        kind = struct((_LIST_TYPE, STRUCT, struct()))
-        elements.append(
-            struct(
-                (3, I32, _REQUIRED),
-                (4, BINARY, field.name.encode()),
-                (5, I32, 1),
-                (6, I32, _LIST),
-                (10, STRUCT, kind),
-            )
-        )
-        elements.append(struct((3, I32, _REPEATED), (4, BINARY, b"list"), (5, I32, 1)))
-        physical = (1, I32, _PHYSICAL[field.type.value_type]), (3, I32, _REQUIRED), (4, BINARY, b"element")
+        kind, name = _element_type(field), field.name
+        if kind != field.type:
+            group = (5, I32, 1), (6, I32, _LIST), (10, STRUCT, struct((_LIST_TYPE, STRUCT, struct())))
+            elements.append(struct((3, I32, _REQUIRED), (4, BINARY, name.encode()), *group))
+            elements.append(struct((3, I32, _REPEATED), (4, BINARY, b"list"), (5, I32, 1)))
+            name = "element"
+        physical = (1, I32, _PHYSICAL[kind]), (3, I32, _REQUIRED), (4, BINARY, name.encode())
         text = (6, I32, _UTF8), (10, STRUCT, struct((_STRING_TYPE, STRUCT, struct())))
-        elements.append(struct(*physical, *(text if field.type.value_type == pa.string() else ())))
+        elements.append(struct(*physical, *(text if kind == pa.string() else ())))
     return elements
+
+
+def _element_type(field: pa.Field) -> pa.DataType:
+    """Return the type of the elements of a column of lists, and of others their own."""
+    is_list = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
+    return field.type.value_type if is_list else field.type
 
 
 def _describe_group(schema: pa.Schema, group: Group) -> bytes:
     begin, columns = group.begin, []
     for field, chunk in zip(schema, group.chunks, strict=True):
+        kind = _element_type(field)
+        path = field.name.encode(), *(() if kind == field.type else (b"list", b"element"))
+        encodings = (_PLAIN, _RLE, *((_RLE_DICTIONARY,) if chunk.labels else ()))
         description = struct(
-            (1, I32, _PHYSICAL[field.type.value_type]),
-            (2, LIST, list_of(I32, (_PLAIN, _RLE, _RLE_DICTIONARY))),
-            (3, LIST, list_of(BINARY, (field.name.encode(), b"list", b"element"))),
+            (1, I32, _PHYSICAL[kind]),
+            (2, LIST, list_of(I32, encodings)),
+            (3, LIST, list_of(BINARY, path)),
             (4, I32, _ZSTD),
             (5, I64, chunk.n_levels),
             (6, I64, chunk.plain),
             (7, I64, chunk.labels + chunk.numbers),
             (9, I64, begin + chunk.labels),
-            (11, I64, begin),
+            *(((11, I64, begin),) if chunk.labels else ()),
         )
         columns.append(struct((2, I64, 0), (3, STRUCT, description)))
         begin += chunk.labels + chunk.numbers

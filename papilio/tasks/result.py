@@ -286,39 +286,52 @@ class ListingResult(CountResult):
     limit_reached: bool = False  # whether it ended at its limit, so that there may be more
     files: int = 0  # Parquet files in the directory
     checked: bool = False  # whether a count found as many: where all motifs of the graph are listed
+    left: int | None = None  # rows that a test of all rows together left; None for all of them
 
     @property
     def rows(self) -> int:
-        return self.count
+        return self.count if self.left is None else self.left
 
     @property
     def headline(self) -> str:
         limit = ", the limit" if self.limit_reached else ""
-        return f"{self._title}: {self.count:,} listed{limit} ({self._circumstances}) in {self.output}"
+        return f"{self._title}: {self.rows:,} listed{limit} ({self._circumstances}) in {self.output}"
 
-    def _rows(self) -> Iterator[tuple[tuple[Any, ...], ...]]:
-        """Yield the rows: the labels of each column."""
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows: the labels of each column of lists, or two labels and numbers."""
         assert self.output is not None, "a listing is a directory"
+        as_row = list if self._has_numbers else lambda column: map(tuple, column)
         for batch in answers.listing_batches(self.output):
-            yield from zip(*(map(tuple, column.to_pylist()) for column in batch.columns), strict=True)
+            yield from zip(*(as_row(column.to_pylist()) for column in batch.columns), strict=True)
+
+    @property
+    def _has_numbers(self) -> bool:
+        return bool(family_of(self.motif).numbers(self.motif))
 
     def _preview(self) -> answers.Preview:
-        names = tuple(family_of(self.motif).columns(self.motif))
         try:
-            return answers.preview(names, self._rows(), self.count)
+            assert self.output is not None, "a listing is a directory"
+            return answers.preview(answers.listing_schema(self.output).names, self._rows(), self.rows)
         except StoreError:  # the files are gone
             return answers.Preview()
 
     def top(self, n: int = 10) -> list[tuple[tuple[Any, ...], ...]]:  # type: ignore[override]
-        """Return the ``n`` rows with the most vertices, the first of equal ones: tuples of labels for each column."""
+        """Return the ``n`` rows with the most vertices, or common neighbours, the first of equal ones.
+
+        They are tuples of labels for each column, or of two labels and the numbers of the pair.
+        """
         read_argument("n", n, Count)
-        return heapq.nlargest(n, self._rows(), key=lambda row: sum(map(len, row)))
+        return heapq.nlargest(n, self._rows(), key=self._size_of)
+
+    def _size_of(self, row: tuple[Any, ...]) -> int:
+        return int(row[2]) if self._has_numbers else sum(map(len, row))
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw how many rows have each number of vertices; as :meth:`CountResult.plot`."""
-        sizes = Counter(sum(map(len, row)) for row in self._rows())
+        """Draw how many rows have each number of vertices, or common neighbours; as :meth:`CountResult.plot`."""
+        sizes = Counter(map(self._size_of, self._rows()))
         axes = charts.axes_or_new(axes)
-        charts.draw_table(axes, ("vertices",), {(size,): rows for size, rows in sizes.items()})
+        what = "common neighbours" if self._has_numbers else "vertices"
+        charts.draw_table(axes, (what,), {(size,): rows for size, rows in sizes.items()})
         return axes
 
     def to_arrow(self) -> Any:
@@ -334,6 +347,7 @@ class ListingResult(CountResult):
             "limit_reached": self.limit_reached,
             "files": self.files,
             "checked": self.checked,
+            **({} if self.left is None else {"rows": self.left}),
         }
 
 

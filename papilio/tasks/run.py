@@ -379,6 +379,7 @@ def _write_listing(
     job = task.job
     assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.identity) as writer:
+    numbers = job.family.numbers(job.motif)
+    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.identity, numbers) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

@@ -21,6 +21,7 @@ MOTIFS: dict[str, list[papilio.motifs.Motif]] = {
     "bipartite": [
         papilio.Butterfly(), papilio.Biclique(2, 2), papilio.Biclique(), papilio.BalancedButterfly(),
         papilio.BalancedBiclique(2, 2), papilio.MaximalBiclique(), papilio.Census("u"),
+        papilio.Projection("u"),
     ],
     "unipartite": [papilio.Clique(3), papilio.Clique(), papilio.MaximalClique(2)],
 }  # fmt: skip

@@ -35,7 +35,7 @@ from papilio.motifs import (
     Motif,
 )
 from papilio.storage.answers import read_partial_shard
-from papilio.storage.store import write_store
+from papilio.storage.store import open_store, write_store
 from papilio.tasks.fold import find_wrong_cell
 from papilio.tasks.job import job_of
 from papilio.tasks.memory import PROCESS_BYTES, predict_memory, require_memory
@@ -328,7 +328,7 @@ def facts_of(found: SignificanceResult) -> dict[str, Any]:
 def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: Path, per: Any) -> None:
     asked: dict[str, Any] = {"samples": 150, "seed": 9, "per": per, "engine": "cpu"}
     one = facts_of(papilio.significance(str(store), "butterfly", cluster="inline", **asked))
-    assert one == facts_of(papilio.significance(papilio.open_graph(store).read(), "butterfly", **asked))
+    assert one == facts_of(papilio.significance(open_store(store).read(), "butterfly", **asked))
     job = tmp_path / "job"
     with papilio.open_cluster("local", workers=2) as cluster:
         assert one == facts_of(
@@ -440,7 +440,7 @@ def test_what_makes_no_sense_is_refused(
 def test_a_graph_beyond_memory_is_refused_before_it_is_read(store: Path) -> None:
     """Each thread holds a random graph of its own; parts of a graph are no way out."""
     question = Question(Butterfly(), "total", ensemble=Ensemble("degrees", 20, 10, 0))
-    job = replace(job_of(papilio.open_graph(store), question), n_edges=10**8)
+    job = replace(job_of(open_store(store), question), n_edges=10**8)
     one, four = (predict_memory(job, "cpu", threads).host_bytes for threads in (1, 4))
     assert four - PROCESS_BYTES["cpu"] > 2 * (one - PROCESS_BYTES["cpu"])
     worker = make_worker(threads=4, memory_bytes=(one + four) // 2)

@@ -113,7 +113,7 @@ def test_a_listing_has_one_size_of_what_can_be_listed(run: Run) -> None:
     text = run("enumerate", "--help").stdout
     listed = {name for name, family in FAMILIES.items() if family.listed is not None}
     assert {name for name in MOTIFS if f"\n  {name} " in text} == listed
-    assert listed == {"biclique", "clique", "maximal-biclique", "maximal-clique"}
+    assert listed == {"biclique", "clique", "maximal-biclique", "maximal-clique", "projection"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import RowColumn
-from papilio.storage.listings import ListingWriter, RowSizes, row_schema
+from papilio.storage.listings import (
+    ListingWriter,
+    RowSizes,
+    check_listing_shards,
+    choose_rows,
+    row_schema,
+)
 from tests.conftest import share_of_examples
 
 QUESTION = {"graph": "abc", "motif": {"name": "maximal-clique"}, "listing": {"limit": None}}
@@ -142,3 +148,44 @@ def test_the_same_rows_are_the_same_bytes(tmp_path: Path) -> None:
         for name in "ab"
     ]
     assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_every_reader_sees_pairs_and_their_numbers(tmp_path: Path, kind: str) -> None:
+    """Blocks of few and of many labels, whose numbers have 8, 16 and 32 bits."""
+    names, random = LABELS[kind], np.random.default_rng(5)
+    numbers = {"common": "int32", "weight": "double"}
+    blocks = []
+    for rows, labels, most in ((1, 1, 2), (500, 9, 70_000), (3000, 70_000, 3), (70_000, 300, 300)):
+        pairs, common = random.integers(0, labels, (rows, 2)), random.integers(1, most, rows)
+        blocks.append((pairs.astype(np.int32), common.astype(np.int32), random.random(rows)))
+    with ListingWriter(tmp_path / "x", {"u": names}, {"u": 2}, QUESTION, numbers) as writer:
+        for block in blocks:
+            writer.write(*block)
+    path = writer.shards[0].path
+    pairs, common, weights = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    expected = {
+        "source": names.take(pa.array(pairs[:, 0])).to_pylist(),
+        "target": names.take(pa.array(pairs[:, 1])).to_pylist(),
+        "common": common.tolist(),
+        "weight": weights.tolist(),
+    }
+    table = pq.read_table(path)
+    assert table.schema.equals(row_schema({"u": names}, {"u": 2}, QUESTION, numbers), check_metadata=True)
+    assert table.to_pydict() == expected
+    assert pd.read_parquet(path).to_dict("list") == expected
+    with duckdb.connect() as connection:
+        found = connection.execute("SELECT * FROM read_parquet(?)", [path]).fetchnumpy()
+    assert {name: column.tolist() for name, column in found.items()} == expected
+    odd = choose_rows(
+        writer.shards, tmp_path, "common", "half", lambda values: (values / 2, values % 2 == 1), threads=2
+    )
+    kept = pq.read_table(odd[0].path)
+    assert odd[0].rows == kept.num_rows == int((common % 2).sum())
+    assert kept.schema.names == [*expected, "half"]
+    assert kept.column("half").to_pylist() == (common[common % 2 == 1] / 2).tolist()
+    assert kept.column("target").to_pylist() == [
+        label for label, n in zip(expected["target"], expected["common"], strict=True) if n % 2
+    ]
+    check_listing_shards(odd)
+    assert choose_rows(writer.shards, tmp_path, "common", "x", lambda of: (of / 2, of < 0), threads=1) == []

@@ -22,6 +22,7 @@ from papilio.motifs import (
     MaximalBiclique,
     MaximalClique,
     Motif,
+    Projection,
 )
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.job import Budget, JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
@@ -69,6 +70,9 @@ MOTIFS: list[Motif] = [
     BalancedButterfly(k=None, max_k=3), BalancedButterfly(k=None, max_k=4),
     Clique(3), Clique(4), Clique(), Clique(max_k=3), Clique(max_k=4), MaximalClique(), MaximalClique(3),
     MaximalBiclique(), MaximalBiclique(2), MaximalBiclique(min_v=2), MaximalBiclique(max_u=2), MaximalBiclique(max_v=2),
+    Projection("u"), Projection("v"), Projection("u", 3), Projection("u", weighting="jaccard"),
+    Projection("u", significance="hypergeometric"), Projection("u", significance="expected-degrees"),
+    Projection("u", significance="hypergeometric", fdr=0.1),
 ]  # fmt: skip
 
 

@@ -78,7 +78,7 @@ class WedgeIndex:
     # shape (n_u,) and (n_v,): original id of each rank
     order_u: NDArray[np.int32]
     order_v: NDArray[np.int32]
-    # shape (n_items,): rows that are work items: degree at least 2 and at least one counted wedge, by falling
+    # shape (n_items,): rows that are work items: of enough neighbours and at least one counted wedge, by falling
     # cost, ties by place in the total order
     items: NDArray[np.int64]
     costs: NDArray[np.int64]  # shape (n_items,): number of counted wedges that start at each item
@@ -228,24 +228,29 @@ def _sum_rows(offsets: Ints, prefix: Ids, costs: Ints) -> None:
         costs[row] = total
 
 
-def _select_items(n_u: int, offsets: Ints, ahead: Ints, costs: Ints) -> Ints:
+def _select_items(n_u: int, offsets: Ints, ahead: Ints, costs: Ints, min_degree: int) -> Ints:
     """Return the rows that are work items, in the total order."""
     n_rows = costs.size
     own = np.arange(n_rows)
     own[n_u:] -= n_u
     row_at = np.empty(n_rows, np.int64)
     row_at[own + ahead] = np.arange(n_rows)
-    is_item = (costs > 0) & (np.diff(offsets) > 1)
+    is_item = (costs > 0) & (np.diff(offsets) >= min_degree)
     return row_at[is_item[row_at]]
 
 
 def index_wedges(
-    graph: BipartiteGraph, *, with_edge_ids: bool = False, first_layer: Layer | None = None
+    graph: BipartiteGraph,
+    *,
+    with_edge_ids: bool = False,
+    first_layer: Layer | None = None,
+    min_degree: int = 2,
 ) -> WedgeIndex:
     """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges). Signs are ignored.
 
     With a ``first_layer`` all its vertices precede those of the other in the total order. Both ends of every counted
-    wedge are then of this layer, and the wedges of a pair of ends are all its common neighbours.
+    wedge are then of this layer, and the wedges of a pair of ends are all its common neighbours. Vertices of fewer than
+    ``min_degree`` neighbours are no items.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
     degree_u, degree_v = count_ids(graph.u, n_u), count_ids(graph.v, n_v)
@@ -269,7 +274,7 @@ def index_wedges(
     _fill_rows_u(n_u, n_v, offsets, ahead, ids, edge_ids, prefix, split, rows_u)
     split[:n_u] = rows_u[:, 3]
     _sum_rows(offsets, prefix, costs)
-    rows = _select_items(n_u, offsets, ahead, costs)
+    rows = _select_items(n_u, offsets, ahead, costs, min_degree)
     row_costs = costs[rows]
     by_cost = order_falling(row_costs)
     items, item_costs = rows[by_cost], row_costs[by_cost]

@@ -1,0 +1,263 @@
+"""Projections to one layer: pairs of vertices with their common neighbours, weights, p-values and q-values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+
+from papilio.api.listing import ListingCall, enumerate
+from papilio.api.rows import Rows
+from papilio.arguments import Count, Workers, checked
+from papilio.cluster.driver import JobOutcome, count_job, run_directory
+from papilio.cluster.events import Progress, ignore_events
+from papilio.cluster.executor import Executor
+from papilio.errors import ExecutionError, InputError
+from papilio.families import EngineChoice
+from papilio.kernels.project.discovery import FalseDiscovery
+from papilio.kernels.threads import available_threads
+from papilio.motifs import PairSide, PairTest, Projection, Weighting
+from papilio.storage.convert import convert
+from papilio.storage.files import check_replaceable, local_path
+from papilio.storage.labelled import plain_labels
+from papilio.storage.listings import (
+    PAIR_COLUMNS,
+    ListingShard,
+    choose_rows,
+    flat_pairs,
+    pair_batch,
+    pair_schema,
+    read_numbers,
+)
+from papilio.storage.reading import GraphOptions
+from papilio.tasks.forecast import Range
+
+if TYPE_CHECKING:
+    from papilio.tasks.job import JobSpec
+    from papilio.tasks.result import ListingResult
+    from papilio.tasks.session import JobSession
+
+_PAIR_BYTES, _NUMBER_BYTES, _BYTES_FACTOR = 3.0, 6.0, 3.0
+"""Bytes of a pair on disk, and of each number beside its common neighbours; right within a factor."""
+
+
+_REWRITERS = 8
+"""Files of pairs that are read and written at a time, at most."""
+
+
+@checked
+def project(
+    graph: Any,
+    layer: PairSide,
+    *,
+    min_common: Count = 2,
+    weighting: Weighting | None = None,
+    significance: PairTest | None = None,
+    fdr: float | None = None,
+    output: str | os.PathLike[str] | None = None,
+    as_store: bool = False,
+    limit: Count | None = None,
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    workers: Workers | None = None,
+    progress: Progress = None,
+    job: str | os.PathLike[str] | None = None,
+    **reading: Unpack[GraphOptions],
+) -> Any:
+    """Project a bipartite graph to one layer: each pair of its vertices with enough common neighbours is a row.
+
+    The columns are ``source`` and ``target`` (labels, or ids where there are none), ``common`` (int32), with a
+    weighting ``weight`` (float64), and with a test ``p`` and ``q`` (float64).
+
+    Parameters
+    ----------
+    graph : Graph, path, or object
+        As for :func:`papilio.count`; bipartite.
+    layer : {"u", "v"}
+        Layer of the pairs.
+    min_common : int
+        Minimum number of common neighbours.
+    weighting : {"jaccard", "cosine", "hyperbolic", "resource"}, optional
+        With c common neighbours and degrees d and e: c / (d + e - c); c / sqrt(d e); the sum over the common
+        neighbours, of degree k, of 1 / (k - 1) (Newman 2001) or of 1 / k (resource allocation, Zhou et al. 2007).
+    significance : {"hypergeometric", "expected-degrees"}, optional
+        P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random; or
+        in random graphs with the same expected degrees (BiCM), by Poisson's approximation (Saracco et al. 2017).
+    fdr : float, optional
+        Keep pairs whose q-value (Benjamini-Hochberg) is at most this, with ``significance``; 0.05 by default. All
+        pairs of the layer are tests; those with fewer than ``min_common`` count as tests with p-value 1.
+    output : path-like, optional
+        As for :func:`papilio.enumerate`: a file, where the suffix says so, else a directory of Parquet files to make.
+    as_store : bool
+        Make ``output`` a unipartite graph store, for cliques and other questions. Stores have no weights.
+    limit : int, optional
+        Maximum number of rows; not with ``significance``.
+    cluster, workers, progress, job
+        As for :func:`papilio.enumerate`.
+    engine : {"auto", "cpu", "gpu"}
+        Projections run on CPUs alone.
+    **reading
+        As for :func:`papilio.count`.
+
+    Returns
+    -------
+    ProjectedRows
+        Without ``output``: to iterate, ``.head(n)``, ``.to_batches()``, ``.to_arrow()``, ``.to_pandas()``,
+        ``.to_polars()``.
+    ListingResult
+        With it: ``output``, ``rows`` and how it ran.
+    GraphStore
+        With ``as_store``.
+
+    Raises
+    ------
+    InputError
+        For an ``fdr`` without ``significance`` or outside (0, 1], a ``limit`` with it, ``as_store`` without ``output``.
+    CapacityError
+        When the files need more than is free on the disk; the rows are counted before they are written.
+    PapilioError
+        As for :func:`papilio.enumerate`.
+
+    Examples
+    --------
+    >>> papilio.project("southern-women/", "u", min_common=6).head(2)
+    [("Evelyn", "Laura", 6), ("Evelyn", "Theresa", 7)]
+    """
+    motif = Projection(layer, min_common, weighting, significance, fdr)
+    given: dict[str, Any] = {
+        "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **reading
+    }  # fmt: skip
+    if not as_store:
+        return enumerate(graph, motif, output=output, job=job, **given)
+    if output is None:
+        raise InputError("as_store needs output, the directory of the store")
+    target = local_path(output)
+    check_replaceable(target, False)
+    with run_directory(target.parent) as scratch:
+        listed: ListingResult = enumerate(graph, motif, output=f"{scratch}/pairs", job=job, **given)
+        if not listed.rows:
+            raise InputError(
+                f"no {motif.title} in {listed.graph['path'] or 'the graph'}: a store needs an edge"
+            )
+        return convert(f"{scratch}/pairs", target, kind="unipartite", u="source", v="target")
+
+
+class ProjectionCall(ListingCall):
+    """A listing of pairs with numbers: their number is known first, and q-values once all of them are listed."""
+
+    _counted: int | None = None
+
+    def __init__(self, *given: Any, **where: Any) -> None:
+        super().__init__(*given, **where)
+        limit, test = self._listing.limit, self.motif.significance
+        if limit is not None and test is not None:
+            raise InputError(
+                f"limit is {limit}, and significance {test!r}: q-values need all pairs; leave out one of them"
+            )
+
+    @property
+    def motif(self) -> Any:
+        return self.question.motif
+
+    def rows(self) -> ProjectedRows:
+        return ProjectedRows(self)
+
+    @property
+    def numbers(self) -> Mapping[str, str]:
+        return {**super().numbers, **({} if self.motif.significance is None else {"q": "double"})}
+
+    def discovery(self) -> FalseDiscovery | None:
+        """Return an empty collection of p-values, one for each pair of the layer; None without a test."""
+        if self.motif.fdr is None:
+            return None
+        n = self.source.graph.n_u if self.motif.layer == "u" else self.source.graph.n_v
+        return FalseDiscovery(n * (n - 1) // 2, self.motif.fdr)
+
+    def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> ListingResult:
+        if self._listing.limit is None:
+            self._counted = count_job(
+                executor, replace(job, listing=None), self.engine, None, ignore_events
+            ).result.count
+            rows = Range(*[float(self._counted)] * 3)
+            width = _PAIR_BYTES + _NUMBER_BYTES * (len(self.numbers) - 1)
+            n_bytes = rows.value * width * (1 if self.motif.significance is None else 2)
+            self.require_space(rows, Range(n_bytes, n_bytes / _BYTES_FACTOR, n_bytes * _BYTES_FACTOR))
+        return super()._run(executor, job, session)
+
+    def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
+        if self._counted is not None and outcome.result.count != self._counted:
+            raise ExecutionError(
+                f"{outcome.result.count} of {self.motif.title} were listed in {self.asked.source}, and "
+                f"{self._counted} are counted there; nothing was written"
+            )
+        self._checked = self._counted is not None
+        return {}
+
+    @contextmanager
+    def settled(self, shards: Sequence[ListingShard]) -> Iterator[Sequence[ListingShard]]:
+        """Give files of the pairs that pass the test, with their q-values."""
+        discovery = self.discovery()
+        if discovery is None:
+            yield shards
+            return
+        for p_values in read_numbers(shards, "p"):
+            discovery.add(p_values)
+        discovery.settle()
+        with run_directory(self._directory.parent) as scratch:
+            threads = min(_REWRITERS, available_threads())
+            yield choose_rows(shards, Path(scratch), "p", "q", discovery.q_values, threads)
+
+
+class ProjectedRows(Rows):
+    """The pairs of a projection, found while they are iterated; :func:`papilio.project` returns it.
+
+    Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and further numbers,
+    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values. Else as
+    :class:`Rows`.
+    """
+
+    _call: ProjectionCall
+
+    def __init__(self, call: ProjectionCall) -> None:
+        super().__init__(call)
+        self.columns = *PAIR_COLUMNS, *call.numbers
+
+    def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
+        with closing(self._blocks()) as blocks:
+            for names, _, columns in blocks:
+                source, target, *numbers = columns
+                labels = (plain_labels(names[0][places]) for places in (source, target))
+                yield from zip(*labels, *map(np.ndarray.tolist, numbers), strict=True)
+
+    @property
+    def schema(self) -> Any:
+        """Schema of the batches; reading it prepares the graph."""
+        with ExitStack() as stack:
+            names, *_ = self._prepare(stack)
+            return pair_schema(names[0], self._call.numbers)
+
+    def _batches(self, schema: Any | None) -> Iterator[Any]:
+        with closing(self._blocks()) as blocks:
+            for names, _, columns in blocks:
+                schema = schema or pair_schema(names[0], self._call.numbers)
+                yield pair_batch(names[0], columns, schema)
+
+    def _blocks(self) -> Generator[tuple[list[Any], list[int | None], list[Any]], None, None]:
+        """Yield blocks as the base class, with a column for each vertex and each number."""
+        discovery = self._call.discovery()
+        if discovery is not None:
+            for _, _, block in super()._blocks():
+                discovery.add(flat_pairs(block)[-1])
+            discovery.settle()
+        with closing(super()._blocks()) as blocks:
+            for names, sizes, block in blocks:
+                columns = flat_pairs(block)
+                if discovery is not None:
+                    found, kept = discovery.q_values(columns[-1])
+                    columns = [each[kept] for each in (*columns, found)]
+                yield names, sizes, [*columns]

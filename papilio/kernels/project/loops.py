@@ -1,0 +1,338 @@
+"""The loops of projections on the CPU: serial, without the interpreter lock, one call per chunk of items.
+
+Input: the rows of :class:`~papilio.kernels.wedge.graph.WedgeIndex` in which the layer of the pairs comes first in the
+total order. A start w then counts its common neighbours with every vertex of its layer that precedes it, so that each
+pair is met once, at its later vertex. After the scan of a start every counter is read once, and zeroed: the pair is a
+row where it has enough common neighbours and, with a test, a p-value that is small enough.
+
+Weights that are sums over the common neighbours (Newman, Phys. Rev. E 64, 016132, 2001; Zhou et al., Phys. Rev. E 76,
+046115, 2007) are added in the order of the ranks of these neighbours, by rising terms: neither the threads nor the
+split of the work change a bit of them.
+
+P-values: P(X >= c), where X is the number of common neighbours of two vertices of degrees d and e that choose their
+neighbours among n at random (hypergeometric), or a Poisson variable whose mean is the expected number in random graphs
+with the same expected degrees (Saracco et al., New J. Phys. 19, 053022, 2017). The probability of one value follows
+Loader's saddle-point expansion (Fast and accurate computation of binomial probabilities, 2000), which keeps some 14
+digits without tables. The tail is a sum of positive terms by their ratios. A thread keeps the values that it computed
+last: most pairs have the degrees and the common neighbours of another pair.
+"""
+
+from __future__ import annotations
+
+from math import exp, log, log1p, pi, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.jit import Counters, Index, Ints, Sums, compiled, inlined
+from papilio.kernels.wedge.graph import WedgeRows
+from papilio.kernels.wedge.loops import NARROW_LIMIT, first_middle, make_tables, scan_start
+
+Floats = NDArray[np.float64]
+Ids32 = NDArray[np.int32]
+
+WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
+"""Weights of pairs; a question holds the place of its weight here."""
+
+TESTS = (None, "hypergeometric", "expected-degrees")
+"""Tests of pairs, likewise."""
+
+_JACCARD, _COSINE, _SUMMED = 1, 2, 3
+_HYPERGEOMETRIC = 1
+
+_KEPT = 1 << 17
+"""P-values that a thread keeps: 3 MiB."""
+
+_SPAN_PER_WEDGE = 16
+"""Reading all counters in order, 8 bytes at a time, is chosen up to this many counters for each wedge."""
+
+
+class PairQuestion(NamedTuple):
+    """The question about each pair, as compiled code takes it."""
+
+    first: int  # row of the first vertex of the layer
+    order: NDArray[np.int32]  # ids of the layer by rank
+    min_common: int
+    masks: Sums  # by the bytes of a counter: bits of 8 bytes of counters, one of which each that is large enough has
+    weighting: int  # place in :data:`WEIGHTINGS`
+    terms: Floats  # of each middle, by rank, for weights that are sums; else empty
+    test: int  # place in :data:`TESTS`
+    n_choices: int  # vertices of the other layer
+    classes: Ids32  # by degree: row and column of the next array, for the means of a Poisson test; else both are empty
+    means: Floats
+    max_p: float
+
+
+class PairBlock(NamedTuple):
+    """Rows: ids of both vertices, the lesser first, common neighbours, weights and p-values.
+
+    Arrays that the question does not need are empty; in a run that only counts all of them are.
+    """
+
+    pairs: NDArray[np.int32]
+    common: NDArray[np.int32]
+    weights: Floats
+    p_values: Floats
+    size: Ints  # rows in the block, and rows found in all; shape (2,)
+
+
+class PairState(NamedTuple):
+    """Tables and rows of one thread."""
+
+    narrow: NDArray[np.uint8]
+    wide: Counters
+    narrow_words: Sums  # the same memory, 8 bytes at a time
+    wide_words: Sums
+    old: Sums  # overwritten: what the scans of the counting engine add up
+    sums: Floats  # weights of the pairs of a start, zero between starts; or empty
+    keys: Ints  # shape (kept, 2): degrees and common neighbours of the p-values kept
+    values: Floats
+    cursor: Ints  # the item at which the thread stands
+    block: PairBlock
+
+
+def mask_counters(min_common: int) -> Sums:
+    """Return the masks of :class:`PairQuestion`, shape (5,): large counters have a bit above a power of two."""
+    masks = np.zeros(5, np.uint64)
+    for n_bytes in (1, 2, 4):
+        bits = 8 * n_bytes
+        high = (1 << bits) - (1 << min(min_common.bit_length() - 1, bits - 1))
+        masks[n_bytes] = sum(high << at for at in range(0, 64, bits))
+    return masks
+
+
+def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> PairState:
+    """Return the state of a thread."""
+    n = -(-question.order.size // 8) * 8
+    tables = make_tables(n, max_degree)
+    kept = _KEPT if question.test else 0
+    return PairState(
+        tables.narrow, tables.wide, tables.narrow.view(np.uint64), tables.wide.view(np.uint64), tables.sums,
+        np.zeros(n if question.weighting >= _SUMMED else 0),
+        np.zeros((kept, 2), np.int64), np.zeros(kept), np.zeros(1, np.int64), block,
+    )  # fmt: skip
+
+
+def make_block(question: PairQuestion, n_rows: int) -> PairBlock:
+    """Return an empty block with room for ``n_rows`` rows."""
+    weights, tests = (n_rows if asked else 0 for asked in (question.weighting, question.test))
+    return PairBlock(
+        np.empty((n_rows, 2), np.int32), np.empty(n_rows, np.int32), np.empty(weights), np.empty(tests),
+        np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+@compiled
+def _stirling_error(n: float) -> float:
+    """Return log(n!) less Stirling's formula, log(sqrt(2 pi n) (n / e)^n)."""
+    if n <= 15.0:
+        factorial = 1.0
+        for k in range(2, int(n) + 1):
+            factorial *= k
+        return log(factorial) - (n + 0.5) * log(n) + n - 0.5 * log(2 * pi)
+    square = n * n
+    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / square) / square) / square) / square) / n
+
+
+@compiled
+def _deviance(x: float, mean: float) -> float:
+    """Return x log(x / mean) + mean - x, also where both are close."""
+    if abs(x - mean) >= 0.1 * (x + mean):
+        return x * log(x / mean) + mean - x
+    ratio = (x - mean) / (x + mean)
+    total, term, square = (x - mean) * ratio, 2 * x * ratio, ratio * ratio
+    for j in range(1, 1000):
+        term *= square
+        larger = total + term / (2 * j + 1)
+        if larger == total:
+            break
+        total = larger
+    return total
+
+
+@compiled
+def _log_binomial(x: float, n: float, share: float, rest: float) -> float:
+    """Return the logarithm of the probability of x among n at probability ``share``, which is 1 - ``rest``."""
+    if x == 0.0:
+        return n * (log1p(-share) if share < 0.5 else log(rest)) if n else 0.0
+    if x == n:
+        return n * (log1p(-rest) if rest < 0.5 else log(share))
+    far = _deviance(x, n * share) + _deviance(n - x, n * rest)
+    return (
+        _stirling_error(n) - _stirling_error(x) - _stirling_error(n - x) - far
+        - 0.5 * (log(2 * pi) + log(x) + log1p(-x / n))
+    )  # fmt: skip
+
+
+@compiled
+def tail_probability(common: Index, degree: Index, other: Index, n: Index) -> float:
+    """Return P(X >= common), where ``degree`` of n are marked and ``other`` of n are drawn without repetition."""
+    least = max(0, degree + other - n)
+    if common <= least:
+        return 1.0
+    if common > min(degree, other):
+        return 0.0
+    is_upper = common * float(n) > degree * float(other)
+    at = common if is_upper else common - 1
+    share, rest = other / n, (n - other) / n
+    first = exp(
+        _log_binomial(float(at), float(degree), share, rest)
+        + _log_binomial(float(other - at), float(n - degree), share, rest)
+        - _log_binomial(float(other), float(n), share, rest)
+    )
+    total, term, k = 1.0, 1.0, float(at)
+    marked, drawn, spare = float(degree), float(other), float(n - degree - other)
+    if is_upper:
+        for _ in range(at, min(degree, other)):
+            term *= (marked - k) * (drawn - k) / ((k + 1) * (spare + k + 1))
+            total += term
+            k += 1
+            if term < 1e-18 * total:
+                break
+        return min(first * total, 1.0)
+    for _ in range(least, at):
+        term *= k * (spare + k) / ((marked - k + 1) * (drawn - k + 1))
+        total += term
+        k -= 1
+        if term < 1e-18 * total:
+            break
+    return max(1.0 - first * total, 0.0)
+
+
+@compiled
+def poisson_tail(common: Index, mean: float) -> float:
+    """Return P(X >= common) of a Poisson variable of this mean, which is above 0."""
+    if common == 0:
+        return 1.0
+    is_upper = common > mean
+    at = common if is_upper else common - 1
+    first = exp(-mean)
+    if at:
+        k = float(at)
+        first = exp(-_stirling_error(k) - _deviance(k, mean)) / sqrt(2 * pi * k)
+    total, term, k = 1.0, 1.0, float(at)
+    if is_upper:
+        while term > 1e-18 * total:
+            k += 1
+            term *= mean / k
+            total += term
+        return min(first * total, 1.0)
+    while k > 0 and term > 1e-18 * total:
+        term *= k / mean
+        total += term
+        k -= 1
+    return max(1.0 - first * total, 0.0)
+
+
+@compiled
+def _p_value(
+    question: PairQuestion, keys: Ints, values: Floats, common: Index, degree: Index, other: Index
+) -> float:
+    """Return the p-value of a pair, computed unless it is kept; ``degree`` is the larger one."""
+    both = (degree << 31) | other
+    at = ((degree * 0x9E3779B1 + other * 0x85EBCA77 + common * 0xC2B2AE3D) >> 12) & (values.size - 1)
+    if keys[at, 0] != both or keys[at, 1] != common:
+        keys[at, 0], keys[at, 1] = both, common
+        if question.test == _HYPERGEOMETRIC:
+            values[at] = tail_probability(common, degree, other, question.n_choices)
+        else:
+            mean = question.means[question.classes[degree], question.classes[other]]
+            values[at] = poisson_tail(common, mean)
+    return float(values[at])
+
+
+@inlined
+def _take_pair(
+    rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, degree: Index, end: Index, common: Index
+) -> None:  # fmt: skip
+    """Make a row of a pair of at least ``min_common`` common neighbours, unless its p-value is too large."""
+    row_of_end, block, p_value, weight = question.first + end, state.block, 0.0, 0.0
+    other = rows.offsets[row_of_end + 1] - rows.offsets[row_of_end]
+    if question.test:
+        p_value = _p_value(question, state.keys, state.values, common, other, degree)
+        if p_value > question.max_p:
+            return
+    block.size[1] += 1
+    if block.common.size == 0:
+        return
+    at = block.size[0]
+    block.size[0] = at + 1
+    own, met = question.order[row - question.first], question.order[end]
+    block.pairs[at, 0], block.pairs[at, 1] = min(own, met), max(own, met)
+    block.common[at] = common
+    if question.weighting:
+        if question.weighting == _JACCARD:
+            weight = common / (degree + other - common)
+        elif question.weighting == _COSINE:
+            weight = common / sqrt(float(degree) * float(other))
+        else:
+            weight = state.sums[end]
+        block.weights[at] = weight
+    if question.test:
+        block.p_values[at] = p_value
+
+
+@compiled
+def _add_terms(rows: WedgeRows, row: Index, terms: Floats, sums: Floats) -> None:
+    """Add the term of each middle of a start to the sum of each end that it leads to."""
+    middles = first_middle(rows, row)
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        rank = np.int64(rows.ids[at])
+        begin = rows.offsets[middles + rank]
+        for to in range(begin, begin + np.int64(rows.prefix[at])):
+            sums[rows.ends[to]] += terms[rank]
+
+
+@compiled
+def _take_start(
+    rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, counters: Counters, words: Sums
+) -> None:
+    """Make rows of the pairs of one start, for which the block has room."""
+    degree = rows.offsets[row + 1] - rows.offsets[row]
+    top, wedges = scan_start(rows, row, counters, state.old)
+    if question.weighting >= _SUMMED:
+        _add_terms(rows, row, question.terms, state.sums)
+    if top <= _SPAN_PER_WEDGE * wedges:
+        lanes = 8 // counters.itemsize
+        for word in range((top + lanes - 1) // lanes):
+            if words[word] & question.masks[counters.itemsize]:
+                for place in range(word * lanes, word * lanes + lanes):
+                    if counters[place] >= question.min_common:
+                        _take_pair(rows, question, state, row, degree, place, np.int64(counters[place]))
+            words[word] = 0
+        if question.weighting >= _SUMMED:
+            state.sums[:top] = 0.0
+        return
+    middles = first_middle(rows, row)
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        begin = rows.offsets[middles + np.int64(rows.ids[at])]
+        for to in range(begin, begin + np.int64(rows.prefix[at])):
+            end = np.int64(rows.ends[to])
+            if counters[end] >= question.min_common:
+                _take_pair(rows, question, state, row, degree, end, np.int64(counters[end]))
+            counters[end] = 0
+            if question.weighting >= _SUMMED:
+                state.sums[end] = 0.0
+
+
+@compiled
+def take_items(
+    rows: WedgeRows, items: Ints, most_pairs: Ints, stop: Index, question: PairQuestion, state: PairState
+) -> bool:
+    """Make rows of the pairs of the items from the cursor on; False at the first one that may find no room.
+
+    An item has at most ``most_pairs`` pairs.
+    """
+    block = state.block
+    while state.cursor[0] < stop:
+        item = state.cursor[0]
+        row = items[item]
+        if block.common.size and block.common.size - block.size[0] < most_pairs[item]:
+            return False
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            _take_start(rows, question, state, row, state.narrow, state.narrow_words)
+        else:
+            _take_start(rows, question, state, row, state.wide, state.wide_words)
+        state.cursor[0] = item + 1
+    return True
