@@ -156,30 +156,19 @@ def test_a_listing_that_is_killed_goes_on(tmp_path_factory: pytest.TempPathFacto
     assert papilio.verify_job(tmp_path / "job")[0].count == len(rows)
 
 
-def test_the_page_of_a_listing_says_how_to_ask_again(women: Path, tmp_path: Path, run: Run) -> None:
+@pytest.mark.parametrize(("limit", "told"), [(["--limit", "7"], "up to 7"), ([], "all")])
+def test_the_page_of_a_listing_says_how_to_ask_again(
+    women: Path, tmp_path: Path, run: Run, limit: list[str], told: str
+) -> None:
     job, out = tmp_path / "job", tmp_path / "out"
-    asked = [
-        "enumerate",
-        "biclique",
-        women,
-        "-p",
-        2,
-        "-q",
-        2,
-        "--limit",
-        7,
-        "--with-u",
-        "woman 2",
-        "--with-v",
-        104,
-    ]
+    asked = ["enumerate", "biclique", women, "-p", 2, "-q", 2, *limit, "--with-u", "woman 2", "--with-v", 104]
     assert run(*asked, "--output", out, "--job", job, *HERE)[0] == 0
     code, _, err = run("report", job, "--no-figures")
     assert code == 0, err
     page = html.unescape((job / "report" / "report.html").read_text())
     assert "Biclique listing" in page
-    assert "listing of biclique (2, 2), up to 7 with vertices u 2 v 4" in page
-    words = "--limit 7 --with-u 'woman 2' --with-v 104"
+    assert f"listing of biclique (2, 2), {told} with vertices u 2 v 4" in page
+    words = " ".join([*limit, "--with-u 'woman 2' --with-v 104"])
     assert f"papilio enumerate biclique {women} -p 2 -q 2 {words} --output {out}" in page
 
 

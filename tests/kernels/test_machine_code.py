@@ -15,6 +15,7 @@ import pytest
 from papilio.kernels import jit
 from papilio.kernels.jit import compiled
 from tests.conftest import ROOT
+from tests.tools.commands import Run
 
 
 class Row(NamedTuple):
@@ -40,6 +41,17 @@ def add_rest(values: Any, by: int, at: int) -> None:
     if at >= values.size:
         raise AssertionError
     values[at] += values[at] % by
+
+
+def test_the_commands_that_a_wheel_is_compiled_by_are_commands(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CPU_NAME", "")  # the module sets it
+    from tools.build_machine_code import COMMANDS
+
+    for command in COMMANDS:  # help is printed where all other words are known
+        done = run(*command.split(), "--help")
+        assert done.exit_code == 0, done.stderr
 
 
 WORD = np.uint64(2**63 + 5)

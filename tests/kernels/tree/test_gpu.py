@@ -167,8 +167,8 @@ def test_a_launch_that_is_ended_has_searched_the_first_items(
         ended.append(2 + first.n_items)
         assert 2 < ended[-1] <= prepared.n_items
         assert_same(first, engine.run(prepared, 2, ended[-1]))
-        rest = engine.run(prepared, ended[-1], prepared.n_items)
-        assert_same(fold_partials(fold_partials(engine.run(prepared, 0, 2), first), rest), whole)
+    rest = engine.run(prepared, ended[-1], prepared.n_items)
+    assert_same(fold_partials(fold_partials(engine.run(prepared, 0, 2), first), rest), whole)
     assert min(ended) < prepared.n_items
 
 
