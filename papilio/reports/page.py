@@ -181,7 +181,7 @@ def _listing_words(facts: JobFacts) -> list[str]:
             ids = {layer: np.array(ids, np.int32) for layer, ids in zip(("u", "v"), held, strict=True)}
             names = read_names(store, ids)
             held = names["u"].to_pylist(), names["v"].to_pylist()
-    words = ["--no-limit"] if listing.limit is None else ["--limit", str(listing.limit)]
+    words = [] if listing.limit is None else ["--limit", str(listing.limit)]
     kind = family_of(motif_from_json(facts.status.motif)).graph_kind
     flags = ("--with-u", "--with-v") if kind == "bipartite" else ("--containing",) * 2
     for flag, labels in zip(flags, held, strict=True):
