@@ -24,6 +24,7 @@ import papilio
 from benchmarks.harness import describe_machine
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.storage.generate import Rmat, generate
+from papilio.storage.store import open_store
 from papilio.tasks.job import LeaseResult
 
 __all__ = ["Row", "measure"]
@@ -182,7 +183,7 @@ def main(arguments: list[str] | None = None) -> None:
         started = perf_counter()
         if given.store is None:
             generate(Rmat(*given.rmat), store, seed=1)
-        n_edges = papilio.open_graph(store).n_edges
+        n_edges = open_store(store).n_edges
         print(f"{n_edges} edges, generated in {perf_counter() - started:.1f} s", flush=True)
         rows = measure(store, Path(scratch), given.engine, given.workers, fractions)
         if given.store is None:

@@ -4,7 +4,6 @@ from papilio.api.count import CensusResult as CensusResult
 from papilio.api.count import census as census
 from papilio.api.count import count as count
 from papilio.api.count import open_cluster as open_cluster
-from papilio.api.count import open_graph as open_graph
 from papilio.api.count import plan as plan
 from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
@@ -23,6 +22,9 @@ from papilio.api.partition import partition as partition
 from papilio.api.project import ProjectedRows as ProjectedRows
 from papilio.api.project import project as project
 from papilio.api.rows import Rows as Rows
+from papilio.api.significance import significance as significance
+from papilio.api.stores import convert as convert
+from papilio.api.stores import generate as generate
 from papilio.errors import PapilioError as PapilioError
 from papilio.graph import BipartiteGraph as BipartiteGraph
 from papilio.graph import UnipartiteGraph as UnipartiteGraph
@@ -54,8 +56,6 @@ from papilio.motifs import MaximalClique as MaximalClique
 from papilio.motifs import Projection as Projection
 from papilio.partitioning.store import Partition as Partition
 from papilio.partitioning.store import open_partition as open_partition
-from papilio.storage.convert import convert as convert
-from papilio.storage.generate import generate as generate
 from papilio.storage.reading import clear_conversions as clear_conversions
 from papilio.storage.reading import list_conversions as list_conversions
 from papilio.storage.store import GraphStore as GraphStore
@@ -66,4 +66,5 @@ from papilio.tasks.job_remote import wait_job as wait_job
 from papilio.tasks.plan import CountPlan as CountPlan
 from papilio.tasks.result import CountResult as CountResult
 from papilio.tasks.result import ListingResult as ListingResult
+from papilio.tasks.significance import SignificanceResult as SignificanceResult
 from papilio.version import __version__ as __version__

@@ -192,3 +192,21 @@ def draw_points(axes: Any, x: Sequence[int], y: Sequence[int], name_x: str, name
     axes.set_ylabel(name_y)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
+
+
+def draw_histogram(axes: Any, values: Sequence[float], observed: float, what: str) -> None:
+    """Draw how values are distributed, and one beside them as a line."""
+    axes.hist(values, bins="auto" if min(values) < max(values) else 1, color=BLUE, label="random graphs")
+    axes.axvline(observed, color=ORANGE, label="the graph itself")
+    axes.set_xlabel(what)
+    axes.set_ylabel("random graphs")
+    axes.legend(fontsize=8)
+
+
+def draw_mixing(axes: Any, means: Sequence[tuple[int, float]], steps: int, what: str) -> None:
+    """Draw means against the number of trades; a line marks the trades of a sample."""
+    axes.plot(*zip(*means, strict=True), marker=".", color=BLUE, label="mean of the chains")
+    axes.axvline(steps, color=GREY, linestyle="--", label="trades of a sample")
+    axes.set_xlabel("global trades")
+    axes.set_ylabel(what)
+    axes.legend(fontsize=8)

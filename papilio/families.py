@@ -12,11 +12,13 @@ from importlib import import_module
 from math import comb
 from typing import Any, Literal
 
+from papilio.arguments import plural
 from papilio.errors import InputError, UnsupportedError
 from papilio.extras import missing_package
 from papilio.graph import GraphKind
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.kernels.memory import BICLIQUES, CLIQUES, MAXIMAL_BICLIQUES, PROJECTIONS, WEDGES, Memory
+from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import (
     CENSUS_CLASSES,
     GRANULARITIES,
@@ -197,6 +199,7 @@ class Question:
     # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the identity
     options: EngineOptions = ()
     listing: Listing | None = None  # which motifs are listed; None when they are counted
+    ensemble: Ensemble | None = None  # random graphs in which they are counted as well
 
     def __post_init__(self) -> None:
         motif = self.motif
@@ -209,6 +212,8 @@ class Question:
             )
         if self.listing is not None:
             self._require_listable(self.listing)
+        if self.ensemble is not None:
+            self._require_comparable(self.ensemble)
         if self.options != choose_options(motif, dict(self.options)):
             raise UnsupportedError(
                 f"options {self.options!r} are not sorted, or hold a default or a name twice"
@@ -222,10 +227,22 @@ class Question:
         options: Mapping[str, str] | None = None,
         listing: Listing | None = None,
         sizes: Mapping[str, Any] | None = None,
+        ensemble: Ensemble | None = None,
     ) -> Question:
         """Return the question that a call asks; InputError for an unknown motif, parameter or option."""
         motif = read_motif(motif, sizes)
-        return cls(motif, per, choose_options(motif, options or {}), listing)
+        return cls(motif, per, choose_options(motif, options or {}), listing, ensemble)
+
+    def _require_comparable(self, ensemble: Ensemble) -> None:
+        motif = self.motif
+        if self.per == "edge":
+            raise UnsupportedError(
+                "random graphs have other edges than the graph: give per 'total' or 'vertex'"
+            )
+        if motif.needs_signs != ensemble.model.keeps_signs:
+            why = "is defined by signs" if motif.needs_signs else "does not depend on signs"
+            instead = "null 'signs'" if motif.needs_signs else "null 'degrees', 'expected-degrees' or 'edges'"
+            raise UnsupportedError(f"null is {ensemble.null!r}, and a {motif.title} {why}: use {instead}")
 
     def _require_listable(self, listing: Listing) -> None:
         columns = self.family.columns(self.motif)
@@ -247,6 +264,9 @@ class Question:
 
     @property
     def title(self) -> str:
+        if self.ensemble is not None:
+            graphs = f"{plural(self.ensemble.samples, 'random graph')} (null model {self.ensemble.null})"
+            return f"{self.motif.title} per {self.per} beside {graphs}"
         if self.listing is None:
             return f"{self.motif.title} per {self.per}"
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"
@@ -262,7 +282,14 @@ class Question:
     def load_engine(self, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
         """Return the engine that counts or lists; parameters and errors are those of :func:`load_engine`."""
         options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.options)}
-        return load_engine(self.motif, name, threads, listing=self.listing, **options)
+        if self.ensemble is None:
+            return load_engine(self.motif, name, threads, listing=self.listing, **options)
+        engine = load_engine(self.motif, name, 1, **options)  # each thread counts samples of its own
+        sampler: Engine = resolve(_SAMPLER)(engine, self.ensemble, threads)
+        return sampler
+
+
+_SAMPLER = "papilio.kernels.null.engine:SampleEngine"
 
 
 def resolve(name: str) -> Any:

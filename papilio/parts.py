@@ -20,7 +20,7 @@ The work items of a part are its starts by falling work, ties by rank, or its ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -136,20 +136,6 @@ class WedgePart(_Arrays):
             int(ends.ends.size),
         )
 
-    def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry.
-
-        For ``vertex``: in the layer of the starts these, then the ends, so that a vertex may come twice; in the other
-        layer the middles of ``ends``. For ``edge``: the entries of the starts, then those of the ends; an edge may
-        come twice. The count of an id is the sum of its entries. On the host.
-        """
-        starts, ends = self.starts, self.ends
-        if per == "vertex":
-            yield self.layer, np.concatenate((starts.ids, ends.ids))
-            yield ("v" if self.layer == "u" else "u"), ends.middle_ids
-        elif per == "edge":
-            yield "edge", np.concatenate((starts.edges, ends.edges))
-
 
 @dataclass(frozen=True, eq=False)
 class RootPart(_Arrays):
@@ -174,12 +160,6 @@ class RootPart(_Arrays):
         is_root[self.roots] = True
         root_entries = int(np.count_nonzero(is_root[left]))
         return PartSizes(n_roots, root_entries, graph.n_u + graph.n_v - n_roots, graph.n_edges - root_entries)
-
-    def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield, for each vector of a partial of this part, its name and the id in the whole graph of each entry."""
-        if per == "vertex":
-            yield "u", self.ids_u
-            yield "v", self.ids_v
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +188,6 @@ class CliquePart(_Arrays):
 
     @property
     def layer(self) -> Layer:
-        """The one there is."""
         return "u"
 
     @property
@@ -217,13 +196,6 @@ class CliquePart(_Arrays):
         graph, n_roots = self.graph, int(self.roots.size)
         root_entries = int(np.diff(graph.indptr)[self.roots].sum())
         return PartSizes(n_roots, root_entries, graph.n - n_roots, graph.n_edges - root_entries)
-
-    def vector_ids(self, per: str) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield the name of the vector of a partial of this part, and the id in the whole graph of each entry."""
-        if per == "vertex":
-            yield "n", self.ids_n
-        elif per == "edge":
-            yield "edge", self.edges
 
 
 Part = WedgePart | RootPart | MaximalPart | CliquePart

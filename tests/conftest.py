@@ -9,7 +9,9 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 numba_cache.share()
+gc.disable()  # until all is collected: what is imported stays
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("papilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -103,6 +106,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return FileSchedule(config, log)
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """In a run of all tests, import other files first in each process: what one has compiled the others find."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or [Path(arg).resolve() for arg in session.config.args] != [ROOT / "tests"]:
+        return
+    own = slice(int(worker["workerid"].removeprefix("gw")), None, worker["workercount"])
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))[own]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting the file tells
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put what takes longest first, and leave out what needs a GPU where the driver knows none."""
     items.sort(
@@ -122,6 +136,7 @@ def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of all later garbage collections: it stays, and is most of the heap."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

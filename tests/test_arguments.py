@@ -65,7 +65,6 @@ BASE: dict[str, dict[str, Any]] = {
     "local_clustering": {"graph": "graph", **HERE},
     "maximum_clique": {"graph": papilio.UnipartiteGraph.from_edges([0], [1]), "threads": 1},
     "open_cluster": {},
-    "open_graph": {"path": "graph"},
     "open_job": {"path": "job"},
     "open_partition": {"path": "parts"},
     "partition": {"graph": "graph", "output": "nothing", "motif": "butterfly", "host_memory": "2GiB"},
@@ -76,6 +75,7 @@ BASE: dict[str, dict[str, Any]] = {
     "read_job_log": {"path": "job"},
     "resume_job": {"path": "job"},
     "robins_alexander": {"graph": "graph", **HERE},
+    "significance": {"graph": "graph", "motif": "butterfly", "samples": 5, **HERE},
     "submit": {"graph": "graph", "motif": "butterfly", "cluster": "local", "job": "new job"},
     "top_bicliques": {"graph": "graph", "threads": 1},
     "top_butterflies": {"graph": "graph", **HERE},
@@ -153,7 +153,7 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
 WITH_BARS = sorted(
     name
     for name, each in public_functions().items()
-    if "progress" in parameters_of(each) and name not in ("convert", "generate", "submit")
+    if "progress" in parameters_of(each) and name != "submit"
 )
 
 
@@ -162,7 +162,10 @@ def test_progress_true_is_a_bar_where_it_can_be_seen(
     name: str, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function: Any = public_functions()[name]
-    given = {**BASE[name]} | ({"output": tmp_path / "new"} if "output" in BASE[name] else {})
+    made = tmp_path / "new"
+    given = {**BASE[name]} | {
+        each: made for each in ("output", "path") if each in BASE[name] and name != "resume_job"
+    }
 
     def make_console() -> Any:
         return Console(file=written, force_terminal=True, width=100)
@@ -173,8 +176,8 @@ def test_progress_true_is_a_bar_where_it_can_be_seen(
         monkeypatch.setattr(progress_module, "can_draw", lambda: can_draw)  # noqa: B023
         function(**given, progress=progress)
         assert bool(written.getvalue()) == (can_draw and progress is True)
-        if (output := given.get("output")) is not None:
-            rmtree(output)
+        if made.exists():
+            rmtree(made)
 
 
 def test_a_function_that_hears_of_progress_is_called_as_before(place: Path) -> None:

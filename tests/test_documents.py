@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -28,6 +29,7 @@ GUIDES = [
     "jobs",
     "maximal-bicliques",
     "measures",
+    "more-than-chance",
     "out-of-memory",
     "papers",
     "signed",
@@ -178,3 +180,23 @@ def test_the_conda_recipe_needs_what_the_package_needs() -> None:
     assert recipe["context"]["version"] == __version__
     assert recipe["about"]["license"] == project["license"]
     assert recipe["tests"][0]["python"]["imports"] == ["papilio"]
+
+
+def test_files_of_the_project_name_what_there_is() -> None:
+    """Workflows run targets that the Makefile has, on the Python versions that the package declares."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = {each.rsplit(" ", 1)[1] for each in project["classifiers"] if ":: Python :: 3." in each}
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))
+    jobs = workflow["jobs"].values()
+    ran = {step["run"].removeprefix("make ") for job in jobs for step in job["steps"] if "run" in step}
+    assert ran
+    assert ran <= targets
+    assert set(workflow["jobs"]["test"]["strategy"]["matrix"]["python"]) == declared
+    for template in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        assert yaml.safe_load(template.read_text("utf-8"))
+    assert yaml.safe_load((ROOT / ".readthedocs.yaml").read_text("utf-8"))["version"] == 2
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    archived = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
+    assert (cited["version"], cited["title"]) == (__version__, archived["title"])
+    assert [each["name"] for each in cited["authors"]] == [each["name"] for each in archived["creators"]]

@@ -29,6 +29,10 @@ PRINTED = {
         "dopamine agonist 5 and dopamine antagonist 5: both activate 0 targets, both inhibit 0, differ on 8",
     ],
     "from_pandas": ["341 butterflies in 89 attendances"],
+    "more_than_chance": [
+        "341 butterflies; with the same degrees 312 on average: z = 1.7, p = 0.122",
+        "q = 4: 160, by chance  77.1 ± 22.7, z = 3.6",
+    ],
     "generate_planted": ["60 vertices of U are in as many"],
 }
 """Parts of what each example prints, by its name."""

@@ -36,6 +36,7 @@ from papilio.reports.experiment import ExperimentDirectory
 from papilio.reports.run import read_run
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import check_listing, check_listing_shards, read_listing
+from papilio.storage.store import open_store
 from tests.conftest import ROOT
 from tests.tools.tampering import MUTATIONS, mutate, reseal
 
@@ -295,7 +296,7 @@ Content = tuple[Any, list[Any]]
 
 def read_store(path: Path) -> Content:
     """Read the edges, at once and by ranges, and the labels."""
-    store = papilio.open_graph(path)
+    store = open_store(path)
     graph, half = store.read(), store.n_u // 2
     parts = [store.read(0, half), store.read(half, store.n_u)]
     assert np.array_equal(np.concatenate([part.u for part in parts]), graph.u)

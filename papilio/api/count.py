@@ -1,4 +1,4 @@
-"""The public functions that count: open a graph or a cluster, plan a count, count."""
+"""The public functions that count: open a cluster, plan a count, count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
 from papilio.api.graph import AskedOptions, GraphInput, split_options
@@ -33,27 +33,11 @@ from papilio.storage.answers import Answer, Preview, file_metadata, write_census
 from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
-from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import TOP_ENTRIES, CountResult, find_top
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["CountResult", "count", "open_cluster", "open_graph", "plan"]
-
-
-@checked
-def open_graph(path: str | os.PathLike[str]) -> GraphStore:
-    """Open a graph store; reads its manifest only.
-
-    Raises
-    ------
-    StoreError
-        When the path is missing, corrupt, truncated, foreign or of a newer version.
-    """
-    return open_store(path)
+__all__ = ["CountResult", "count", "open_cluster", "plan"]
 
 
 @checked
@@ -191,6 +175,22 @@ def count(
     ).execute()  # fmt: skip
 
 
+def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
+    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+    if executor.in_process or not job.vector_entries:
+        return None
+    if target is not None:
+        return target.parent
+    if executor.name != "existing":
+        return Path(tempfile.gettempdir())
+    if is_url(job.source):
+        raise InputError(
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
+            "can write to; give an output file in one"
+        )
+    return Path(job.source).parent
+
+
 class CountCall(Call[CountResult]):
     """A count; its vectors or its table go to a file."""
 
@@ -218,19 +218,7 @@ class CountCall(Call[CountResult]):
         source.require_storable(target)
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
-        if executor.in_process or not job.vector_entries:
-            return None
-        if self.target is not None:
-            return self.target.parent
-        if executor.name != "existing":
-            return Path(tempfile.gettempdir())
-        if is_url(job.source):
-            raise InputError(
-                f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
-                "can write to; give an output file in one"
-            )
-        return Path(job.source).parent
+        return shard_parent(executor, job, self.target)
 
     def write(self, result: CountResult, listed: Sequence[ListingShard], kept: bool) -> CountResult:
         vectors = dict(result.vectors)

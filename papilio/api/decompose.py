@@ -45,12 +45,12 @@ PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
 
 PHASES = {
-    "read": "reading",
-    "index": "listing pairs of vertices",
-    "coarse": "cutting into ranges",
-    "fine": "peeling",
-    "hierarchy": "finding components",
-    "write": "writing",
+    "read": ("reading", ""),
+    "index": ("listing pairs of vertices", ""),
+    "coarse": ("cutting into ranges", ""),
+    "fine": ("peeling", ""),
+    "hierarchy": ("finding components", ""),
+    "write": ("writing", ""),
 }
 """What is done in each phase."""
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from time import perf_counter
 from typing import Any, Unpack
+
+from numpy.typing import NDArray
 
 from papilio import charts
 from papilio.api.call import enter_executor
 from papilio.api.count import CountCall
 from papilio.api.graph import AskedOptions
-from papilio.arguments import Seed, Workers, checked
+from papilio.arguments import Count, Seed, Workers, checked, read_argument
 from papilio.cluster.driver import count_job
 from papilio.cluster.estimating import Goal, Sampled, estimate_job
 from papilio.cluster.events import PhaseStarted, Progress
@@ -21,8 +25,19 @@ from papilio.errors import InputError, UnsupportedError
 from papilio.families import EngineChoice
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif, motif_to_json
-from papilio.storage.answers import Answer, rows_table
-from papilio.tasks.estimate import Sample
+from papilio.storage.answers import (
+    Answer,
+    Preview,
+    Source,
+    columns_table,
+    file_metadata,
+    preview,
+    rows_table,
+    write_columns,
+)
+from papilio.storage.labelled import Vectors
+from papilio.tasks.estimate import Sample, VertexSample
+from papilio.tasks.result import TopEntry, TopEstimate, find_items, find_top
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +65,15 @@ class Estimate(Answer):
     seconds: dict[str, float]
     graph: dict[str, Any] = field(repr=False)  # as in :class:`papilio.CountResult`
 
+    per: Granularity = "total"
+    # for counts of vertices, by layer (``u`` and ``v``, or ``n``), arrays by id: ``estimate``, ``std_error``, ``low``
+    # and ``high`` (NaN where no probe met the vertex) and ``reliable``; ``count`` instead where they were counted
+    vertices: Vectors[dict[str, NDArray[Any]]] = field(default_factory=Vectors, repr=False)
+    # root mean square of the relative errors of the largest estimates of vertices; None without any
+    top_error: float | None = None
+    output: str | None = None  # the file written
+    source: Source | None = field(default=None, repr=False)  # the graph, if at hand
+
     @property
     def relative_error(self) -> float:
         """Half of the interval, as a share of the estimate; 0 for an exact count, infinite for an estimate of 0."""
@@ -62,16 +86,59 @@ class Estimate(Answer):
     def headline(self) -> str:
         where = f"{self.engine}, {self.seconds['total']:.2f} s"
         if self.exact is not None:
-            return f"{self.motif.title}: {self.exact:,}, exactly ({where})"
+            return f"{self._title}: {self.exact:,}, exactly ({where})"
         low, high = self.interval
         doubt = "" if self.is_reliable else ", unreliable"
         return (
-            f"{self.motif.title}: about {self.count:.4g}, {low:.4g} to {high:.4g} with {self.confidence:.4g} "
+            f"{self._title}: about {self.count:.4g}, {low:.4g} to {high:.4g} with {self.confidence:.4g} "
             f"confidence ({self.probes:,} probes, {where}){doubt}"
         )
 
+    @property
+    def _title(self) -> str:
+        return self.motif.title if self.per == "total" else f"{self.motif.title} per {self.per}"
+
+    def _preview(self) -> Preview:
+        largest = self.top(10 if len(self.vertices) == 1 else 5) if self.vertices else ()
+        names = self.top_columns
+        rows = [(each.place, each.labels[0], *(getattr(each, name) for name in names)) for each in largest]
+        return preview(("of", "label", *names), rows)
+
+    @property
+    def top_columns(self) -> tuple[str, ...]:
+        """The fields that people are shown of what :meth:`top` returns."""
+        return ("estimate", "low", "high") if self.exact is None else ("count",)
+
+    def top(self, n: int = 10) -> tuple[TopEntry, ...] | tuple[TopEstimate, ...]:
+        """Return the ``n`` largest estimates of each layer, or counts where they were counted, with their labels.
+
+        InputError where nothing was estimated per vertex.
+        """
+        read_argument("n", n, Count)
+        if not self.vertices:
+            raise InputError(
+                f"the answer has no estimates of vertices, as it is of {self._title}; estimate with per='vertex'"
+            )
+        columns = {layer: self.vertices.by_id(layer) for layer in self.vertices}
+        if self.exact is not None:
+            return find_top({layer: each["count"] for layer, each in columns.items()}, self.held, n)
+        return tuple(
+            TopEstimate(
+                each.place,
+                each.ids,
+                each.labels,
+                **{name: of[i].item() for name, of in columns[each.place].items()},
+            )
+            for each, i in find_items({layer: of["estimate"] for layer, of in columns.items()}, self.held, n)
+        )
+
     def to_arrow(self) -> Any:
-        """Return a row: motif, count, low, high (the interval), std_error, confidence, probes, exact, engine."""
+        """Return a row: motif, count, low, high (the interval), std_error, confidence, probes, exact, engine.
+
+        Per vertex there is a row for each: layer, id, label (where there are labels), then what ``vertices`` has.
+        """
+        if self.vertices:
+            return columns_table(self.held, {layer: self.vertices.by_id(layer) for layer in self.vertices})
         low, high = self.interval
         row = {"motif": self.motif.title, "count": self.count, "low": low, "high": high}
         same = ("std_error", "confidence", "probes", "exact", "engine")
@@ -103,6 +170,10 @@ class Estimate(Answer):
             "cluster": self.cluster,
             "seconds": {phase: round(value, 6) for phase, value in self.seconds.items()},
             "graph": self.graph,
+            "per": self.per,
+            "top_error": self.top_error,
+            "top": [each.to_dict() for each in self.top()] if self.vertices else [],
+            "output": self.output,
         }
 
 
@@ -117,6 +188,8 @@ def estimate(
     seconds: float | None = None,
     seed: Seed = 0,
     per: Granularity = "total",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     cluster: Any = None,
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
@@ -124,7 +197,7 @@ def estimate(
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
 ) -> Estimate:
-    """Estimate the number of motifs from random branches of their search, with an interval.
+    """Estimate the number of motifs from random branches of their search, with an interval; of each vertex, too.
 
     Probes are walked until half of the interval is at most ``error`` of the estimate, or ``seconds`` are over. Where
     counting takes no longer than that, the motifs are counted. An estimate depends on ``seed``, not on engines
@@ -135,15 +208,20 @@ def estimate(
     graph, motif, cluster, engine, workers, progress, options, asked
         As for :func:`papilio.count`. Of a motif of several sizes all sizes are counted together.
     error : float
-        Half of the interval, as a share of the estimate: 0.01 is 1 %.
+        Half of the interval, as a share of the estimate: 0.01 is 1 %. For counts of vertices the root mean square of
+        that over the 100 vertices of each layer with the largest estimates.
     confidence : float
         Probability that the interval holds the exact count.
     seconds : float, optional
         For the probes, beside reading and preparing; by default as long as it takes.
     seed : int
         Of the probes.
-    per : {"total"}
-        Counts of vertices and edges are not estimated.
+    per : {"total", "vertex"}
+        ``vertex`` estimates the count of each vertex as well, on CPUs. Counts of edges are not estimated.
+    output : path-like, optional
+        File for the estimates of vertices, as for :func:`papilio.count`, with a row for each vertex.
+    overwrite : bool
+        Replace a file that is at ``output``.
 
     Returns
     -------
@@ -166,11 +244,14 @@ def estimate(
         raise InputError(f"confidence is {confidence:g}; give a probability between 0 and 1, such as 0.95")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise InputError(f"seconds is {seconds:g}; give a time above 0, or leave it out")
-    if per != "total":
-        raise UnsupportedError(f"per is {per!r}; estimates are of totals: count per {per} instead")
+    if per == "edge":
+        raise UnsupportedError("per is 'edge'; counts of edges are not estimated: count per edge instead")
+    if per == "vertex" and engine == "gpu":
+        raise UnsupportedError("counts of vertices are estimated on CPUs; leave out engine, or give 'cpu'")
     return EstimateCall(
-        graph, motif, Goal(error, confidence, seconds), seed, options=options, cluster=cluster, engine=engine,
-        workers=workers, progress=progress, asked=asked,
+        graph, motif, Goal(error, confidence, seconds), seed, options=options, cluster=cluster,
+        engine="cpu" if per == "vertex" else engine, workers=workers, progress=progress, per=per, output=output,
+        overwrite=overwrite, asked=asked,
     ).estimate()  # fmt: skip
 
 
@@ -193,12 +274,17 @@ class EstimateCall(CountCall):
                 executor, job, self.engine, self.goal, self.seed, self.listener, may_count=may_count
             )
             seconds = {"start": start_s, **found.seconds}
-            count, exact = found.sample, None
+            count, exact, vertices = found.sample, None, {}
             if count is None:
-                outcome = count_job(executor, job, self.engine, None, self.listener)
+                shards = self.shard_parent(executor, job)
+                outcome = count_job(executor, job, self.engine, shards, self.listener)
                 exact, seconds["run"] = outcome.result.count, outcome.result.seconds["run"]
                 count = Sample.exactly(exact)
-            return self._answer(count, exact, found, executor.name, seconds)
+                vertices = {layer: {"count": each} for layer, each in outcome.partial.vectors.items()}
+            elif found.vertices is not None:
+                vertices = found.vertices.columns(self.goal.confidence)
+            answer = self._answer(count, exact, found, executor.name, seconds)
+            return self._add_vertices(answer, vertices, found.vertices) if vertices else answer
 
     def _answer(
         self, sample: Sample, exact: int | None, found: Sampled, cluster: str, seconds: dict[str, float]
@@ -222,8 +308,35 @@ class EstimateCall(CountCall):
             cluster=cluster,
             seconds={**seconds, "total": perf_counter() - self.started},
             graph=self.source.describe(),
+            per=self.question.per,
         )
         if answer.relative_error <= goal.error or doubt:
             return answer
         missed = f"the interval is {answer.relative_error:.2%} to either side, not {goal.error:.2%}: give more seconds"
         return replace(answer, warning=missed)
+
+    def _add_vertices(
+        self, answer: Estimate, vertices: dict[str, dict[str, NDArray[Any]]], sample: VertexSample | None
+    ) -> Estimate:
+        """Write the file, and add the counts of vertices and what is to be doubted about them."""
+        goal, error, warning = self.goal, 0.0, answer.warning
+        if sample is not None:
+            error = sample.top_error(goal.confidence)
+            if answer.is_reliable:
+                warning = (
+                    ""
+                    if error <= goal.error
+                    else (
+                        f"the largest estimates of vertices are {error:.2%} to either side, not {goal.error:.2%}: give "
+                        "more seconds"
+                    )
+                )
+        if self.target is not None:
+            store = self.source.stored(self.stack, self.target.parent)
+            metadata = file_metadata(store.hash, motif=motif_to_json(answer.motif))
+            write_columns(self.target, store, vertices, metadata, overwrite=self._overwrite)
+        return replace(
+            answer, vertices=Vectors(vertices, self.source.labelled),
+            top_error=error if isfinite(error) else None, warning=warning,
+            output=None if self.target is None else str(self.target), source=self.source.given,
+        )  # fmt: skip

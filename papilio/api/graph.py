@@ -33,7 +33,7 @@ from papilio.storage.reading import (
     record_of,
     warn_outside,
 )
-from papilio.storage.store import GraphStore, write_store
+from papilio.storage.store import GraphStore, copy_store, write_store
 from papilio.tasks.job import JobSpec, hash_graph, job_of
 from papilio.tasks.worker_state import keep_graph
 
@@ -156,28 +156,11 @@ class Graph:
     def save(self, path: str | os.PathLike[str]) -> Graph:
         """Write a graph store, and return it opened; StoreError where something is at ``path``."""
         self.require_current()
+        target = local_path(read_path("path", path))
         if self._store is None:
             assert self._labelled is not None
-            made = write_store(
-                local_path(read_path("path", path)),
-                self._labelled.graph,
-                provenance={"source": "memory"},
-                labels_u=self._labelled.labels_u,
-                labels_v=self._labelled.labels_v,
-            )
-        else:
-            target = local_path(read_path("path", path))
-            if target.exists():
-                raise StoreError(f"{target} exists already; choose another path")
-            graph, (labels_u, labels_v) = self._store.read(), (self.labels("u"), self.labels("v"))
-            made = write_store(
-                target,
-                graph,
-                provenance=dict(self._store.manifest.provenance),
-                labels_u=labels_u,
-                labels_v=None if self.kind == "unipartite" else labels_v,
-            )
-        return _opened(made)
+            return _opened(_write_labelled(self._labelled, target))
+        return _opened(copy_store(self._store, target))
 
     def to_pandas(self) -> Any:
         """Return a data frame of the edges with the labels of their ends: ``u``, ``v``, and ``sign`` if signed."""
@@ -256,6 +239,12 @@ def _opened(store: GraphStore) -> Graph:
     return graph
 
 
+def _write_labelled(graph: LabelledGraph, path: Path) -> GraphStore:
+    return write_store(
+        path, graph.graph, provenance={"source": "memory"}, labels_u=graph.labels_u, labels_v=graph.labels_v
+    )
+
+
 @checked
 def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
     """Read a graph, once, from whatever holds it.
@@ -283,8 +272,8 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
     Raises
     ------
     PapilioError
-        InputError for what is no graph, or keywords that do not fit it; otherwise as :func:`papilio.convert` and
-        :func:`papilio.open_graph`.
+        InputError for what is no graph, or keywords that do not fit it; otherwise as :func:`papilio.convert`;
+        StoreError for a graph store that is missing, damaged, foreign or of a newer version.
 
     Examples
     --------
@@ -427,13 +416,7 @@ class GraphInput:
         if self.store is None:
             assert self.labelled is not None
             directory = stack.enter_context(run_directory(parent))
-            self.store = write_store(
-                Path(directory) / "graph",
-                self.labelled.graph,
-                provenance={"source": "memory"},
-                labels_u=self.labelled.labels_u,
-                labels_v=self.labelled.labels_v,
-            )
+            self.store = _write_labelled(self.labelled, Path(directory) / "graph")
         return self.store
 
     def require_storable(self, target: Path | None) -> None:

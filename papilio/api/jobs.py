@@ -7,18 +7,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
-from papilio.api.call import enter_executor
+from papilio.api.call import Call, enter_executor
 from papilio.api.count import CountCall, count
 from papilio.api.graph import AskedOptions
 from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
-from papilio.arguments import Bytes, Number, Seed, Workers, checked
+from papilio.api.significance import SignificanceCall, significance
+from papilio.arguments import Bytes, Count, Number, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
 from papilio.errors import InputError
 from papilio.families import EngineChoice
+from papilio.kernels.null.ensemble import Samples
+from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif
 from papilio.storage.files import local_path
 from papilio.tasks.directory import JobDirectory, find_finished, list_jobs
@@ -48,6 +51,10 @@ def submit(
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
     progress: Progress = None,
+    samples: Samples | None = None,
+    null: NullName | None = None,
+    seed: Seed | None = None,
+    steps: Count | None = None,
     **asked: Unpack[AskedOptions],
 ) -> JobDirectory:
     """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
@@ -60,6 +67,8 @@ def submit(
         Job directory, under the same path here and on all workers. Where it holds the answer, nothing is submitted.
     priority : {"low", "normal", "high"}
         Among the jobs that share the cluster.
+    samples, null, seed, steps : optional
+        As for :func:`papilio.significance`: compare the count with random graphs. Without ``samples`` it is a count.
 
     Where parts are needed, they are cut here, before the job is submitted.
 
@@ -76,10 +85,19 @@ def submit(
     from papilio.cluster.submit import submit_job
 
     check_cluster(cluster)
-    call = CountCall(
-        graph, motif, per=per, options=options, output=output, overwrite=overwrite, device_memory=device_memory,
-        host_memory=host_memory, parts=parts, engine=engine, progress=progress, job=job, asked=asked,
-    )  # fmt: skip
+    common: dict[str, Any] = {
+        "per": per, "options": options, "output": output, "overwrite": overwrite, "engine": engine,
+        "progress": progress, "job": job, "asked": asked,
+    }  # fmt: skip
+    memory: dict[str, Any] = {"device_memory": device_memory, "host_memory": host_memory, "parts": parts}
+    ensemble: dict[str, Any] = {"null": null, "seed": seed, "steps": steps}
+    call: Call[Any]
+    if samples is None:
+        _require_none(ensemble, "which is for random graphs: give samples, too")
+        call = CountCall(graph, motif, **memory, **common)
+    else:
+        _require_none(memory, "and random graphs are drawn from the whole graph: leave it out")
+        call = SignificanceCall(graph, motif, samples=samples, **{**ensemble, "seed": seed or 0}, **common)
     if call.source.path is None:
         raise InputError(
             "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; write it "
@@ -94,9 +112,15 @@ def submit(
             made = fit_job(call, made, enter_executor(call.stack, cluster, engine, workers))
     submit_job(
         local_path(job), made, cluster=cluster, engine=engine, workers=workers, priority=priority,
-        output=call.target, count=count,
+        output=call.target, count=count if samples is None else significance,
     )  # fmt: skip
     return JobDirectory(job)
+
+
+def _require_none(given: Mapping[str, Any], why: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} is {value!r}, {why}")
 
 
 @checked
@@ -160,7 +184,8 @@ def resume_job(
     }
     if job.listing is not None:
         return resume_listing(directory, **where)
-    return count(directory.source, job.motif, output=settings["output"], **where, **directory.arguments)
+    run = count if job.ensemble is None else significance
+    return run(directory.source, job.motif, output=settings["output"], **where, **directory.arguments)
 
 
 @checked

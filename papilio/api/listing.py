@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Unpack
@@ -120,32 +120,24 @@ def enumerate(
     >>> papilio.enumerate("graph/", papilio.Biclique(3, 4), output="bicliques").rows
     36
     """
-    if output is not None and Path(output).suffix.lower() in TABLE_SUFFIXES:
-        return _list_into_file(
-            check_table_file(output, overwrite=False), graph, motif, limit, (containing, with_u, with_v), options,
-            asked, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job,
-        )  # fmt: skip
+    call = partial(
+        _call, graph, motif, limit=limit, required=(containing, with_u, with_v), options=options, asked=asked,
+        cluster=cluster, workers=workers, progress=progress, job=job,
+    )  # fmt: skip
     if output is None:
         _require_here(
             cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None
         )
-    call = _call(
-        graph, motif, local_path("rows" if output is None else output), limit, (containing, with_u, with_v), options,
-        asked, cluster=cluster, engine="cpu" if output is None else engine, workers=workers, progress=progress, job=job,
-    )  # fmt: skip
-    return call.rows() if output is None else call.execute()
-
-
-def _list_into_file(
-    target: Path, *given: Any, job: str | os.PathLike[str] | None, **where: Any
-) -> ListingResult:
+        return call(local_path("rows"), engine="cpu").rows()
+    if Path(output).suffix.lower() not in TABLE_SUFFIXES:
+        return call(local_path(output), engine=engine).execute()
     if job is not None:
         raise InputError(
-            f"output {target} is one file, and a job lists into a directory; leave out the suffix"
+            f"output {output} is one file, and a job lists into a directory; leave out the suffix"
         )
-    graph, motif, *rest = given
+    target = check_table_file(output, overwrite=False)
     with run_directory(target.parent) as scratch:
-        result = _call(graph, motif, Path(scratch) / "rows", *rest, **where).execute()
+        result = call(Path(scratch) / "rows", engine=engine).execute()
         write_batches(target, listing_schema(f"{scratch}/rows"), listing_batches(f"{scratch}/rows"))
     return replace(result, output=str(target), files=1)
 
@@ -181,8 +173,8 @@ def plan_listing(
     and errors are those of :func:`enumerate`.
     """
     return _call(
-        graph, motif, local_path("listing"), limit, (containing, with_u, with_v), options,
-        asked, cluster=cluster, engine=engine, workers=workers,
+        graph, motif, local_path("listing"), limit=limit, required=(containing, with_u, with_v), options=options,
+        asked=asked, cluster=cluster, engine=engine, workers=workers,
     ).plan()  # fmt: skip
 
 
@@ -201,6 +193,7 @@ def _call(
     graph: Any,
     motif: Motif | str,
     target: Path,
+    *,
     limit: int | None,
     required: tuple[Iterable[str | int], ...],
     options: Mapping[str, str] | None,

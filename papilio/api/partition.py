@@ -115,12 +115,7 @@ def partition(
     report: CutProgress | None = progress if callable(progress) else None
 
     def require(tried: Budget) -> None:
-        own = budget.host_bytes and tried.host_bytes
-        with suppress(_Planned):
-            tried_job = replace(job, budget=tried)
-            _cut(
-                tried_job, engine, unlimit((worker,)), worker.threads, own, target, _stop_when_planned, **how
-            )
+        _try_cut(job, tried, engine, (worker,), worker.threads, target, **how)
 
     try:
         return _cut(job, engine, (worker,), worker.threads, budget.host_bytes, target, report, **how)
@@ -163,11 +158,8 @@ def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
 
     def require(tried: Budget) -> None:
         if needs_parts(replace(job, budget=tried), name, unlimit(workers)):
-            own = budget.host_bytes and tried.host_bytes
             place = Path(stack.enter_context(run_directory(parent))) / "partition"
-            with suppress(_Planned):
-                tried_job = replace(store_job(), budget=tried)
-                _cut(tried_job, name, unlimit(workers), threads, own, place, _stop_when_planned)
+            _try_cut(store_job(), tried, name, workers, threads, place)
 
     try:
         if not needs_parts(job, name, workers):
@@ -230,6 +222,30 @@ def _stop_when_planned(share: float) -> None:
     """End a cut whose parts are planned, before any is written."""
     if share >= PLANNED_SHARE:
         raise _Planned
+
+
+def _try_cut(
+    job: JobSpec,
+    budget: Budget,
+    engine: EngineName,
+    workers: Sequence[WorkerInfo],
+    threads: int,
+    output: Path,
+    **how: Any,
+) -> None:
+    """Plan the parts of a job within another budget, and write none; CapacityError where they do not fit."""
+    own = job.budget.host_bytes and budget.host_bytes
+    with suppress(_Planned):
+        _cut(
+            replace(job, budget=budget),
+            engine,
+            unlimit(workers),
+            threads,
+            own,
+            output,
+            _stop_when_planned,
+            **how,
+        )
 
 
 def _cut(

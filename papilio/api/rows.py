@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from papilio.arguments import Count, checked
 from papilio.graph import RowColumn
 from papilio.interrupts import check
-from papilio.storage.answers import polars_frame
+from papilio.storage.answers import Tabular
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import batch_of, list_schema, table_of
 from papilio.tasks.machine import describe_worker
 from papilio.tasks.run import SLICE_S, prepare_rows
-from papilio.tasks.worker_state import forget_graphs
 
 if TYPE_CHECKING:
     from papilio.api.listing import ListingCall
@@ -37,17 +36,19 @@ class _Left(Exception):
     """Ends a search whose rows nobody wants any more."""
 
 
-class Rows:
+class Rows(Tabular):
     """The motifs of a graph, found while they are iterated; :func:`papilio.enumerate` returns it.
 
     Each row is a tuple of labels (of ids, where there are none) by rising id: of a biclique a pair of tuples, its
     vertices of U and of V. Every iteration searches anew, on the processors of this process, a few blocks of rows
-    ahead; one that is left half way ends its search. The order of the rows is not defined.
+    ahead; one that is left half way ends its search. The order of the rows is not defined. The prepared graph stays in
+    memory as long as this object lives.
     """
 
     def __init__(self, call: ListingCall) -> None:
         self._call = call
         weakref.finalize(self, call.stack.close)
+        call.source.asked.keep_prepared()
         self.motif = call.question.motif
         self.columns = tuple(call.question.family.columns(self.motif))  # ``u`` and ``v``, or ``n``
         self.limit = None if call.question.listing is None else call.question.listing.limit
@@ -96,20 +97,11 @@ class Rows:
         schema = self.schema
         return table_of(self._batches(schema), schema)
 
-    def to_pandas(self) -> Any:
-        """Return all rows as a pandas data frame, with arrays of labels; errors as :meth:`to_batches`."""
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """Return all rows as a polars data frame, with lists of labels; errors as :meth:`to_batches`."""
-        return polars_frame(self.to_arrow())
-
     def _prepare(self, stack: ExitStack) -> tuple[list[Any], list[int | None], Any, Any, list[int]]:
         """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""
         call = self._call
         job = stack.enter_context(call.held_job())
         worker = describe_worker("rows", None)
-        stack.callback(forget_graphs, {job.graph_hash}, kept=True)
         engine, held = prepare_rows(job, worker)
         sizes = job.family.columns(job.motif)
         names = []

@@ -67,6 +67,7 @@ _COMMANDS = {
     "plan": ("count:plan", "Show how a motif would be counted: work, memory, decisions."),
     "count": ("count:count", "Count a motif in a graph."),
     "estimate": ("count:estimate", "Estimate a count by random probes, with an interval."),
+    "significance": ("count:significance", "Compare a count with those of random graphs."),
     "census": ("measure:census", "Count the butterflies of a signed graph by class."),
     "enumerate": ("count:enumerate_", "List a motif one by one, as rows of Parquet files."),
     "project": ("count:project", "Project to one layer: pairs with weights and q-values."),

@@ -1,14 +1,14 @@
-"""The commands that count: plan and count."""
+"""The commands about one motif: plan, count, estimate, enumerate and decompose."""
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 import papilio
-from papilio.arguments import TABLE_FORMATS, TableFormat
+from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BIPARTITE_STORE,
@@ -23,6 +23,7 @@ from papilio.cli.options import (
     STORE,
     integer,
     share,
+    with_options,
 )
 from papilio.cli.report import (
     answer,
@@ -34,8 +35,8 @@ from papilio.cli.report import (
     say_seconds,
     show_progress,
 )
-from papilio.cli.rows import FORMAT_FLAG, answer_rows, take_target, with_rows
-from papilio.errors import InputError
+from papilio.cli.rows import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
+from papilio.kernels.null.models import NullName
 from papilio.motifs import Motif, PairTest, Weighting
 
 if TYPE_CHECKING:
@@ -97,38 +98,92 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
     help="Time for the probes, beside reading and preparing; as long as it takes by default.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
-@with_rows("the estimate as a row")
+@with_rows("the estimate as a row, or those of all vertices")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
 
     The estimate and the ends of the interval go to standard output, everything else to standard error. Where counting
-    takes no longer, the motifs are counted: then it is one number.
+    takes no longer, the motifs are counted: then it is one number. With --per vertex but no --output the largest
+    estimates of vertices follow, and --error is that of these.
 
     \b
     papilio estimate biclique STORE -p 6 -q 6
     papilio estimate biclique STORE -p 6 -q 6 --error 0.1% --confidence 99%
     papilio estimate maximal-biclique STORE --seconds 10
+    papilio estimate biclique STORE -p 6 -q 6 --per vertex --error 5% --output vertices.parquet
     """
-    target = take_target(options, as_json, writes_files=False)
+    target = take_target(options, as_json, writes_files=options["per"] == "vertex")
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)
 
 
+ENSEMBLE_OPTIONS = with_options(
+    click.option(
+        "--null", type=click.Choice(get_args(NullName)),
+        help="What random graphs share with the graph: the degree of each vertex; these degrees on average; the number "
+        "of edges alone; or all edges, with their signs permuted. By default signs for motifs that are defined by "
+        "signs, else degrees.",
+    ),
+    click.option(
+        "--samples", type=integer, default=1000, show_default=True, metavar="N", help="Random graphs, at least 2."
+    ),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs."),
+    click.option(
+        "--steps", type=integer, metavar="N",
+        help="Global trades from the graph to a sample, for --null degrees; 20 by default.",
+    ),
+    click.option(
+        "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
+        help="Compare the count of the whole graph, or of every vertex.",
+    ),
+)  # fmt: skip
+"""Random graphs that a count is compared with, and for what."""
+
+
+@click.command(cls=MotifGroup)
+@STORE
+@ENSEMBLE_OPTIONS
+@with_rows("the counts of the samples, or the sizes or vertices with their z")
+@JOB_FLAG
+@CLUSTER_OPTIONS
+@RUN_OPTIONS
+def significance(
+    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any
+) -> None:
+    """Compare the count of MOTIF in the graph STORE with its counts in random graphs.
+
+    Standard output has a line of names and one of values: observed, mean, std, z, p_more and p_less (one-sided p of at
+    least, or at most, so many) and p_value (two-sided); of several sizes a line for each, and with --per vertex the
+    largest z of each layer. Everything else goes to standard error.
+
+    \b
+    papilio significance butterfly STORE
+    papilio significance butterfly STORE --null edges --samples 10000 --seed 7
+    papilio significance butterfly STORE --per vertex --output scores.csv
+    papilio significance balanced-butterfly STORE
+    papilio significance biclique STORE --all --max-p 5 --max-q 5 --job DIR
+    """
+    target = take_target(options, as_json)
+    with show_progress() as bar:
+        result = papilio.significance(store, motif, progress=bar, options=engine_options, **options)
+    answer_rows(result, as_json, report_result, target)
+
+
 _ROW_FORMAT = click.option(
-    "--format", "form", type=click.Choice(TABLE_FORMATS), default="tsv", show_default=True,
-    help="Format of the rows on standard output.",
+    "--format", "row_format", type=click.Choice(TABLE_FORMATS),
+    help="Format of the rows on standard output, TSV by default; a file has that of its suffix.",
 )  # fmt: skip
 
 
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
 @click.option(
-    "--output", type=click.Path(), metavar="PATH",
+    "--output", type=click.Path(allow_dash=True), metavar="PATH",
     help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
-    "standard output by default.",
+    "- or nothing is standard output.",
 )  # fmt: skip
 @_ROW_FORMAT
 @click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
@@ -152,7 +207,7 @@ def enumerate_(
     as_json: bool,
     engine_options: dict[str, str],
     output: str | None,
-    form: TableFormat,
+    row_format: TableFormat | None,
     limit: int | None,
     job: str | None,
     dry_run: bool,
@@ -176,7 +231,7 @@ def enumerate_(
         answer(made, as_json, report_plan)
         return
     given = {**options, "limit": limit, "options": engine_options, "job": job}
-    found = _list_rows(papilio.enumerate, output, form, as_json, store, motif, **given)
+    found = _list_rows(papilio.enumerate, output, row_format, as_json, store, motif, **given)
     if found is not None:
         answer(found, as_json, report_result)
 
@@ -184,25 +239,24 @@ def enumerate_(
 def _list_rows(
     function: Callable[..., Any],
     output: str | None,
-    form: TableFormat,
+    row_format: TableFormat | None,
     as_json: bool,
     *given: Any,
     **options: Any,
 ) -> Any:
-    """Write the rows of a function that lists to standard output, or return its answer, where it has an output."""
-    if output is not None and output != "-":
-        with show_progress() as bar:
-            return function(*given, output=output, progress=bar, **options)
-    if as_json:
-        raise InputError(
-            "the rows go to standard output; --format jsonl writes them as JSON, --output PATH to files"
+    """Write the rows of a function that lists to standard output, or return its answer if it has an output."""
+    if output is None or output == STANDARD_OUTPUT:
+        target = RowTarget.standard_output(row_format, as_json)
+        cluster = None if options["cluster"] == "auto" else options["cluster"]
+        rows = function(*given, **{**options, "cluster": cluster})
+        target.write_batches(rows.schema, rows.to_batches())
+        return None
+    if row_format is not None and TABLE_SUFFIXES.get(Path(output).suffix.lower()) != row_format:
+        raise click.UsageError(
+            f"--output {output} does not name a {row_format} file; use a name ending in .{row_format}, or drop --format"
         )
-    from papilio.storage.tables import write_batches
-
-    cluster = None if options["cluster"] == "auto" else options["cluster"]
-    rows = function(*given, **{**options, "cluster": cluster})
-    write_batches(sys.stdout.buffer, rows.schema, rows.to_batches(), form)
-    return None
+    with show_progress() as bar:
+        return function(*given, output=output, progress=bar, **options)
 
 
 @click.command()
@@ -226,9 +280,9 @@ def _list_rows(
     "--fdr", type=share, metavar="Q", help="Largest q-value, with --significance; 5% by default."
 )  # fmt: skip
 @click.option(
-    "--output", type=click.Path(), metavar="PATH",
+    "--output", type=click.Path(allow_dash=True), metavar="PATH",
     help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "
-    "standard output by default.",
+    "- or nothing is standard output.",
 )  # fmt: skip
 @click.option("--as-store", is_flag=True, help="Make --output a unipartite graph store, without weights.")
 @_ROW_FORMAT
@@ -237,7 +291,12 @@ def _list_rows(
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def project(
-    store: str, output: str | None, form: TableFormat, as_json: bool, as_store: bool, **options: Any
+    store: str,
+    output: str | None,
+    row_format: TableFormat | None,
+    as_json: bool,
+    as_store: bool,
+    **options: Any,
 ) -> None:
     """Project the bipartite graph STORE to one layer: pairs of its vertices with common neighbours.
 
@@ -251,7 +310,7 @@ def project(
     papilio project STORE --layer u --significance hypergeometric --fdr 1% --output pairs
     papilio project STORE --layer u --min-common 3 --output people --as-store
     """
-    found = _list_rows(papilio.project, output, form, as_json, store, as_store=as_store, **options)
+    found = _list_rows(papilio.project, output, row_format, as_json, store, as_store=as_store, **options)
     if as_store:
         report_store(found, as_json)
     elif found is not None:
@@ -300,10 +359,7 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     with show_progress() as bar:
         from papilio.api.decompose import PHASES
 
-        def show(phase: str, done: int, total: int) -> None:
-            bar.advance_phase(PHASES[phase], done, total)
-
-        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=show, **options)
+        result = papilio.decompose(store, hierarchy=not no_hierarchy, progress=bar.follow(PHASES), **options)
     answer_rows(result, as_json, _report, target)
 
 

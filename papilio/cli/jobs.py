@@ -10,6 +10,7 @@ import click
 
 import papilio
 from papilio.arguments import plural, show_share
+from papilio.cli.count import ENSEMBLE_OPTIONS
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     COUNT_OPTIONS,
@@ -18,13 +19,15 @@ from papilio.cli.options import (
     RUN_OPTIONS,
     SAME_ENGINE_FLAG,
     SEED,
+    STORE,
     TRUST_FLAG,
     WORKERS,
     CommandGroup,
+    with_options,
     with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
-from papilio.cli.rows import take_target, with_rows
+from papilio.cli.rows import answer_rows, take_target, with_rows
 from papilio.motifs import Motif
 
 if TYPE_CHECKING:
@@ -80,12 +83,14 @@ def status(directory: str, as_json: bool) -> None:
 @SAME_ENGINE_FLAG
 @click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
 @TRUST_FLAG
+@with_rows("the answer, beside what the job writes")
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
-    """Go on with the job of DIRECTORY: what its ledger holds is kept, only the rest is counted."""
+    """Resume the job of DIRECTORY: its finished leases are kept, and only the others run."""
+    target = take_target(options, as_json, writes_files=False)
     with show_progress() as bar:
         result = papilio.resume_job(directory, progress=bar, **options)
-    answer(result, as_json, report_result)
+    answer_rows(result, as_json, report_result, target)
 
 
 @click.command()
@@ -181,32 +186,55 @@ def submit() -> None:
     """Give a job to a cluster and leave: the cluster brings it to its end."""
 
 
+_SUBMIT_OPTIONS = with_options(
+    click.option(
+        "--cluster",
+        metavar="CLUSTER",
+        required=True,
+        help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
+    ),
+    RUN_OPTIONS,
+    click.option(
+        "--job",
+        type=click.Path(),
+        metavar="DIR",
+        required=True,
+        help="Job directory, under the same path here and on all workers; an unfinished one is gone on with.",
+    ),
+    click.option(
+        "--priority",
+        type=click.Choice(["low", "normal", "high"]),
+        default="normal",
+        show_default=True,
+        help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
+    ),
+)
+
+
+@submit.command(cls=MotifGroup)
+@STORE
+@ENSEMBLE_OPTIONS
+@with_output("the counts of the samples, or the sizes or vertices with their z")
+@_SUBMIT_OPTIONS
+def significance(
+    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any
+) -> None:
+    """Compare the count of MOTIF in the graph STORE with random graphs on a cluster, without waiting for the answer."""
+    _submit(motif, store, as_json, engine_options, options)
+
+
 @submit.command(cls=MotifGroup)
 @COUNT_OPTIONS
-@click.option(
-    "--cluster",
-    metavar="CLUSTER",
-    required=True,
-    help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
-)
-@RUN_OPTIONS
 @with_output("the counts per vertex or edge, or the table")
-@click.option(
-    "--job",
-    type=click.Path(),
-    metavar="DIR",
-    required=True,
-    help="Job directory, under the same path here and on all workers; an unfinished one is gone on with.",
-)
-@click.option(
-    "--priority",
-    type=click.Choice(["low", "normal", "high"]),
-    default="normal",
-    show_default=True,
-    help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
-)
+@_SUBMIT_OPTIONS
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF in the graph STORE on a cluster, without waiting for the answer."""
+    _submit(motif, store, as_json, engine_options, options)
+
+
+def _submit(
+    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], options: dict[str, Any]
+) -> None:
     with show_progress() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
     answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))
@@ -237,16 +265,18 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
     metavar="SECONDS",
     help="How long to wait; by default to the end.",
 )
+@with_rows("the answer, beside what the job writes")
 @JSON_FLAG
-def wait(directory: str, timeout: float | None, as_json: bool) -> None:
+def wait(directory: str, timeout: float | None, as_json: bool, **options: Any) -> None:
     """Wait until the job of DIRECTORY has ended, and print the count.
 
     The exit code is 0 when it finished, 1 when it failed or was interrupted, 7 when it was cancelled, and 8 when
     the time is over.
     """
+    target = take_target(options, as_json, writes_files=False)
     with show_progress() as bar:
         result = papilio.wait_job(directory, timeout_s=timeout, report=_Progress(bar))
-    answer(result, as_json, report_result)
+    answer_rows(result, as_json, report_result, target)
 
 
 class _Progress:

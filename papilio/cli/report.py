@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult, ListingResult
+    from papilio.tasks.significance import SignificanceResult
 
 MATRIX_WIDTH = 120
 """Columns of text up to which a table of counts is written as a matrix."""
@@ -72,11 +73,14 @@ def _vertices(kind: str, n_u: int, n_v: int) -> str:
 def report_result(result: CountResult) -> None:
     """Write a count or a listing, and how much of it the job directory held already."""
     from papilio.tasks.result import ListingResult
+    from papilio.tasks.significance import SignificanceResult
 
     done = "counted"
     if isinstance(result, ListingResult):
         _report_listing(result)
         done = "listed"
+    elif isinstance(result, SignificanceResult):
+        _report_significance(result)
     else:
         _report_count(result)
     if result.reused:
@@ -129,6 +133,29 @@ def _report_listing(result: ListingResult) -> None:
             f"papilio count {name} {result.graph['path'] or 'STORE'} {' '.join(flags)} says how many"
         )
     _say_run(result, "listed")
+
+
+def _report_significance(result: SignificanceResult) -> None:
+    if result.per == "vertex" and result.output is None:
+        for each in result.top():
+            click.echo("\t".join(map(str, (each.place, *each.labels, f"{each.value:.6g}"))))
+    if result.per == "total":
+        rows = result.rows()
+        click.echo(
+            "\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)]))
+        )
+    say(result.headline)
+    if result.warning:
+        say(f"warning: {result.warning}")
+    _say_run(result, "counted")
+    if result.output is not None:
+        what = "samples" if result.per == "total" and not result.cells else "z"
+        say(f"{what}: {result.output}")
+
+
+def show_number(value: Any) -> str:
+    """Return a value as text: an integer with all digits, a float with six, and a dash for what is undefined."""
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _say_run(result: CountResult, done: str) -> None:
@@ -197,6 +224,15 @@ def report_estimate(result: Estimate) -> None:
             f"{plural(result.probes, 'probe')}, worth {result.effective_probes:,.0f} of equal weight, the heaviest "
             f"{result.largest_share:.2%} of the estimate; seed {result.seed}, {where}"
         )
+    if result.output is not None:
+        say(f"{'row' if result.per == 'total' else f'estimates per {result.per}'}: {result.output}")
+    elif result.vertices:
+        for each in result.top():
+            values = [getattr(each, name) for name in result.top_columns]
+            numbers = (f"{value:.6g}" if isinstance(value, float) else str(value) for value in values)
+            click.echo("\t".join((each.place, str(each.labels[0]), *numbers)))
+    if result.exact is None and result.top_error is not None:
+        say(f"largest estimates of vertices: ±{result.top_error:.2%}, as a root mean square")
     if result.warning:
         say(f"warning: {result.warning}")
     say_seconds(result.seconds)

@@ -16,7 +16,7 @@ from papilio.cli.options import Decorator, with_options
 from papilio.cli.report import print_json, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 STANDARD_OUTPUT = "-"
 
@@ -51,12 +51,30 @@ class RowTarget:
     format: TableFormat
     overwrite: bool
 
+    @classmethod
+    def standard_output(cls, format: TableFormat | None, as_json: bool) -> RowTarget:
+        """Return standard output, TSV by default; UsageError with ``--json``, or for binary rows on a terminal."""
+        target = cls(None, format or "tsv", False)
+        if as_json:
+            raise click.UsageError(
+                "the rows and --json both need standard output: use --format jsonl for rows as JSON, or --output FILE"
+            )
+        if target.format in _BINARY and sys.stdout.isatty():
+            raise click.UsageError(
+                f"{target.format} is no text for a terminal; redirect it, or give --output FILE"
+            )
+        return target
+
     def write(self, table: Any) -> None:
         """Write a ``pyarrow.Table``; errors as :func:`papilio.storage.tables.write_batches`."""
+        self.write_batches(table.schema, [table])
+
+    def write_batches(self, schema: Any, batches: Iterable[Any]) -> None:
+        """Write Arrow batches as they come; errors as :func:`papilio.storage.tables.write_batches`."""
         from papilio.storage.tables import write_batches
 
         target: Any = sys.stdout.buffer if self.path is None else self.path
-        write_batches(target, table.schema, [table], self.format, overwrite=self.overwrite)
+        write_batches(target, schema, batches, self.format, overwrite=self.overwrite)
 
     def write_rows(self, rows: list[dict[str, Any]], names: Sequence[str]) -> None:
         """Write rows that have the keys ``names``."""
@@ -92,15 +110,7 @@ def take_target(
     said = None if output is None else TABLE_SUFFIXES.get(Path(output).suffix.lower())
     target = None
     if output == STANDARD_OUTPUT or (output is None and format is not None):
-        target = RowTarget(None, format or "tsv", overwrite)
-        if as_json:
-            raise click.UsageError(
-                "--json and rows on standard output contradict each other; give one of them"
-            )
-        if target.format in _BINARY and sys.stdout.isatty():
-            raise click.UsageError(
-                f"{target.format} is no text for a terminal; redirect it, or give --output FILE"
-            )
+        target = RowTarget.standard_output(format, as_json)
     elif output is not None:
         is_ours = (said is not None or format is not None) if makes_directories else not writes_files
         if is_ours or (format is not None and format != said):

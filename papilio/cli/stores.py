@@ -67,14 +67,11 @@ def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) 
     Formats: KONECT, SNAP, MovieLens, Matrix Market, DIMACS, CSV, TSV, plain edge lists, lists with a line of sizes,
     NumPy and Parquet; plain or compressed with gzip, bzip2 or zstd.
     """
-    reading = "reading"
     with show_progress() as bar:
-        bar.describe(reading)
+        from papilio.api.stores import CONVERT_PHASES
 
-        def show(phase: str, done: int, total: int) -> None:
-            what, unit = (reading, "bytes") if phase == "read" else ("sorting and writing", "edges")
-            bar.advance_phase(what, done, total, unit)
-
+        show = bar.follow(CONVERT_PHASES)
+        show("read", 0, 0)
         given = {name: value for name, value in options.items() if value is not None}
         store = papilio.convert(input[0] if len(input) == 1 else input, output, progress=show, **given)
     report_store(store, as_json)

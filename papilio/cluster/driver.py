@@ -54,6 +54,7 @@ from papilio.tasks.memory import require_memory
 from papilio.tasks.plan import CountPlan, make_plan
 from papilio.tasks.result import CountResult, ListingResult
 from papilio.tasks.run import run_lease, run_prepare
+from papilio.tasks.significance import SignificanceResult
 from papilio.tasks.worker_state import forget_graphs
 
 if TYPE_CHECKING:
@@ -296,6 +297,8 @@ def _make_result(
     kind: Callable[..., CountResult] = CountResult
     if job.listing is not None:
         kind = partial(ListingResult, listing=job.listing, limit_reached=folded.capped)
+    elif job.ensemble is not None:
+        kind = partial(SignificanceResult, ensemble=job.ensemble)
     return kind(
         motif=job.motif,
         per=job.per,

@@ -14,7 +14,16 @@ from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
 from papilio.families import EngineChoice
 from papilio.interrupts import check
-from papilio.tasks.estimate import BEYOND_FLOATS, LEAST_SLICES, Moments, ProbeTask, Sample
+from papilio.tasks.estimate import (
+    BEYOND_FLOATS,
+    LEAST_SLICES,
+    SPARE,
+    Moments,
+    ProbeTask,
+    Sample,
+    VertexMoments,
+    VertexSample,
+)
 from papilio.tasks.forecast import allocate
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo
@@ -31,11 +40,14 @@ GROWTH = 16
 REPORT_S, _MOST_SLICES = 1.0, 4096
 """Seconds between two reports of progress, and slices that are handed out together at most."""
 
+_MOST_VERTEX_SLICES = 64
+"""The same where each returns what it found of every vertex."""
+
 
 class Goal(NamedTuple):
     """When an estimate is good enough."""
 
-    error: float  # half of the interval, of the estimate
+    error: float  # half of the interval, of the estimate; for vertices see :meth:`VertexSample.top_error`
     confidence: float
     seconds: float | None  # for the probes; None for as long as it takes
 
@@ -47,6 +59,7 @@ class Sampled(NamedTuple):
     sample: Sample | None  # None where the job is to be counted
     interval: tuple[float, float]
     seconds: dict[str, float]
+    vertices: VertexSample | None = None  # where the counts of vertices are estimated
 
 
 def estimate_job(
@@ -75,7 +88,9 @@ def estimate_job(
     walker = _Walker(executor, plan, workers, run_id, seed)
     if exact_s <= EXACT_S:
         return Sampled(plan, None, (0.0, 0.0), seconds)
+    by_vertex = job.per == "vertex"
     sample = walker.estimate(walker.walk(1, ()))
+    walker.vertices = None
     if not sample.probes:  # nothing is left to search
         return Sampled(plan, None, (0.0, 0.0), seconds)
     found: Moments | None = None
@@ -85,7 +100,7 @@ def estimate_job(
         left_s = inf if goal.seconds is None else goal.seconds - (perf_counter() - began)
         slice_s = (perf_counter() - began) / taken if taken else inf
         affordable = max(min(left_s / 2, REPORT_S) / slice_s, 1)
-        n = min(target - taken, ceil(affordable), _MOST_SLICES)
+        n = min(target - taken, ceil(affordable), _MOST_VERTEX_SLICES if by_vertex else _MOST_SLICES)
         found, taken = walker.walk(n, shares, found), taken + n
         is_over = goal.seconds is not None and perf_counter() - began >= goal.seconds
         listener(PhaseAdvanced(taken / target))
@@ -93,17 +108,24 @@ def estimate_job(
             continue
         sample = walker.estimate(found)
         interval = walker.interval(sample, goal.confidence)
-        is_reached = interval[1] - interval[0] <= 2 * goal.error * sample.value
-        if is_reached or is_over:
+        vertices = None if walker.vertices is None else VertexSample.of(walker.vertices)
+        half = (interval[1] - interval[0]) / 2
+        error = half / sample.value if half else 0.0
+        if vertices is not None and sample.value:
+            error = vertices.top_error(goal.confidence)
+        if error <= goal.error or is_over:
             break
-        shares = allocate(sample.spreads)
-        needed = sample.slices_needed(shares, goal.error, goal.confidence)
+        if vertices is None:
+            shares = allocate(sample.spreads)
+            needed = sample.slices_needed(shares, goal.error, goal.confidence)
+        else:
+            needed = ceil(min(SPARE * taken * (error / goal.error) ** 2, 1e12))
         target = min(max(needed, taken + ceil(taken / 4)), GROWTH * taken)
         spent_s = perf_counter() - began
         more_s = (max(needed, target) - taken) * spent_s / taken
         if exact_s <= min(more_s, inf if goal.seconds is None else goal.seconds - spent_s):
             return Sampled(plan, None, interval, seconds)
-    return Sampled(plan, sample, interval, seconds | {"probe": perf_counter() - began})
+    return Sampled(plan, sample, interval, seconds | {"probe": perf_counter() - began}, vertices)
 
 
 class _Walker:
@@ -112,6 +134,8 @@ class _Walker:
     def __init__(
         self, executor: Executor, plan: CountPlan, workers: Sequence[WorkerInfo], run_id: str, seed: int
     ) -> None:
+        # of all slices, where the counts of vertices are estimated
+        self.vertices: VertexMoments | None = None
         self._known = 0
         self._executor, self._plan, self._workers = executor, plan, workers
         self._run_id, self._seed, self._next = run_id, seed, 0
@@ -127,6 +151,9 @@ class _Walker:
         for result in sorted(results, key=lambda result: result.number):
             self._known = result.known
             found = result.moments if found is None else found + result.moments
+            if result.vertices is not None:
+                before = self.vertices
+                self.vertices = result.vertices if before is None else before + result.vertices
         assert found is not None
         return found
 

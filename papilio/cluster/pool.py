@@ -268,7 +268,6 @@ class DaskPool(Executor):
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run tasks on the workers; see :class:`papilio.cluster.dispatcher.Dispatcher`."""
         return iter(Dispatcher(self, function, source, workers, in_flight))
 
 

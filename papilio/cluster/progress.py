@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Phases = Mapping[str, tuple[str, str]]
+"""Phases that a function names: the words of the bar, and the unit that is counted."""
+
 _PHASES = {
     "start": "starting",
     "cut": "cutting into parts",
@@ -109,11 +112,17 @@ def shows_share(phase: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return lambda function: _shows(function, make)
 
 
-def shows_phases(phases: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """As :func:`shows_progress`, for a function that tells what is done of each phase; their words are given."""
+def shows_phases(phases: Phases) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """As :func:`shows_progress`, for a function that tells what is done of each phase."""
+    return lambda function: _shows(function, lambda bar: bar.follow(phases))
 
-    def make(bar: ProgressBar) -> Callable[[str, int, int], None]:
-        return lambda phase, done, total: bar.advance_phase(phases[phase], done, total)
+
+def shows_units(phase: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """As :func:`shows_progress`, for a function that tells the units done of one phase, and those in all."""
+
+    def make(bar: ProgressBar) -> Callable[[int, int], None]:
+        bar.describe(phase)
+        return bar.advance
 
     return lambda function: _shows(function, make)
 
@@ -205,7 +214,6 @@ class ProgressBar:
 
     @property
     def shows(self) -> bool:
-        """Whether it writes anything."""
         return self._bar is not None or self._verbose
 
     def __enter__(self) -> Self:
@@ -299,10 +307,15 @@ class ProgressBar:
         """Show how much of a job that reports it from 0 to 1 is done."""
         self._update(completed=share, total=1.0, unit="")
 
-    def advance_phase(self, phase: str, done: int, total: int, unit: str = "") -> None:
-        """Show ``done`` of ``total`` units of a named phase, which began anew where it is another."""
-        self.describe(phase)
-        self.advance(done, total, unit)
+    def follow(self, phases: Phases) -> Callable[[str, int, int], None]:
+        """Return a function to call with a phase and the units of it that are done, and in all."""
+
+        def show(phase: str, done: int, total: int) -> None:
+            words, unit = phases[phase]
+            self.describe(words)
+            self.advance(done, total, unit)
+
+        return show
 
     def describe(self, text: str) -> None:
         """Name the phase; its total comes later."""

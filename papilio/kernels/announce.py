@@ -5,9 +5,9 @@ An engine works on one run at a time in a process, and whoever wants to know loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock, local
 from time import perf_counter
 from typing import NamedTuple
 
@@ -73,10 +73,24 @@ class Passed(NamedTuple):
 _passed = Passed()
 
 
+_silence = local()
+
+
+@contextmanager
+def silent_runs() -> Iterator[None]:
+    """Let the runs of this thread that lie within another run tell nothing."""
+    _silence.on = True
+    try:
+        yield
+    finally:
+        _silence.on = False
+
+
 def say_passed(items: int = 0, share: float = 0.0) -> None:
     """Tell how far the run of this process is: the items done, the share of the cost that is done, or both."""
     global _passed
-    _passed = Passed(items, share)
+    if not getattr(_silence, "on", False):
+        _passed = Passed(items, share)
 
 
 def get_passed() -> Passed:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Found, Rates, VertexFound
 from papilio.motifs import Cell, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -104,7 +104,7 @@ class Partial:
 
     ``vectors`` are empty for granularity ``total``. Per vertex they are ``u`` of shape (n_u,) and ``v`` of shape
     (n_v,), or ``n`` of shape (n,) of a unipartite graph; per edge ``edge`` of shape (n_edges,), in edge-id order.
-    Original dense ids throughout. Of a part: entry i is for the id that ``part.vector_ids(per)`` has there.
+    Original dense ids throughout. Of a part: entry i is for the id that ``Partition.read_vector_ids`` has there.
 
     ``cells`` are the counts of a motif whose answer is a table, in terms of U and V, without those that are 0;
     ``total`` is their sum. ``checksum`` is the sum, modulo 2^64, of the hashes of all motifs
@@ -221,16 +221,14 @@ class Engine(Protocol):
     name: EngineName
     least_slice_s: ClassVar[float] = 0.0
     """Least predicted time of a slice of a run (see :meth:`run`)."""
+    takes_device_graphs: ClassVar[bool] = False
+    """Whether :meth:`prepare` takes whole graphs whose edges are on the device."""
 
     def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
         """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is.
 
-        Raises
-        ------
-        UnsupportedError
-            For another motif, kind of graph or part, or granularity, and for options that do not go with them.
-        CapacityError
-            When the graph, or a count, is too large for the memory or for the engine's numbers.
+        UnsupportedError for another motif, kind of graph or part, or granularity, and for options that do not go with
+        them. CapacityError when the graph, or a count, is too large for the memory or for the engine's numbers.
         """
         ...
 
@@ -253,12 +251,8 @@ class Engine(Protocol):
     def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         """Go down one random branch of the tree of each of some items, by its own seed.
 
-        The same on every engine, bit for bit. ``items`` and ``seeds`` have the shape (n_probes,).
-
-        Raises
-        ------
-        UnsupportedError
-            Where there are no probes for the question.
+        The same on every engine, bit for bit. ``items`` and ``seeds`` have the shape (n_probes,). UnsupportedError
+        where there are no probes for the question.
         """
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
 
@@ -279,6 +273,24 @@ class Engine(Protocol):
         """Return in proportion to what :meth:`probe_counts` wants items drawn; by default :meth:`lots`."""
         return self.lots(prepared)
 
+    def probe_vertices(
+        self,
+        prepared: Any,
+        items: NDArray[np.int64],
+        seeds: NDArray[np.uint64],
+        weights: NDArray[np.float64],
+        groups: NDArray[np.int64],
+    ) -> VertexFound:
+        """Estimate the motifs that hold each vertex, of each of some items, and add them up by group of probes.
+
+        ``weights`` (n_probes,) are the factors of the probes in these sums; the probes of group g are
+        ``[groups[g], groups[g + 1])``. The same for any number of threads. UnsupportedError where probes of this engine
+        do not tell vertices apart.
+        """
+        raise UnsupportedError(
+            f"the {self.name} engine does not estimate counts per vertex; give engine 'cpu'"
+        )
+
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
@@ -292,26 +304,13 @@ class Engine(Protocol):
     ) -> Partial:
         """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
-        Parameters
-        ----------
-        prepared : Prepared
-        start, stop : int
-            The interval.
-        bounds : sequence of int
-            Strictly rising, inside the interval: where slices end, for engines whose runs are cut between slices.
-        cut : callable
-            Once it is true no further slice begins, or no further item. What has begun is finished: the partial's
-            ``n_items`` says how many items, from ``start`` on, it answers for. Where it is a :class:`SharedCut`, the
-            run may leave the last items to another worker.
+        ``bounds`` rise strictly, inside the interval: there slices end, for engines whose runs are cut between slices.
+        Once ``cut`` is true no further slice begins, or no further item. What has begun is finished: the partial's
+        ``n_items`` says how many items, from ``start`` on, it answers for. Where ``cut`` is a :class:`SharedCut`, the
+        run may leave the last items to another worker.
 
-        Raises
-        ------
-        InputError
-            When the interval does not lie in ``[0, n_items]``.
-        LeaseTooLargeError
-            When a device has no room for what these items need or find.
-        DeviceLostError
-            When a kernel failed and the device is lost to this process.
+        InputError when the interval does not lie in ``[0, n_items]``. LeaseTooLargeError when a device has no room for
+        what these items need or find. DeviceLostError when a kernel failed and the device is lost to this process.
         """
         ...
 
@@ -332,12 +331,8 @@ _MAX_WORK = 2**62
 class CostTable:
     """Cumulative cost of the work items at a few breakpoints.
 
-    Attributes
-    ----------
-    items : tuple of int
-        Breakpoints, strictly rising, from 0 to the number of items; at most ``MAX_TABLE_ENTRIES + 1``.
-    work : tuple of int
-        ``work[i]`` is the cost of all items before ``items[i]``, in work units; ``work[0]`` is 0.
+    ``items`` are the breakpoints, strictly rising, from 0 to the number of items, at most ``MAX_TABLE_ENTRIES + 1``;
+    ``work[i]`` is the cost of all items before ``items[i]``, in work units.
     """
 
     items: tuple[int, ...]

@@ -49,12 +49,9 @@ def require_room(
 
 
 def check_run_wedges(wedges: int, n_items: int) -> None:
-    """Refuse a run whose sums could wrap.
+    """Refuse a run of more than 2^48 wedges, whose sums could wrap, with LeaseTooLargeError.
 
-    Raises
-    ------
-    LeaseTooLargeError
-        For more than 2^48 wedges. One item has fewer than 2^36, so that a part of the run is always taken.
+    One item has fewer than 2^36, so that a part of the run is always taken.
     """
     if wedges > MAX_RUN_WEDGES:
         raise LeaseTooLargeError(
@@ -64,20 +61,11 @@ def check_run_wedges(wedges: int, n_items: int) -> None:
 
 
 def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
-    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies.
+    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies; CapacityError names the first.
 
-    A vertex w of degree d with ``two_hop`` wedges from it meets each other end u in c <= d of them, so its
-    butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
-
-    Parameters
-    ----------
-    degrees, two_hop : ndarray of int64, shape (n,)
-        Degree of each vertex, and the sum of (degree - 1) over its neighbours.
-
-    Raises
-    ------
-    CapacityError
-        Naming the first vertex (as a place in these arrays) whose bound is too large.
+    A vertex w of degree d with ``two_hop`` wedges from it, the sum of (degree - 1) over its neighbours, meets each
+    other end u in c <= d of them, so its butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
+    ``degrees`` and ``two_hop`` are int64 of shape (n,).
     """
     others = np.maximum(degrees - 1, 1).astype(np.uint64)
     allowed = np.uint64(2 * MAX_VERTEX_COUNT + 1) // others
@@ -105,16 +93,11 @@ def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
 
 
 def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:
-    """Refuse a part in which a vertex could be in more than 2^63 - 1 butterflies.
+    """Refuse a part in which a vertex could be in more than 2^63 - 1 butterflies, with CapacityError.
 
-    A butterfly of a start w is given by one of the entries (middle, end) and the other middle; one of an end by one
-    of the entries (start, middle) and the other middle; one of a middle v by an end in its row and one of the entries
+    A butterfly of a start w is given by one of the entries (middle, end) and the other middle; one of an end by one of
+    the entries (start, middle) and the other middle; one of a middle v by an end in its row and one of the entries
     (start, other middle). ``widest_*`` are the most middles of a start, and ends of a middle.
-
-    Raises
-    ------
-    CapacityError
-        When the product of these is too large.
     """
     bound = max(max(root_entries, entries) * widest_start, root_entries * widest_middle)
     if bound > MAX_VERTEX_COUNT:
@@ -145,10 +128,7 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def hash_rows(*columns: RowColumn) -> NDArray[np.uint64]:
     """Return the hash of the motif in each row, shape (n_rows,).
 
-    Parameters
-    ----------
-    *columns : RowColumn
-        Ids of the vertices of U and of V, or of a unipartite graph.
+    The columns are the ids of the vertices of U and of V, or of a unipartite graph.
     """
     sums: NDArray[np.uint64] = np.zeros(1, np.uint64)
     for layer, column in enumerate(columns):

@@ -163,8 +163,8 @@ def _format_slot(slot: Any) -> str:
 class _Code:
     """Machine code of a function, loaded.
 
-    It is given one place in memory: 8 bytes of its own, its arguments in 8 bytes each, and what it returns. The only
-    error that the kernels raise is that of a division by zero.
+    It is given one place in memory: 8 bytes of its own, its arguments in 8 bytes each, and what it returns. A status
+    other than 0 is an error, a division by zero or a failed assertion; it does not tell which.
     """
 
     def __init__(self, content: bytes, entry: str) -> None:
@@ -177,8 +177,11 @@ class _Code:
         size = 8 + 8 * len(slots)
         memory = (c_char * (size + max(self._result.size, 8)))()  # None is a pointer there
         struct.pack_into("q" + "".join(map(_format_slot, slots)), memory, 0, 0, *slots)
-        if self._run(memory):
-            raise ArithmeticError(f"{self._entry}: compiled code divided by zero")
+        status = self._run(memory)
+        if status:
+            raise ArithmeticError(
+                f"{self._entry}: compiled code ended with an error (status {status}), such as a division by zero"
+            )
         result = self._result.unpack_from(memory, size)
         return result if self._is_tuple else result[0] if result else None
 

@@ -20,9 +20,6 @@ from numpy.typing import NDArray
 
 from papilio.kernels.exact import mix
 
-LEVELS = 16
-"""Levels of a tree that are told apart; the last one stands for all below it."""
-
 N_STRATA = 16
 """Of work items, at most."""
 
@@ -34,10 +31,7 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Found(NamedTuple):
-    """What probes of items found: each entry is an unbiased estimate for its item alone; float64.
-
-    ``motifs`` and ``members`` have the shape (n_probes,), ``nodes`` and ``words`` (n_probes, LEVELS).
-    """
+    """What probes of items found: each entry is an unbiased estimate for its item alone; float64, shape (n_probes,)."""
 
     motifs: NDArray[np.float64]  # for a table those of all its cells
     members: NDArray[np.float64]  # vertices in the rows that a listing has of them
@@ -45,13 +39,22 @@ class Found(NamedTuple):
     words: NDArray[np.float64]  # of 64 bits that the search intersects
 
 
-FIELDS = 2 + 2 * LEVELS
-"""Numbers that a probe finds: motifs, members, nodes by level, words by level."""
+NODES, WORDS, FIELDS = 2, 3, 4
+"""Places among the numbers that a probe finds, which are those of :class:`Found`, and how many these are."""
 
 
 def unpack_found(found: NDArray[np.float64]) -> Found:
     """Return what probes found, shape (n_probes, FIELDS), by name."""
-    return Found(found[:, 0], found[:, 1], found[:, 2 : 2 + LEVELS], found[:, 2 + LEVELS :])
+    return Found(*found.T)
+
+
+class VertexFound(NamedTuple):
+    """What groups of probes found for each vertex; see :meth:`papilio.kernels.engine.Engine.probe_vertices`."""
+
+    counts: NDArray[np.float64]  # shape (n_probes,): motifs of the item of each probe, estimated
+    sizes: dict[str, int]  # vertices of each layer, as the vectors of a count have them
+    # of each group: the vertices that it met, those of the second layer after those of the first, and what it found
+    groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 
 class Rates(NamedTuple):
@@ -65,7 +68,7 @@ class Rates(NamedTuple):
 
     def seconds_of(self, costs: NDArray[np.int64], found: Found) -> NDArray[np.float64]:
         """Return the estimated seconds of the items that were probed, shape (n_probes,); ``costs`` are theirs."""
-        below = found.nodes.sum(1) / self.nodes_s + found.words.sum(1) / self.words_s
+        below = found.nodes / self.nodes_s + found.words / self.words_s
         seconds: NDArray[np.float64] = 1 / self.items_s + costs / self.costs_s + below
         return seconds
 
@@ -105,17 +108,9 @@ def draw_items(
 ) -> Draws:
     """Draw items of every stratum in proportion to their lots; pure, the same wherever it is called.
 
-    Parameters
-    ----------
-    lots : array, shape (n_items,)
-        Of all items, :meth:`papilio.kernels.engine.Engine.lots`; above 0 where an item has anything to search.
-    bounds : array of int64, shape (n_strata + 1,)
-        See :func:`cut_strata`.
-    n_probes : array of int64, shape (n_strata,)
-        Probes of each stratum.
-    seed : int
-    independent : bool
-        Draw every item for itself, as intervals need it, instead of at equal steps.
+    ``lots``, shape (n_items,), are those of all items (:meth:`papilio.kernels.engine.Engine.lots`), above 0 where an
+    item has anything to search; ``bounds`` are those of :func:`cut_strata`; ``n_probes``, int64 (n_strata,), the probes
+    of each stratum. ``independent`` draws every item for itself, as intervals need it, instead of at equal steps.
     """
     ends = np.concatenate(([0.0], np.cumsum(lots, dtype=np.float64)))
     total = int(n_probes.sum())
@@ -134,3 +129,16 @@ def draw_items(
     has_lots = lots[items] > 0
     weights = np.where(has_lots, step[strata] / np.where(has_lots, lots[items], 1), 0.0)
     return Draws(items, weights, strata, hashes[:total])
+
+
+def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
+    """Return the sets of ``low`` to ``high`` of n, in double precision, for n up to ``most``; shape (most + 1,)."""
+    n = np.arange(most + 1, dtype=np.float64)
+    ways = np.ones(most + 1)
+    for taken in range(low):
+        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+    total = ways
+    for taken in range(low, min(high, most)):
+        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+        total = total + ways
+    return total

@@ -266,13 +266,7 @@ class SearchEngine(CpuEngine):
         """Count, or list, exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
         ``sink`` gets every row of a listing once, in blocks, from any thread; what it raises ends the run.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        ExecutionError
-            When the rows are not as many as the search has counted.
+        ExecutionError when the rows are not as many as the search has counted.
         """
         require_interval(start, stop, prepared.n_items)
         outlet = Outlet(sink, None if self.listing is None else self.listing.limit)

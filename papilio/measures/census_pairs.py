@@ -21,13 +21,13 @@ from papilio.api.graph import split_options
 from papilio.arguments import Count, Threads, checked, plural, read_argument
 from papilio.cluster.events import PhaseStarted
 from papilio.cluster.progress import shows_progress
-from papilio.errors import ExecutionError, InputError
+from papilio.errors import ExecutionError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
-from papilio.measures.values import Edges
+from papilio.measures.values import Edges, first_of
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
 from papilio.storage.answers import (
     Answer,
@@ -141,10 +141,7 @@ class CensusPairs(Answer):
 
     def top(self, n: int = 10) -> tuple[CensusPair, ...]:
         """Return the first ``n`` pairs; InputError where that is more than were asked for."""
-        read_argument("n", n, Count)
-        if n > self.asked:
-            raise InputError(f"n is {n}, and {self.asked} pairs were asked for; ask again with n={n}")
-        return self.pairs[:n]
+        return first_of(self.pairs, n, self.asked, "pairs")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object of the census, and the pairs."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ from papilio.storage.labelled import Vectors
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, TopValue, find_top_values, json_labels
+
+_Found = TypeVar("_Found")
 
 _LEVEL_COLUMNS = ("least", "n_u", "n_v", "n_edges", "components", "largest", "least_degree", "cut_at_most")
 
@@ -132,8 +134,43 @@ class RobinsAlexander(Answer):
         return _as_json("robins-alexander", self, **own, value=self.value)
 
 
+class _Clustering(Answer):
+    """Clustering of the vertices of some layers, or of the edges."""
+
+    values: Vectors[dict[str, NDArray[np.float64]]]
+    seconds: dict[str, float]
+    _drawn: ClassVar[str]
+
+    def summaries(self) -> dict[str, Summary]:
+        """Return the summary of each layer, or of the edges."""
+        return {place: summarise(self.values.by_id(place)) for place in self.values}
+
+    def _named(self, name: str) -> dict[str, NDArray[np.float64]]:
+        return {place: self.values.by_id(place)[name] for place in self.values}
+
+    def _describe(self, measure: str) -> str:
+        names = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
+        sizes = " and ".join(f"{each.size:,} {names[place]}" for place, each in self.summaries().items())
+        return f"{measure} of {sizes} ({self.seconds['total']:.2f} s)"
+
+    def _preview(self) -> Preview:
+        summaries = self.summaries()
+        names = [*next(iter(summaries.values())).mean]
+        rows = [
+            (place, f"{each.size:,}", f"{each.defined:,}", *(each.mean[name] for name in names))
+            for place, each in summaries.items()
+        ]
+        return preview(("of", "size", "defined", *(f"mean {name}" for name in names)), rows)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the share of vertices or edges with at least each value; as :meth:`papilio.CountResult.plot`."""
+        axes = charts.axes_or_new(axes)
+        charts.draw_at_least(axes, self._named(self._drawn), f"clustering ({self._drawn})")
+        return axes
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class LatapyClustering(Answer):
+class LatapyClustering(_Clustering):
     """Clustering of every vertex of some layers after Latapy, Magnien and Del Vecchio.
 
     ``values`` has by layer ``dot``, ``min`` and ``max`` of each vertex, shapes (n_u,) and (n_v,), NaN for a vertex that
@@ -146,17 +183,11 @@ class LatapyClustering(Answer):
     seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``pairs``, ``write``, and ``total``
     output: str | None = None
     source: Source | None = None  # the graph, if at hand
-
-    def summaries(self) -> dict[str, Summary]:
-        """Return the summary of each layer."""
-        return {layer: summarise(self.values.by_id(layer)) for layer in self.values}
+    _drawn = "dot"
 
     @property
     def headline(self) -> str:
-        return f"Latapy's clustering of {_sizes(self.summaries())} ({self.seconds['total']:.2f} s)"
-
-    def _preview(self) -> Preview:
-        return _preview_means(self.summaries())
+        return self._describe("Latapy's clustering")
 
     def to_arrow(self) -> Any:
         """Return a row for each vertex: layer, id, label (where there are labels), partners, dot, min, max."""
@@ -166,18 +197,11 @@ class LatapyClustering(Answer):
         }
         return columns_table(self.held, columns)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the share of vertices with at least each value; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
-        values = {layer: self.values.by_id(layer)["dot"] for layer in self.values}
-        charts.draw_at_least(axes, values, "clustering (dot)")
-        return axes
-
     def top(self, n: int = 10, *, by: Literal["dot", "min", "max"] = "dot") -> tuple[TopValue, ...]:
         """Return the ``n`` vertices of each layer with the largest values above 0, with their labels."""
         read_argument("n", n, Count)
         read_argument("by", by, Literal["dot", "min", "max"])
-        return find_top_values({layer: self.values.by_id(layer)[by] for layer in self.values}, self.held, n)
+        return find_top_values(self._named(by), self.held, n)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object."""
@@ -186,7 +210,7 @@ class LatapyClustering(Answer):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalClustering(Answer):
+class LocalClustering(_Clustering):
     """Butterflies over possible ones, of every vertex or every edge.
 
     ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly
@@ -201,10 +225,7 @@ class LocalClustering(Answer):
     counted: CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``paths``, ``write``, and ``total``
     output: str | None = None
-
-    def summaries(self) -> dict[str, Summary]:
-        """Return the summary of each layer, or of the edges."""
-        return {place: summarise(self.values.by_id(place)) for place in self.values}
+    _drawn = "closed"
 
     @property
     def source(self) -> Source | None:  # type: ignore[override]
@@ -218,10 +239,7 @@ class LocalClustering(Answer):
 
     @property
     def headline(self) -> str:
-        return f"local clustering of {_sizes(self.summaries())} ({self.seconds['total']:.2f} s)"
-
-    def _preview(self) -> Preview:
-        return _preview_means(self.summaries())
+        return self._describe("local clustering")
 
     def _has_edge_rows(self) -> bool:
         return self.per == "edge"
@@ -241,20 +259,13 @@ class LocalClustering(Answer):
         }
         return columns_table(self.held, columns)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the share of vertices or edges with at least each value; as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
-        values = {place: self.values.by_id(place)["closed"] for place in self.values}
-        charts.draw_at_least(axes, values, "clustering (closed)")
-        return axes
-
     def top(self, n: int = 10, *, by: Literal["closed", "square"] = "closed") -> tuple[TopValue, ...]:
         """Return the ``n`` vertices of each layer, or edges, with the largest values above 0, with their labels."""
         read_argument("n", n, Count)
         read_argument("by", by, Literal["closed", "square"])
         if by == "square" and self.per == "edge":
             raise InputError("by is 'square', which edges do not have; expected closed")
-        return find_top_values({place: self.values.by_id(place)[by] for place in self.values}, self.held, n)
+        return find_top_values(self._named(by), self.held, n)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object; integers in full."""
@@ -356,10 +367,7 @@ class LargestBicliques(Answer):
 
     def top(self, n: int = 10) -> tuple[LargestBiclique, ...]:
         """Return the ``n`` largest; InputError where that is more than were asked for."""
-        read_argument("n", n, Count)
-        if n > self.asked:
-            raise InputError(f"n is {n}, and {self.asked} bicliques were asked for; ask again with n={n}")
-        return self.bicliques[:n]
+        return first_of(self.bicliques, n, self.asked, "bicliques")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
@@ -432,19 +440,12 @@ class MaximumClique(Answer):
         )
 
 
-def _sizes(summaries: Mapping[str, Summary]) -> str:
-    names = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
-    return " and ".join(f"{each.size:,} {names[place]}" for place, each in summaries.items())
-
-
-def _preview_means(summaries: Mapping[str, Summary]) -> Preview:
-    """Return the means of each layer, or of the edges, as they are shown."""
-    names = [*next(iter(summaries.values())).mean]
-    rows = [
-        (place, f"{each.size:,}", f"{each.defined:,}", *(each.mean[name] for name in names))
-        for place, each in summaries.items()
-    ]
-    return preview(("of", "size", "defined", *(f"mean {name}" for name in names)), rows)
+def first_of(found: tuple[_Found, ...], n: int, asked: int, what: str) -> tuple[_Found, ...]:
+    """Return the first ``n``; InputError where that is more than were asked for."""
+    read_argument("n", n, Count)
+    if n > asked:
+        raise InputError(f"n is {n}, and {asked} {what} were asked for; ask again with n={n}")
+    return found[:n]
 
 
 class Edges:

@@ -32,11 +32,13 @@ from papilio.kernels.clique.question import (
     predict_work,
     require_part_order,
 )
+from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Motif
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import cut_run
 from papilio.partitioning.growth import grow_chunks
+from papilio.partitioning.growth_loops import sum_closures
 from papilio.partitioning.part_loops import (
     CANDIDATE,
     OUTER,
@@ -44,7 +46,6 @@ from papilio.partitioning.part_loops import (
     join_rows,
     keep_inner,
     mark_ids,
-    price_rows,
 )
 from papilio.partitioning.root_parts import (
     KEPT_BYTES,
@@ -165,7 +166,7 @@ def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
     whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
     if request.fits(whole):
         return np.where(wanted, 0, -1).astype(np.int32), "one part: all that can be in a clique fits one"
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(needs.sizes)))
+    indptr = offsets_of(needs.sizes)
     column_bytes = ceil(price.vertex) + ceil(price.entry) * later
     root_bytes = np.where(wanted, ceil(price.root) + ceil(price.root_entry) * later, 0)
     limit = request.limit_bytes - price.fixed - 1
@@ -191,7 +192,7 @@ def _refuse_worst(
 ) -> None:
     costs = root_bytes.copy()
     for first, last in span_rows(indptr, 0, root_bytes.size, needs.rows.run_entries):
-        price_rows(needs.read(first, last), column_bytes, costs[first:last])
+        costs[first:last] += sum_closures(*needs.read(first, last), column_bytes)
     worst = int(np.argmax(costs)) if costs.size else 0
     needed = request.part_bytes.fixed + 1 + int(costs[worst])
     if needed > request.limit_bytes:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, StoreError
 from papilio.interrupts import removed_at_end
+from papilio.kernels.offsets import offsets_of
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
 from papilio.partitioning import Ids, Ints
@@ -103,8 +104,7 @@ def rank_by_degree(
     rising = order_falling(int(degree.max(initial=0)) - degree)
     order = (rising if keep is None else rising[keep[rising]]).astype(np.int32)
     rank, all_neighbours = rank_vertices(order, degree)
-    later = np.zeros(order.size + 1, np.int64)
-    np.cumsum(_count_later(store, rank, order.size, threads), out=later[1:])
+    later = offsets_of(_count_later(store, rank, order.size, threads))
     return Ranking(order, rank, later), Ranking(order, rank, all_neighbours - later)
 
 
@@ -185,7 +185,6 @@ class LayerSort:
         self._sums = SharedSums(rows.other.work, stripes)
 
     def run(self, progress: PassProgress | None) -> None:
-        """Make the rows, and give back the spill, in any case."""
         with ExitStack() as stack:
             self._words = self._make_spill("words", np.uint64, stack)
             with_edges = self._own.edge_ids is not None
@@ -316,7 +315,6 @@ class DiskRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held by the vertex arrays."""
         return self.u.nbytes + self.v.nbytes
 
     def __enter__(self) -> Self:

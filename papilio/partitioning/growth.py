@@ -35,13 +35,13 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.biclique.core import Rows, transpose_rows
+from papilio.kernels.offsets import count_ids, offsets_of
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.growth_loops import (
     NO_GROUP,
     ByteCosts,
     add_closures,
     add_to_columns,
-    count_holders,
     grow,
     scatter_rows,
     smooth_rows,
@@ -64,8 +64,7 @@ class PricedRows:
         """Return the bytes of each column while no root has a group; a copy."""
         if not self.entry_bytes:
             return self.column_bytes.astype(np.int64)
-        holders = count_holders(self.columns, self.column_bytes.size)
-        return np.asarray(self.column_bytes + self.entry_bytes * holders)
+        return self.column_bytes + self.entry_bytes * count_ids(self.columns, self.column_bytes.size)
 
     def root_costs(self) -> Ints:
         """Return the bytes of each root with its closure as a group of its own, before all others."""
@@ -203,9 +202,7 @@ class _Rows:
             scatter_rows(self.indptr[first : last + 1], self.read(first, last), slots[first:last], at, out)
         loaded = []
         for chunk, size, end in zip(chunks, sizes, ends, strict=True):
-            indptr = np.zeros(chunk.size + 1, np.int64)
-            np.cumsum(self.lengths[chunk], out=indptr[1:])
-            loaded.append((indptr, out[end - size : end]))
+            loaded.append((offsets_of(self.lengths[chunk]), out[end - size : end]))
         return loaded
 
 
@@ -366,7 +363,7 @@ class _Growth:
 
     def _take_out(self, columns: Ids) -> None:
         if self._rows.entry_bytes:
-            self._costs -= self._rows.entry_bytes * count_holders(columns, self._costs.size)
+            self._costs -= self._rows.entry_bytes * count_ids(columns, self._costs.size)
 
     def grow_side_by_side(self, chunks: Sequence[Ints], pool: Executor) -> None:
         """Grow chunks at a time, each as if all roots of the chunks before it had their groups already."""

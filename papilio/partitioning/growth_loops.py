@@ -88,19 +88,6 @@ class Group(NamedTuple):
     stamp: Ids
 
 
-def count_holders(columns: Ids, n_columns: Index) -> Ints:
-    """Return how many entries each column has, int64, shape (n_columns,); makes no copy of the entries."""
-    holders = np.zeros(n_columns, np.int64)
-    _add_holders(columns, holders)
-    return holders
-
-
-@compiled
-def _add_holders(columns: Ids, holders: Ints) -> None:
-    for i in range(columns.size):
-        holders[columns[i]] += 1
-
-
 def sum_closures(indptr: Ints, columns: Ids, column_cost: Ints) -> Ints:
     """Return the cost of the columns of each root, int64, shape (n_roots,)."""
     closure = np.zeros(indptr.size - 1, np.int64)

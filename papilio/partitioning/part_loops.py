@@ -16,6 +16,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.jit import Bools, compiled
+from papilio.kernels.offsets import offsets_of
 from papilio.partitioning import Ids, Ints, Roles
 
 
@@ -201,8 +202,7 @@ _INNER = CANDIDATE | ROOT
 
 def join_rows(earlier: Rows, later: Rows, wanted: Bools) -> Rows:
     """Return the rows of both, the earlier ones first; rows that are not wanted are empty."""
-    indptr = np.zeros(wanted.size + 1, np.int64)
-    np.cumsum(np.where(wanted, np.diff(earlier.indptr) + np.diff(later.indptr), 0), out=indptr[1:])
+    indptr = offsets_of(np.where(wanted, np.diff(earlier.indptr) + np.diff(later.indptr), 0))
     ids = np.empty(indptr[-1], np.int32)
     _copy_joined(earlier, later, wanted, indptr, ids)
     return Rows(indptr, ids)
@@ -253,11 +253,3 @@ def keep_inner(
         if not needed:
             sizes[i], to = -1, begin
     return to
-
-
-@compiled
-def price_rows(rows: Rows, column_bytes: Ints, costs: Ints) -> None:
-    """Add the bytes of its columns to the cost of each row."""
-    for row in range(costs.size):
-        for at in range(rows.indptr[row], rows.indptr[row + 1]):
-            costs[row] += column_bytes[rows.ids[at]]

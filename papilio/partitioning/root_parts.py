@@ -44,6 +44,7 @@ from papilio.kernels.biclique.question import (
     explain_choices,
     settle_anchor,
 )
+from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning import Ids, Ints, Roles
 from papilio.partitioning.cut_request import CutProgress, CutRequest
@@ -321,7 +322,7 @@ def group_roots(
         why = "one part: all that can be in a biclique fits one part"
         return np.zeros(rows.left.n_rows, np.int32), why, host.threads
     degrees = np.diff(rows.left.indptr)[::-1]
-    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
+    indptr = offsets_of(degrees)
 
     def group(prices: Prices, limit: int) -> Ids:
         column_bytes = np.full(rows.right.n_rows, prices.column, np.int64)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import Bools, Index, Sums, compiled
+from papilio.kernels.offsets import offsets_of
 from papilio.partitioning import Ids, Ints
 
 _TABLE = 1 << 16
@@ -125,9 +126,7 @@ def rank_vertices(order: Ids, degree: Ints) -> tuple[Ids, Ints]:
     """Return the rank of every vertex, -1 if not in ``order`` (vertices by rank), and row offsets by rank."""
     rank = np.full(degree.size, -1, np.int32)
     rank[order] = np.arange(order.size, dtype=np.int32)
-    indptr = np.zeros(order.size + 1, np.int64)
-    np.cumsum(degree[order], out=indptr[1:])
-    return rank, indptr
+    return rank, offsets_of(degree[order])
 
 
 @compiled

@@ -213,9 +213,10 @@ class Partition:
         return join_blocks([self.read_block(name) for name in self.manifest.parts[index].blocks])
 
     def read_vector_ids(self, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
-        """Return ``vector_ids`` of a part by name of the vector, reading the files with ids alone.
+        """Return, for each vector of a partial of a part, the id in the whole graph of each entry; reads only ids.
 
-        StoreError when a file is missing, not readable or changed.
+        The count of an id is the sum of its entries: in a part of wedges starts come before ends, so that a vertex of
+        their layer, or an edge, may come twice. StoreError when a file is missing, not readable or changed.
         """
         part = self.manifest.parts[index]
         if per == "total":

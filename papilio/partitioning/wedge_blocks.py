@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from papilio.kernels.offsets import offsets_of
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.rows import LayerRows, RowPair, span_rows
 from papilio.partitioning.wedge_loops import (
@@ -69,7 +70,7 @@ def build_starts(survey: LayerSurvey, starts: Ids, slab_entries: int, *, with_ed
     ``slab_entries`` are read at a time, where no row has more.
     """
     rows = survey.rows.own
-    indptr = _offsets_of(survey.useful[starts].astype(np.int64))
+    indptr = offsets_of(survey.useful[starts].astype(np.int64))
     middles = np.empty(int(indptr[-1]), np.int32)
     edges = np.empty(middles.size if with_edges else 0, np.int64)
     for first, stop in _runs(starts, rows.indptr, slab_entries):
@@ -128,7 +129,7 @@ def gather_end_block(rows: RowPair, first: int, stop: int, reader: EndReader) ->
     rank = (first + np.flatnonzero(has_entries)).astype(np.int32)
     ends -= np.int32(first)
     renumber(ends, (np.cumsum(has_entries) - 1).astype(np.int32))
-    return _end_block(rows, rank, middles[kept], _offsets_of(lengths[kept]), ends, edges)
+    return _end_block(rows, rank, middles[kept], offsets_of(lengths[kept]), ends, edges)
 
 
 def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBlock:
@@ -137,12 +138,7 @@ def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBl
     lengths, ends, edges = reader.gather(rows, middles, 0, int(starts.rank[-1]))
     rank, number = distinct_ranks(ends, rows.own.n_rows)
     renumber(ends, number)
-    return _end_block(rows, rank, middles, _offsets_of(lengths), ends, edges)
-
-
-def _offsets_of(lengths: Ints) -> Ints:
-    """Return where rows of these lengths begin, and the end of the last."""
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    return _end_block(rows, rank, middles, offsets_of(lengths), ends, edges)
 
 
 def _end_block(rows: RowPair, rank: Ids, middles: Ids, indptr: Ints, ends: Ids, edges: Ints) -> EndBlock:

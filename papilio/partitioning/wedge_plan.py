@@ -205,7 +205,6 @@ class _LayerCosts:
 
     @property
     def least(self) -> float:
-        """Bytes of the largest start and the largest end."""
         return float(self.starts.max() + self.ends.max())
 
     def start_shares(self, room: float, n_shapes: int) -> list[float]:
@@ -302,7 +301,6 @@ class Groups:
 
     @property
     def cost_bytes(self) -> int:
-        """Bytes moved, and what the parts cost besides."""
         return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
 
 

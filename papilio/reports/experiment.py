@@ -363,35 +363,16 @@ def begin_scaling(
 ) -> ExperimentDirectory:
     """Create the directory of an experiment, or open it when it holds the same one; run nothing.
 
-    Parameters
-    ----------
-    stores : sequence of path-like
-        The store of strong scaling, or one for each number of workers in their order; none with ``model``.
-    workers : sequence of int
-        Numbers of workers, each once.
-    repeat : int
-        Repetitions of each point.
-    weak : bool
-        Whether the graph grows with the workers.
-    model, seed : str, int, optional
-        Model of the graph for the smallest number of workers, as ``power-law:n_u=100000,n_v=20000``; the others are
-        that many times as large, which needs multiples of the smallest number.
-    cluster : str
-        As for :func:`papilio.count`; ``auto`` is resolved here. ``sbatch`` for Slurm jobs of their own.
-    threads : int, optional
-        Threads of each ``local`` worker; by default the processors over the largest number of workers, at least 1, so
-        that all points have the same.
-    command : str
-        The command line, for the report.
+    ``stores`` are the store of strong scaling, or one for each of the numbers of ``workers``, in their order; none with
+    ``model``, that of the graph for the smallest number, as ``power-law:n_u=100000,n_v=20000``: the others are that
+    many times as large, which needs multiples of the smallest number. Each point has ``repeat`` repetitions; with
+    ``weak`` the graph grows with the workers. ``cluster`` is as for :func:`papilio.count`, ``auto`` is resolved here;
+    ``sbatch`` is for Slurm jobs of their own. ``threads`` are those of each ``local`` worker; by default the processors
+    over the largest number of workers, at least 1, so that all points have the same. ``command`` is the command line,
+    for the report.
 
-    Raises
-    ------
-    InputError
-        When arguments do not go together, or the directory holds another experiment.
-    StoreError
-        When a store cannot be read or a graph not be written.
-    UnsupportedError
-        When the motif cannot be counted in one of the graphs.
+    InputError when arguments do not go together, or the directory holds another experiment. StoreError when a store
+    cannot be read or a graph not be written. UnsupportedError when the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
     _check_graphs(weak, model, stores, numbers)

@@ -135,6 +135,8 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
     status, name = facts.status, facts.status.motif["name"].capitalize()
     if status.listing is not None:
         title = f"{name} listing"
+    elif status.ensemble is not None:
+        title = f"{name} count beside random graphs"
     else:
         title = f"{name} count" if status.per == "total" else f"{name} count per {status.per}"
     return render_page(
@@ -158,9 +160,15 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
 def _command(facts: JobFacts) -> str:
     """Return the command that asks the same question, into a job directory beside this one."""
     status, verb = facts.status, "count" if facts.status.listing is None else "enumerate"
+    ensemble = {} if status.ensemble is None else status.ensemble
+    if ensemble:
+        verb = "significance"
     motif, *flags = motif_from_json(status.motif).words
     words = ["papilio", verb, motif, "GRAPH" if status.source is None else absolute(status.source), *flags]
     words += ["--per", status.per] if status.listing is None else _listing_words(facts)
+    for name in ("null", "samples", "seed", "steps"):
+        if ensemble.get(name):
+            words += [f"--{name}", str(ensemble[name])]
     if facts.plan is not None:
         words += [word for name, value in facts.plan.job.options for word in (f"--{name}", value)]
     if facts.timelines:

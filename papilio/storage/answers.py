@@ -482,29 +482,6 @@ class Answer(Tabular, Described):
             raise InputError("the graph was in memory, and is not kept with the answer")
         return open_store(path)
 
-    def _has_edge_rows(self) -> bool:
-        return False
-
-    def to_pandas(self) -> Any:
-        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
-        import_extra("pandas", "to_pandas needs")
-        table, source = self.to_arrow(), self.source
-        origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
-        frame = table.to_pandas()
-        for field in table.schema:
-            if is_integer_field(field):
-                frame[field.name] = np.array([int(count) for count in frame[field.name]], dtype=object)
-        return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
-
-    def to_polars(self) -> Any:
-        """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
-        return polars_frame(self.to_arrow())
-
-
-def polars_frame(table: pa.Table) -> Any:
-    """Return a table as a polars data frame."""
-    return import_extra("polars", "to_polars needs").from_arrow(table)
-
 
 def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> pa.Table:
     """Return a table of rows, all with the same keys; ``names`` are the columns where there are no rows.

@@ -472,7 +472,7 @@ def convert(
     memory_bytes: Bytes | None = None,
     temp_dir: InputPath | None = None,
     overwrite: bool = False,
-    progress: ConvertProgress | None = None,
+    progress: ConvertProgress | bool | None = None,
 ) -> GraphStore:
     """Convert edge lists into one graph store, whose manifest records the detected layout and the dropped lines.
 
@@ -508,8 +508,8 @@ def convert(
     memory_bytes, temp_dir : int, path-like, optional
         Bound of the memory of the process in bytes, by default a quarter of the machine's; directory for scratch files,
         about 10 to 40 bytes per edge, by default that of ``output``.
-    progress : callable, optional
-        See :data:`ConvertProgress`.
+    progress : bool or callable, optional
+        True for a progress bar, on a terminal or in a notebook; for a function see :data:`ConvertProgress`.
 
     Raises
     ------
@@ -531,7 +531,7 @@ def convert(
     memory = _read_memory(memory_bytes)
     target = local_path(output)
     check_replaceable(target, overwrite)
-    report = progress or (lambda *_: None)
+    report = progress if callable(progress) else lambda *_: None
     with _scratch_directory(target, temp_dir) as scratch:
         job = _Job(target, scratch, options, duplicates, memory, overwrite, report)
         return _ingest(input, job)

@@ -59,7 +59,7 @@ def generate(
     memory_bytes: Bytes | None = None,
     workers: Threads | None = None,
     overwrite: bool = False,
-    progress: DrawProgress | None = None,
+    progress: DrawProgress | bool | None = None,
 ) -> GraphStore:
     """Generate a graph into a new store.
 
@@ -78,8 +78,9 @@ def generate(
         Threads that draw; by default one per CPU, as far as ``memory_bytes`` allows.
     overwrite : bool
         Replace an existing store.
-    progress : callable, optional
-        Called with (units done, units in all) after each block.
+    progress : bool or callable, optional
+        True for a progress bar, on a terminal or in a notebook; a function is called with (units done, units in all)
+        after each block.
 
     Returns
     -------
@@ -96,7 +97,7 @@ def generate(
         When the path exists or cannot be written to.
     """
     check_replaceable(local_path(path), overwrite)
-    advance = _Advance(progress)
+    advance = _Advance(progress if callable(progress) else None)
     memory = read_bytes("memory_bytes", memory_bytes)
     source, threads = _prepare(model, seed, memory, workers, advance)
     provenance = {

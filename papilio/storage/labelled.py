@@ -9,9 +9,10 @@ The objects that graphs in memory were read from; values of edges and vertices a
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -325,6 +326,11 @@ def _encode(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
             return found
     import pyarrow.compute as pc  # slow to import, and only needed for labels
 
+    return _encode_by(pc, column)
+
+
+def _encode_by(pc: Any, column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Do as :func:`_encode` by the functions of ``pyarrow.compute``."""
     given = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     once = given.dictionary.dictionary_encode()  # values of a given dictionary may be there twice
     ids = numbers_of(once.indices)[numbers_of(given.indices)]
@@ -373,6 +379,18 @@ def _as_numbers(column: pa.Array | NDArray[Any]) -> NDArray[Any]:
 
 def _factorize_any(column: pa.Array | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return _factorize(column) if isinstance(column, np.ndarray) else _encode(column)
+
+
+def _factorize_both(
+    u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]
+) -> Iterable[tuple[NDArray[Any], NDArray[np.int64]]]:
+    """Do as :func:`_factorize` for two columns; two of text in two threads."""
+    if any(isinstance(each, np.ndarray) or pa.types.is_integer(each.type) for each in (u, v)):
+        return _factorize_any(u), _factorize_any(v)
+    import pyarrow.compute as pc
+
+    with ThreadPoolExecutor(2, thread_name_prefix="papilio-labels") as pool:
+        return [*pool.map(partial(_encode_by, pc), (u, v))]
 
 
 def _joined(u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]) -> pa.Array | NDArray[Any]:
@@ -461,8 +479,7 @@ def assemble_columns(
             ids, size_u = _read_ids("u or v", _as_numbers(both), n_u)
         ids_u, ids_v, size_v = ids[: len(u)], ids[len(u) :], size_u
     elif labels != "id":
-        labels_u, ids_u = _factorize_any(u)
-        labels_v, ids_v = _factorize_any(v)
+        (labels_u, ids_u), (labels_v, ids_v) = _factorize_both(u, v)
         size_u, size_v = labels_u.size, labels_v.size
     else:
         ids_u, size_u = _read_ids("u", _as_numbers(u), n_u)

@@ -95,8 +95,8 @@ def read_as(name: str, kind: GraphKind, options: Mapping[str, Any]) -> GraphStor
     """Open the store at a path or a URL, or the file at a path through its conversion; report how a file was read.
 
     The conversion is used again as long as path, size, times and inode of the file are the same. InputError for
-    options with a store, or a file that changes while it is read; StoreError when the cache cannot be written to; other
-    errors as :func:`papilio.convert` and :func:`papilio.open_graph`.
+    options with a store, or a file that changes while it is read; StoreError when the cache cannot be written, or the
+    store cannot be opened; other errors as :func:`papilio.convert`.
     """
     if is_url(name) or not os.path.isfile(name):
         if options:

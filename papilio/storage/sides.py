@@ -29,14 +29,8 @@ _TURNED = 0.9
 class Sides:
     """A sample of the edges of an input, as labels on the left and on the right.
 
-    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither.
-
-    Parameters
-    ----------
-    names : sequence
-        Names of the two columns, where they have names.
-    said : str
-        Why the input declares itself to be of the other kind.
+    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither. ``names`` are those
+    of the two columns, where they have names; ``said`` is why the input declares itself to be of the other kind.
     """
 
     def __init__(self, names: Sequence[Any] = (), said: str = "") -> None:
@@ -90,7 +84,8 @@ class Sides:
             if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
                 u, v = u.astype(np.int64), v.astype(np.int64)
         if _are_integers(u, v):
-            few, many = sorted((deduplicate(u.copy()), deduplicate(v.copy())), key=len)
+            lefts, rights = deduplicate(u.copy()), deduplicate(v.copy())
+            few, many = sorted((lefts, rights), key=len)
             both, smaller = _count_common(few, many), few.size
         where = " and ".join(self.names[:2])
         if kind == "unipartite":
@@ -103,7 +98,7 @@ class Sides:
         if both < 3 or 10 * both < smaller:
             return ""
         if _are_integers(u, v):
-            return _why_one_set(u, v, 1 << self._halvings)
+            return _why_one_set(u, v, lefts, rights, 1 << self._halvings)
         return "most labels are in both columns" if 2 * both >= smaller else ""
 
     def note(self, provenance: dict[str, Any], kind: GraphKind) -> None:
@@ -152,19 +147,20 @@ def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
     return u.dtype == np.int64 and v.dtype == np.int64
 
 
-def _count_common(labels: NDArray[np.int64], ordered: NDArray[np.int64]) -> int:
+def _count_common(labels: NDArray[Any], ordered: NDArray[Any]) -> int:
     """Return the number of ``labels``, shape (k,), among sorted ones."""
     at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
     return int(np.count_nonzero(ordered[at] == labels))
 
 
-def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str:
+def _why_one_set(
+    u: NDArray[np.int64], v: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], weight: int
+) -> str:
     """Return why integers look like labels of one set, where each edge stands for ``weight`` ones.
 
-    Two dense ranges, of users and of items, overlap anyway. Labels of one set have the same gaps, so that far more are
-    common than of one side and the other side moved a little.
+    ``left`` and ``right`` are the different labels, sorted. Two dense ranges, of users and of items, overlap anyway.
+    Labels of one set have the same gaps: far more are common than of one side and the other side moved a little.
     """
-    left, right = deduplicate(u.copy()), deduplicate(v.copy())
     probes = left[:: -(-left.size // _PROBES)]
     common = _count_common(probes, right)
     shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
@@ -176,13 +172,19 @@ def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], weight: int) -> str
     if n_proper < _ENOUGH_EDGES:
         return ""
     if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are to be expected
-        ids = deduplicate(np.concatenate((left, right)))
-        a, b = np.searchsorted(ids, u[proper]), np.searchsorted(ids, v[proper])
-        turned = _count_common(b * ids.size + a, np.sort(a * ids.size + b))
-        if turned >= _TURNED * n_proper:
+        edges, turned = np.sort(_mixed(u, v)), _mixed(v[proper], u[proper])
+        few = turned[:: -(-n_proper // _PROBES)]
+        if all(_count_common(each, edges) >= _TURNED * each.size for each in (few, turned)):
             return "nearly every edge is there in both directions"
     if bool((u < v).all()) or bool((u > v).all()):
         mixed = u < np.random.default_rng(0).permutation(v)
         if 0.1 < mixed.mean() < 0.9:
             return "every edge has the smaller label on the same side"
     return ""
+
+
+def _mixed(u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a number for each edge, which another one has by chance alone."""
+    numbers = u.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    numbers ^= numbers >> np.uint64(32)
+    return numbers * np.uint64(0xC2B2AE3D27D4EB4F) + v.astype(np.uint64)

@@ -470,3 +470,20 @@ def write_store(
     ) as writer:  # fmt: skip
         writer.append(graph.u, graph.v, graph.sign)
     return writer.store
+
+
+def copy_store(store: GraphStore, path: str | os.PathLike[str]) -> GraphStore:
+    """Copy the files of a store into a new local directory, and open the copy, which has the same hash.
+
+    StoreError when something is at ``path``, a file cannot be copied, or the store changed since it was opened.
+    """
+    filesystem, root = filesystem_of(store.path)
+    manifest = store.manifest
+    names = [each.name for each in manifest.edge_files] + [label_file(layer) for layer in manifest.labels]
+    with atomic_directory(path) as scratch:
+        (scratch / "edges").mkdir()
+        for name in (*names, MANIFEST_NAME):
+            arrow_fs.copy_files(f"{root}/{name}", str(scratch / name), filesystem, arrow_fs.LocalFileSystem())
+        if open_store(scratch).manifest != manifest:
+            raise StoreError(f"{store.path} changed after it was read; read it again")
+    return open_store(path)

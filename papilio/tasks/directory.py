@@ -113,12 +113,17 @@ class JobDirectory:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What :func:`papilio.count` takes beside graph, motif and where it runs, to go on with the job."""
+        """What :func:`papilio.count` takes beside graph, motif and where it runs, to go on with the job.
+
+        Beside random graphs, what :func:`papilio.significance` takes.
+        """
         job = self.job
+        asked = {"per": job.per, "job": self.root, "options": dict(job.options)}
+        if job.ensemble is not None:
+            names = ("null", "samples", "seed", *(("steps",) if job.ensemble.steps else ()))
+            return asked | {name: getattr(job.ensemble, name) for name in names}
         return {
-            "per": job.per,
-            "job": self.root,
-            "options": dict(job.options),
+            **asked,
             "device_memory": job.budget.device_bytes,
             "host_memory": job.budget.host_bytes,
             "parts": None if job.partition is None else job.partition.path,
@@ -210,7 +215,8 @@ class JobDirectory:
             ),
             motif=motif_to_json(job.motif),
             per=job.per,
-            listing=None if job.listing is None else job.identity["listing"],
+            listing=job.identity.get("listing"),
+            ensemble=job.identity.get("ensemble"),
             graph_hash=job.graph_hash,
             source=self.source,
             plan_key=self.plan_key,
@@ -274,6 +280,8 @@ def require_plain(root: Path) -> None:
 
 def _name(job: JobSpec) -> str:
     asked = f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
+    if job.ensemble is not None:
+        asked += f" beside random graphs {json.dumps(job.identity['ensemble'])}"
     return asked if job.listing is None else f"listing {json.dumps(job.identity['listing'])} of {asked}"
 
 

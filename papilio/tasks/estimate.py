@@ -7,6 +7,11 @@ the count. Its variance and its third moment follow from those of the strata.
 A slice of probes has the same share of every stratum as any other slice: any number of slices gives an estimate. What
 a slice finds depends on its number and on the seed alone, so that an estimate is the same for any number of workers.
 
+Counts of vertices: what a probe finds is shared between the vertices of the motifs that it stands for, so that the mean
+of these shares estimates the count of each vertex. Variances of all strata would take a vector for each; instead the
+probes of a slice are dealt to groups, of which each has its part of every stratum and makes an estimate by itself. The
+means and variances of vertices are those of the groups.
+
 Probes of a search are skewed: few are heavy, and whether some were drawn moves the mean and its error alike. Intervals
 are those of Hall (J. R. Stat. Soc. B 54, 1992), which take the skewness out of the ratio of both by a cubic transform;
 the quantiles are Student's, with the degrees of freedom that the fourth moment leaves.
@@ -25,7 +30,8 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError
 from papilio.kernels.engine import Engine, EngineName
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import cut_strata, draw_items
+from papilio.kernels.probe import VertexFound, cut_strata, draw_items
+from papilio.motifs import Granularity
 from papilio.tasks.job import JobSpec, digest
 
 STRATA = 32
@@ -33,6 +39,9 @@ STRATA = 32
 
 SLICE = 4096
 """Probes of a task, about."""
+
+GROUPS = 16
+"""Of the probes of a slice that estimate the counts of vertices."""
 
 LEAST_SLICES = 2
 """Of the first estimate: a pilot tells how many more are needed, and is not part of it."""
@@ -46,6 +55,16 @@ BEYOND_FLOATS = "the count passes 1e308, the range of floating point: count it i
 GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
 """An estimate is reliable if its probes are worth at least so many of equal weight, none carries more than this share,
 and the skewness of the estimate is at most this."""
+
+EVEN = 1e-6
+"""Errors below this share of an estimate are those of rounding, whose skewness says nothing."""
+
+GOOD_GROUPS, GOOD_GROUP_SKEWNESS = 8.0, 0.5
+"""The estimate of a vertex is reliable if the groups of probes that met it are worth at least so many of equal weight,
+and the skewness of their mean is at most this."""
+
+TOP_VERTICES = 100
+"""The vertices of each layer with the largest estimates, which decide when the counts of vertices are good enough."""
 
 
 _POWERS = (1, 2, 3, 4)
@@ -145,7 +164,7 @@ class Sample(NamedTuple):
     def interval(self, confidence: float, known: int) -> tuple[float, float]:
         """Return the interval that holds the count with this probability; it ends at ``known`` at the latest."""
         t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.freedom)
-        low, high = (self.value - self.std_error * _unskewed(x, self.skewness) for x in (t, -t))
+        low, high = (self.value - self.std_error * float(_unskewed(x, self.skewness)) for x in (t, -t))
         return max(low, float(known)), high
 
     def slices_needed(self, shares: tuple[float, ...], error: float, confidence: float) -> int:
@@ -158,11 +177,8 @@ class Sample(NamedTuple):
         """Return why few probes may carry the estimate; empty where they do not."""
         if not self.effective:
             return f"none of {self.probes:,} probes found any: there are few, or none; count them instead"
-        if (
-            self.effective < GOOD_PROBES
-            or self.largest_share > GOOD_SHARE
-            or abs(self.skewness) > GOOD_SKEWNESS
-        ):
+        is_skewed = abs(self.skewness) > GOOD_SKEWNESS and self.std_error > EVEN * self.value
+        if self.effective < GOOD_PROBES or self.largest_share > GOOD_SHARE or is_skewed:
             return (
                 f"few probes carry the estimate: {self.probes:,} are worth {self.effective:,.0f} of equal weight, and "
                 f"the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the count larger: "
@@ -181,12 +197,120 @@ def _student(z: float, freedom: float) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def _unskewed(z: float, skewness: float) -> float:
-    """Return the quantile of the mean over its error, where the transformed one has the normal quantile ``z``."""
-    if abs(skewness) < 1e-6:
-        return z
-    skewness = min(max(skewness, -3.0), 3.0)
-    return float(3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
+def _unskewed(z: float, skewness: Any) -> Any:
+    """Return the quantile of a mean over its error, where the transformed one has the normal quantile ``z``.
+
+    ``skewness`` is a number or an array.
+    """
+    is_even = np.abs(skewness) < 1e-6
+    skewness = np.where(is_even, 1.0, np.clip(skewness, -3.0, 3.0))
+    return np.where(is_even, z, 3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
+
+
+class VertexMoments(NamedTuple):
+    """Sums over groups of probes for each vertex that one of them met; arrays of shape (n_met,).
+
+    What a group finds is an estimate of all counts, here times 2^-scale.
+    """
+
+    sizes: dict[str, int]  # vertices of each layer
+    scale: int
+    n: int  # groups
+    vertices: NDArray[np.int64]  # rising; those of the second layer after those of the first
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    cubes: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, found: VertexFound) -> VertexMoments:
+        """Return the sums over the groups of some probes."""
+        vertices, places = np.unique(np.concatenate([met for met, _ in found.groups]), return_inverse=True)
+        values = np.concatenate([values for _, values in found.groups])
+        most = float(values.max(initial=0.0))
+        scale = frexp(most)[1] if isfinite(most) else 0
+        small = np.ldexp(values, -scale)
+        sums = [np.bincount(places, small**k, vertices.size).astype(np.float64) for k in _POWERS[:3]]
+        return cls(found.sizes, scale, len(found.groups), vertices, *sums)
+
+    def __add__(self, other: Any) -> VertexMoments:
+        """Add the groups of another slice."""
+        scale = max(self.scale, other.scale)
+        both = np.concatenate((self.vertices, other.vertices))
+        vertices, places = np.unique(both, return_inverse=True)
+        sums = [
+            np.bincount(places, np.concatenate((one, two)), vertices.size).astype(np.float64)
+            for one, two in zip(self._scaled(scale), other._scaled(scale), strict=True)
+        ]
+        return VertexMoments(self.sizes, scale, self.n + other.n, vertices, *sums)
+
+    def _scaled(self, scale: int) -> list[NDArray[np.float64]]:
+        down = self.scale - scale
+        return [np.ldexp(each, k * down) for k, each in zip(_POWERS, self[4:7], strict=False)]
+
+
+class VertexSample(NamedTuple):
+    """What probes say of the count of each vertex; arrays of shape (n_vertices of all layers,)."""
+
+    sizes: dict[str, int]
+    n: int  # groups of probes
+    values: NDArray[np.float64]
+    std_errors: NDArray[np.float64]  # NaN where no probe met the vertex
+    skewness: NDArray[np.float64]  # of each estimate
+    effective: NDArray[np.float64]  # groups of equal weight that would be worth as much
+
+    @classmethod
+    def of(cls, found: VertexMoments) -> VertexSample:
+        """Return the estimates."""
+        n, at, free = found.n, found.vertices, max(found.n - 1, 1)
+        means = found.sums / n
+        second = np.maximum(found.squares / n - means**2, 0.0)
+        third = found.cubes / n - 3 * means * found.squares / n + 2 * means**3
+        variance = second / free
+        skewness = np.divide(third / n / free, variance**1.5, out=np.zeros(at.size), where=variance > 0)
+        whole = np.zeros((4, sum(found.sizes.values())))
+        whole[1] = np.nan
+        with np.errstate(over="ignore"):
+            whole[0, at], whole[1, at] = (np.ldexp(each, found.scale) for each in (means, np.sqrt(variance)))
+        whole[2, at] = skewness
+        whole[3, at] = found.sums**2 / np.where(found.squares > 0, found.squares, 1.0)
+        return cls(found.sizes, n, *whole)
+
+    def intervals(self, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the intervals that hold each count with this probability; NaN as the errors are."""
+        t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.n - 1)
+        low, high = (self.values - self.std_errors * _unskewed(x, self.skewness) for x in (t, -t))
+        return np.maximum(low, 0.0), high
+
+    def top_error(self, confidence: float) -> float:
+        """Return half of the interval as a share of the estimate: the root mean square over the largest vertices.
+
+        These are :data:`TOP_VERTICES` of each layer. Infinite where none was met.
+        """
+        low, high = self.intervals(confidence)
+        at, errors = 0, []
+        for size in self.sizes.values():
+            values = self.values[at : at + size]
+            top = at + np.argsort(-values, kind="stable")[:TOP_VERTICES]
+            top = top[self.values[top] > 0]
+            errors.append((high - low)[top] / 2 / self.values[top])
+            at += size
+        squares = np.concatenate(errors) ** 2
+        return sqrt(float(squares.mean())) if squares.size else inf
+
+    def columns(self, confidence: float) -> dict[str, dict[str, NDArray[Any]]]:
+        """Return by layer what a file has of each vertex: estimate, std_error, low, high and reliable."""
+        low, high = self.intervals(confidence)
+        is_even = (np.abs(self.skewness) <= GOOD_GROUP_SKEWNESS) | (self.std_errors <= EVEN * self.values)
+        is_good = (self.effective >= GOOD_GROUPS) & is_even
+        named = {
+            "estimate": self.values, "std_error": self.std_errors, "low": np.where(np.isnan(high), np.nan, low),
+            "high": high, "reliable": is_good,
+        }  # fmt: skip
+        ends = np.cumsum([0, *self.sizes.values()]).tolist()
+        return {
+            layer: {name: each[begin:end] for name, each in named.items()}
+            for layer, begin, end in zip(self.sizes, ends, ends[1:], strict=False)
+        }
 
 
 @dataclass(frozen=True)
@@ -217,17 +341,33 @@ class ProbeResult(NamedTuple):
     moments: Moments
     known: int  # motifs that no probe finds, see :meth:`papilio.kernels.engine.Engine.known_count`
     worker: str
+    vertices: VertexMoments | None = None  # where the counts of vertices are estimated
 
 
-def walk_slice(engine: Engine, prepared: Any, shares: tuple[float, ...], seed: int, number: int) -> Moments:
-    """Return what about ``SLICE`` probes found, of which each stratum has its share, at least two of them."""
+def walk_slice(
+    engine: Engine, prepared: Any, per: Granularity, shares: tuple[float, ...], seed: int, number: int
+) -> tuple[Moments, VertexMoments | None]:
+    """Return what about ``SLICE`` probes found, of which each stratum has its share, at least two of them.
+
+    For counts of vertices every group of the slice has its part of these, at least one.
+    """
     lots = np.asarray(engine.count_lots(prepared))
     bounds = cut_strata(lots, STRATA)
     even = np.full(bounds.size - 1, 1 / max(bounds.size - 1, 1))
-    n = np.maximum(np.rint(SLICE * (np.array(shares) if shares else even)), 2).astype(np.int64)
+    groups, least = (GROUPS, 1) if per == "vertex" else (1, 2)
+    wanted = SLICE // groups * (np.array(shares) if shares else even)
+    n = groups * np.maximum(np.rint(wanted), least).astype(np.int64)
     if not n.size or not float(lots.sum()) > 0.0:
-        return Moments.of(np.zeros(0), np.zeros(0, np.int64), 0 * n)
+        return Moments.of(np.zeros(0), np.zeros(0, np.int64), 0 * n), None
     start = int(mix(np.array([seed ^ number << 40], np.uint64))[0])
     drawn = draw_items(lots, bounds, n, start, independent=True)
-    found = engine.probe_counts(prepared, drawn.items, drawn.seeds)
-    return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n)
+    if per == "total":
+        found = engine.probe_counts(prepared, drawn.items, drawn.seeds)
+        return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n), None
+    order = np.argsort(np.arange(drawn.items.size) % groups, kind="stable")
+    weights, strata = drawn.weights[order], drawn.strata[order]
+    ends = np.arange(groups + 1) * (order.size // groups)
+    by_vertex = engine.probe_vertices(
+        prepared, drawn.items[order], drawn.seeds[order], weights * groups, ends
+    )
+    return Moments.of(by_vertex.counts * weights * n[strata], strata, n), VertexMoments.of(by_vertex)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError, TilingError
+from papilio.families import Question
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.motifs import Cell, Motif
+from papilio.motifs import Cell
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import slices_of
 from papilio.storage.listings import ListingShard, check_listing_shards
@@ -74,7 +75,7 @@ class Fold:
             self._require_shapes(vectors, result.worker)
         if self._job.listing is not None:
             self._require_rows(result)
-        elif wrong := find_wrong_cell(self._job.motif, result.cells, result.total):
+        elif wrong := find_wrong_cell(self._job, result.cells, result.total):
             raise ExecutionError(f"worker {result.worker} answered {wrong}")
         self._done.record(result.partition, result.start, result.stop)
         self._listed[result.partition, result.start] = result.listed
@@ -133,25 +134,30 @@ class Fold:
         return partial
 
 
-def find_wrong_cell(motif: Motif, cells: Mapping[Cell, int], total: int) -> str | None:
-    """Say what is wrong with the cells of a partial of ``motif``, or return None.
+def find_wrong_cell(question: Question, cells: Mapping[Cell, int], total: int) -> str | None:
+    """Say what is wrong with the cells of a partial of ``question``, or return None.
 
-    A motif that is no table has none; a table has cells that were asked for, above 0, whose sum is ``total``.
+    A motif that is no table has none; a table has cells that were asked for, above 0, whose sum is ``total``. Beside
+    random graphs all counts are in cells, and those of the graph as given sum to ``total``.
     """
-    if not motif.is_table:
+    motif, ensemble = question.motif, question.ensemble
+    if ensemble is None and not motif.is_table:
         return f"{len(cells)} cells; the job needs none" if cells else None
     for cell, count in cells.items():
-        if count < 1 or not motif.has_cell(cell):
-            return f"{count} in cell {cell}; the job needs {motif.title}"
-    sum_ = sum(cells.values())
+        known = motif.has_cell(cell) if ensemble is None else ensemble.has_cell(motif, cell)
+        if count < 1 or not known:
+            return f"{count} in cell {cell}; the job needs {question.title}"
+    sum_ = sum(count for cell, count in cells.items() if ensemble is None or cell[0] == ensemble.given)
     return None if sum_ == total else f"cells that sum to {sum_}, and the total {total}"
 
 
 def _check_sums(job: JobSpec, partial: Partial) -> None:
     motif = job.motif
-    sums = job.family.vector_sums(motif, partial.total, partial.cells)
-    for name, vector in partial.vectors.items():
-        found, expected = exact_sum(vector), sums[name]
+    sums = job.family.vector_sums(motif, partial.total, {} if job.ensemble else partial.cells)
+    for name, expected in sums.items():
+        if name not in partial.vectors:
+            continue
+        found = exact_sum(partial.vectors[name])
         if found == expected:
             continue
         if partial.total >= 1 << 64:

@@ -179,18 +179,10 @@ def predict(
 ) -> tuple[Forecast, Pace]:
     """Predict the run of all items of a prepared graph on one worker.
 
-    How many probes there are depends on how fast they are walked, what each of them finds does not.
-
-    Parameters
-    ----------
-    threads : int
-        That share the items: those of the engine on CPUs, else 1.
-    even : Pace
-        By the rate of the engine, where there are no probes.
-    same_work : bool
-        Whether costs are the work that the engine does.
-    lists : bool
-        Whether motifs are written as rows.
+    How many probes there are depends on how fast they are walked, what each of them finds does not. The ``threads``
+    that share the items are those of the engine on CPUs, else 1; ``even`` is the pace by the rate of the engine, where
+    there are no probes. ``same_work`` says whether costs are the work that the engine does, ``lists`` whether motifs
+    are written as rows.
     """
     if same_work:
         seconds = float(even.ns[-1]) / NS

@@ -24,6 +24,7 @@ from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import CostTable, EngineName, LargestMotif
+from papilio.kernels.null.ensemble import MOMENTS
 from papilio.motifs import Cell, Motif, motif_to_json
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.edge_files import ContentHash
@@ -102,6 +103,11 @@ class JobSpec(Question):
         super().__post_init__()
         name = "the graph in memory" if self.source.startswith(_SCHEME) else self.source
         require_graph(self, self.kind, signed=self.signed, source=name)
+        if self.ensemble is not None and self.partition is not None:
+            raise UnsupportedError(
+                f"random graphs are drawn from the whole graph, not from the parts of {self.partition.path}: "
+                "leave the partition out"
+            )
         if self.listing is not None and self.partition is not None:
             raise UnsupportedError(
                 f"{self.motif.name}s are listed on the whole graph, not on the parts of {self.partition.path}: "
@@ -110,14 +116,19 @@ class JobSpec(Question):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What alone determines the answer: graph content, motif with its parameters, granularity, what is listed."""
+        """What alone determines the answer: graph content, motif with its parameters, granularity, what is listed.
+
+        For a comparison with random graphs, also which ones.
+        """
         identity = {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
+        if self.ensemble is not None:
+            identity["ensemble"] = asdict(self.ensemble)
         return identity if self.listing is None else {**identity, "listing": asdict(self.listing)}
 
     @property
     def question(self) -> Question:
         """The question alone, for engines: those of one question serve all graphs."""
-        return Question(self.motif, self.per, self.options, self.listing)
+        return Question(self.motif, self.per, self.options, self.listing, self.ensemble)
 
     @property
     def layer_sizes(self) -> dict[str, int]:
@@ -130,7 +141,10 @@ class JobSpec(Question):
     @property
     def vector_sizes(self) -> dict[str, int]:
         """Entries of each vector of a partial, by name."""
-        return {"total": {}, "vertex": self.layer_sizes, "edge": {"edge": self.n_edges}}[self.per]
+        sizes = {"total": {}, "vertex": self.layer_sizes, "edge": {"edge": self.n_edges}}[self.per]
+        if self.ensemble is None:
+            return sizes
+        return sizes | {f"{layer}.{each}": size for layer, size in sizes.items() for each in MOMENTS}
 
     @property
     def vector_entries(self) -> int:
@@ -359,6 +373,7 @@ def job_of(
         question.per,
         question.options,
         question.listing,
+        question.ensemble,
         source=source,
         graph_hash=graph_hash,
         kind=graph.kind,

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from papilio.errors import StoreError
 from papilio.families import EngineChoice, Question
+from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import Granularity, Listing, motif_from_json
 from papilio.storage.answers import Described
 from papilio.storage.ledger import Holder, write_durably
@@ -291,11 +292,14 @@ class JobStatus(Described):
     submission: Submission | None = None  # the last time that it was given to a cluster
     coordinator: Coordinator | None = None  # of that submission
     listing: dict[str, Any] | None = None  # which motifs are listed; None for a count
+    ensemble: dict[str, Any] | None = None  # the random graphs that they are counted in as well
 
     @property
     def title(self) -> str:
         listing = None if self.listing is None else Listing(**self.listing)
-        return Question(motif_from_json(self.motif), self.per, listing=listing).title
+        ensemble = None if self.ensemble is None else Ensemble(**self.ensemble)
+        motif = motif_from_json(self.motif)
+        return Question(motif, self.per, listing=listing, ensemble=ensemble).title
 
     @property
     def share(self) -> float:

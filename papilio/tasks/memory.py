@@ -30,6 +30,9 @@ from papilio.tasks.machine import WorkerInfo
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
 """An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
 
+_TRADE_BYTES = 64
+"""What drawing a random graph takes of a device for each edge, at most."""
+
 CONTEXT_BYTES = 768 << 20
 """Device memory of a CUDA context with its modules."""
 
@@ -47,8 +50,15 @@ class MemoryForecast:
 
 
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
-    """Predict the peaks of a job on the whole graph; ``threads`` are those of the cpu engine."""
-    host, device = job.family.memory.predict_graph(job, engine, threads)
+    """Predict the peaks of a job on the whole graph; ``threads`` are those of the cpu engine.
+
+    Beside random graphs, each thread has a graph of its own, and the graph as given is kept.
+    """
+    n_graphs = threads if job.ensemble is not None and engine == "cpu" else 1
+    host, device = job.family.memory.predict_graph(job, engine, threads // n_graphs)
+    if job.ensemble is not None:
+        host = (n_graphs + 1) * host
+        device += _TRADE_BYTES * job.n_edges
     client = PROCESS_BYTES["cpu"] + 3 * job.vector_entries * COUNT
     return MemoryForecast(
         PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client
@@ -153,7 +163,7 @@ def require_memory(
         return require(job, workers)
     except CapacityError as error:
         instead = "make a partition with a smaller budget" if manifest is not None else ""
-        if manifest is None and job.family.parted is not None and job.listing is None:
+        if manifest is None and job.family.parted is not None and not (job.listing or job.ensemble):
             instead = "count part by part"
         unlimited = unlimit(workers)
         raise with_least_budget(
@@ -184,14 +194,8 @@ def with_least_budget(
 ) -> CapacityError:
     """Return the error with the least budget that works, found by trying.
 
-    Parameters
-    ----------
-    require : callable
-        Raises CapacityError for a budget of a worker that is too small; the memory of ``workers`` does not enter.
-    instead : str
-        Another remedy, for the message.
-    most_host_bytes : int
-        Largest budget of host memory to try.
+    ``require`` raises CapacityError for a budget of a worker that is too small; the memory of ``workers`` does not
+    enter. ``instead`` is another remedy, for the message; ``most_host_bytes`` the largest budget of host memory to try.
     """
     has = Budget(
         min(worker.gpu_memory_bytes for worker in workers) if engine == "gpu" else None,

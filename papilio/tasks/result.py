@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.families import family_of
+from papilio.families import family_of, resolve
 from papilio.kernels.engine import EngineName, LargestMotif, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
 from papilio.storage import answers
@@ -41,6 +41,11 @@ class Item:
     # ids where there are none
     labels: tuple[Any, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; labels that are neither text nor integers as text."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return named | {"ids": list(self.ids), "labels": json_labels(self.labels)}
+
 
 @dataclass(frozen=True)
 class TopEntry(Item):
@@ -48,14 +53,16 @@ class TopEntry(Item):
 
     count: int  # motifs that it is part of
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a JSON object; labels that are neither text nor integers as text."""
-        return {
-            "place": self.place,
-            "ids": list(self.ids),
-            "labels": json_labels(self.labels),
-            "count": self.count,
-        }
+
+@dataclass(frozen=True)
+class TopEstimate(Item):
+    """One vertex with a large estimated count."""
+
+    estimate: float  # of the motifs that it is part of
+    std_error: float
+    low: float  # ends of the interval
+    high: float
+    reliable: bool  # whether the interval can be trusted
 
 
 @dataclass(frozen=True)
@@ -372,7 +379,7 @@ def find_top(
     """
     return tuple(
         TopEntry(each.place, each.ids, each.labels, int(vectors[each.place][i]))
-        for each, i in _find_items(vectors, graph, n)
+        for each, i in find_items(vectors, graph, n)
     )
 
 
@@ -382,14 +389,14 @@ def find_top_values(
     """Return the ``n`` largest values above 0 of each layer, or of the edges, as :func:`find_top`."""
     return tuple(
         TopValue(each.place, each.ids, each.labels, vectors[each.place][i].item())
-        for each, i in _find_items(vectors, graph, n)
+        for each, i in find_items(vectors, graph, n)
     )
 
 
-def _find_items(
+def find_items(
     vectors: Mapping[str, NDArray[Any]], graph: GraphStore | LabelledGraph, n: int
 ) -> Iterator[tuple[Item, int]]:
-    """Yield what has the largest values, with its id, or its place among the edges."""
+    """Yield what has the ``n`` largest values above 0 of each layer, with its id, or its place among the edges."""
     for name, counts in vectors.items():
         best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (
@@ -470,6 +477,13 @@ class _Rows:
     top: tuple[_TopRow, ...]
 
 
+_KINDS = {
+    "listing": "papilio.tasks.result:ListingResult",
+    "ensemble": "papilio.tasks.significance:SignificanceResult",
+}
+"""Class of an answer, by the field that only such answers have."""
+
+
 @dataclass(frozen=True)
 class JobAnswer:
     """What ``result.json`` holds."""
@@ -501,9 +515,10 @@ class JobAnswer:
         """Return the result with its vectors; ``name`` is the file. StoreError when a field does not fit."""
         where = f"{name}: result"
         rows = read_record(_Rows, self.result, where, ADVICE)
-        found: CountResult = read_record(
-            ListingResult if "listing" in self.result else CountResult, self.result, where, ADVICE
+        kind = next(
+            (_KINDS[name] for name in _KINDS if name in self.result), "papilio.tasks.result:CountResult"
         )
+        found: CountResult = read_record(resolve(kind), self.result, where, ADVICE)
         if not found.seconds.keys() >= _PHASES:
             raise StoreError(
                 f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}"
@@ -523,6 +538,7 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         ("motif", result.motif, job.motif),
         ("granularity", result.per, job.per),
         ("listing", listing, job.listing),
+        ("random graphs", getattr(result, "ensemble", None), job.ensemble),
         ("graph", result.graph["hash"], job.graph_hash),
     ):
         if said != asked:

@@ -245,8 +245,8 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
     with _engine_lock:
         engine = engine_of(task.job, task.engine, worker.threads)
         prepared = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0}).prepared
-        moments = walk_slice(engine, prepared, task.shares, task.seed, task.number)
-        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name)
+        moments, vertices = walk_slice(engine, prepared, task.job.per, task.shares, task.seed, task.number)
+        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name, vertices)
 
 
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:

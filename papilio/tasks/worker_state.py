@@ -315,6 +315,8 @@ def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
     question = job.question
     if question.listing is not None:
         question = replace(question, listing=Listing())
+    if question.ensemble is not None:
+        question = replace(question, ensemble=replace(question.ensemble, samples=2, chains=0))
     warm_engine(question, name, threads, _limit_device(job, name))
 
 
@@ -361,7 +363,7 @@ def foresee_run(
         threads = worker.threads if engine.name == "cpu" else 1
         found = predict(
             engine, held.prepared, threads, held.pace,
-            same_work=job.family.same_work, lists=job.listing is not None,
+            same_work=job.family.same_work and job.ensemble is None, lists=job.listing is not None,
         )  # fmt: skip
         held.foresee(*found)
         seconds["prepare"] += perf_counter() - started
@@ -381,8 +383,8 @@ def prepare_graph(
         except MemoryError as error:
             raise CapacityError(
                 f"{job.source}: its {job.n_edges} edges cannot be prepared in the free memory ({error}), although "
-                f"{show_bytes(needed)} were predicted: use workers with more memory, or count in parts "
-                "(--device-memory, --host-memory)"
+                f"{show_bytes(needed)} were predicted: use workers with more memory"
+                + ("" if job.ensemble is not None else ", or count in parts (--device-memory, --host-memory)")
             ) from None
 
     def build() -> PreparedGraph:

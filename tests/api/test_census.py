@@ -11,6 +11,7 @@ import pytest
 import papilio
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
+from papilio.storage.store import open_store
 from papilio.tasks.fold import find_wrong_cell
 from tests.tools.commands import Run
 
@@ -134,7 +135,7 @@ def test_census_in_python_is_resumed_and_verified(votes: Path, tmp_path: Path) -
     assert again.classes == CLASSES
     _, recount = papilio.verify_job(job, sample=1, engine="cpu")
     assert recount is not None
-    graph = papilio.open_graph(votes).read()
+    graph = open_store(votes).read()
     assert papilio.census(graph, "v", engine="cpu").classes["++/--"] == 2_797_720
 
 
@@ -186,4 +187,4 @@ def test_unsigned_graphs_are_refused_with_how_to_convert(
         for hint in ("--sign", "--positive-from"):
             assert hint in result.stderr
     with pytest.raises(UnsupportedError, match="the graph in memory has no signs"):
-        papilio.count(papilio.open_graph(women).read(), papilio.BalancedButterfly())
+        papilio.count(open_store(women).read(), papilio.BalancedButterfly())

@@ -23,7 +23,7 @@ from papilio.errors import (
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.device import discovery
 from papilio.storage.labelled import LabelledGraph
-from papilio.storage.store import GraphStore, write_store
+from papilio.storage.store import GraphStore, open_store, write_store
 from papilio.tasks import run
 from papilio.tasks import worker_state as ready
 from papilio.tasks.result import find_top
@@ -55,7 +55,7 @@ def test_store_path_store_and_memory_give_one_answer(women: GraphStore) -> None:
         result = papilio.count(given, papilio.Butterfly())
         assert result.count == 341
         assert result.graph["hash"] == women.hash
-    assert papilio.open_graph(women.path).hash == women.hash
+    assert open_store(women.path).hash == women.hash
     assert papilio.count(graph, papilio.Butterfly()).graph["path"] is None
 
 

@@ -13,7 +13,7 @@ import pytest
 import papilio
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.store import write_store
+from papilio.storage.store import open_store, write_store
 from tests.tools.commands import Run
 from tests.tools.listings import write_women
 from tests.tools.oracle_peeling import tip_numbers, wing_numbers
@@ -50,12 +50,12 @@ def test_tips_of_a_store_with_labels(women: Path, tmp_path: Path) -> None:
     for layer in ("u", "v"):
         target = tmp_path / layer
         result = papilio.decompose(women, "tip", layer=layer, engine="cpu", output=target)
-        graph = papilio.open_graph(women).read()
+        graph = open_store(women).read()
         assert isinstance(graph, BipartiteGraph)
         turned = graph if layer == "u" else graph.swap_layers()
         assert result.numbers.tolist() == tip_numbers(turned)
         vertices = columns_of(target / "vertices.parquet")
-        labels = papilio.open_graph(women).labels(layer)
+        labels = open_store(women).labels(layer)
         assert labels is not None
         assert vertices["label"] == labels.tolist()
         assert vertices["id"] == list(range(turned.n_u))
@@ -75,7 +75,7 @@ def test_the_nodes_are_a_forest_that_adds_up(women: Path, tmp_path: Path) -> Non
         assert set(inside) == {level}
         assert len(inside) == nodes["members"][node]
     metadata = pq.read_schema(tmp_path / "wings" / "nodes.parquet").metadata
-    assert metadata[b"papilio.graph_hash"].decode() == papilio.open_graph(women).hash
+    assert metadata[b"papilio.graph_hash"].decode() == open_store(women).hash
     assert json.loads(metadata[b"papilio.api.decompose"]) == {"kind": "wing", "layer": None}
 
 

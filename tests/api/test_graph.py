@@ -179,6 +179,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "count": lambda g: papilio.count(g, "butterfly", **HERE).count,
     "plan": lambda g: papilio.plan(g, "butterfly", **HERE).n_items,
     "estimate": lambda g: papilio.estimate(g, "butterfly", **HERE).count,
+    "significance": lambda g: papilio.significance(g, "butterfly", samples=9, **HERE).samples,
     "rows": lambda g: sorted(papilio.enumerate(g, "biclique", p=2, q=2)),
     "decompose": lambda g: papilio.decompose(g, "wing", engine="cpu").max_number,
     "robins_alexander": lambda g: papilio.robins_alexander(g, **HERE).value,

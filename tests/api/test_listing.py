@@ -23,6 +23,7 @@ from papilio.motifs import Listing
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import digest_file, read_record, write_record
+from papilio.storage.store import open_store
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.fold import Fold
 from papilio.tasks.job import JobSpec, LeaseResult, LeaseTask
@@ -50,7 +51,7 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def neighbours_of(path: Path) -> dict[int, set[int]]:
-    graph: Any = papilio.open_graph(path).read()
+    graph: Any = open_store(path).read()
     neighbours: dict[int, set[int]] = {}
     for u, v in zip(graph.u.tolist(), graph.v.tolist(), strict=True):
         neighbours.setdefault(u, set()).add(v)

@@ -17,7 +17,7 @@ from papilio.errors import CapacityError, InputError, StoreError, UnsupportedErr
 from papilio.graph import BipartiteGraph
 from papilio.storage import edge_files as edges
 from papilio.storage.generate import Rmat, generate
-from papilio.storage.store import write_store
+from papilio.storage.store import open_store, write_store
 from papilio.tasks.job import Budget
 from papilio.tasks.memory import PROCESS_BYTES
 from tests.tools.budgets import named_budget
@@ -178,7 +178,7 @@ def test_graph_in_memory_is_cut_too(
     whole: Any, graph: Path, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 1 << 14)
-    held = papilio.open_graph(graph).read()
+    held = open_store(graph).read()
     assert (
         papilio.count(held, papilio.Butterfly(), engine="cpu", host_memory=budget).count
         == whole["vertex"].count

@@ -16,6 +16,7 @@ import scipy.stats
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
+from papilio.storage.store import open_store
 from papilio.tasks import leases as lease_policy
 from tests.tools.commands import Run
 from tests.tools.listings import write_many, write_women
@@ -39,7 +40,7 @@ def as_networkx(path: Path) -> tuple[nx.Graph, dict[str, list[Any]]]:
     graph = nx.Graph()
     opened = papilio.read(path)
     labels: dict[str, Any] = {layer: opened.held.labels(layer) for layer in ("u", "v")}  # type: ignore[arg-type]
-    edges: Any = papilio.open_graph(path).read()
+    edges: Any = open_store(path).read()
     ends = [labels[layer][ids].tolist() for layer, ids in (("u", edges.u), ("v", edges.v))]
     graph.add_edges_from(zip(*ends, strict=True))
     return graph, {layer: each.tolist() for layer, each in labels.items()}

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 import papilio
+from papilio.api.estimate import EstimateCall
+from papilio.cluster.estimating import Goal
 from papilio.errors import InputError, MissingPackageError
 from papilio.storage.answers import Answer, Described, rows_table
 
@@ -45,6 +47,16 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "wings": lambda path: papilio.decompose(SIGNED, "wing", engine="cpu"),
     "tips": lambda path: papilio.decompose(SIGNED, "tip", layer="v", engine="cpu"),
     "estimate": lambda path: papilio.estimate(SIGNED, "biclique", p=2, q=3, error=0.3, **HERE),
+    "estimate per vertex": lambda path: papilio.estimate(SIGNED, "butterfly", per="vertex", **HERE),
+    "estimates of vertices": lambda path: EstimateCall(
+        SIGNED, "butterfly", Goal(0.3, 0.95, None), 0, per="vertex", **HERE
+    ).estimate(may_count=False),
+    "significance": lambda path: papilio.significance(SIGNED, "butterfly", samples=100, **HERE),
+    "significance of sizes": lambda path: papilio.significance(SIGNED, papilio.Biclique(), samples=5, **HERE),
+    "significance of classes": lambda path: papilio.significance(SIGNED, papilio.Census("u"), samples=5, **HERE),
+    "significance per vertex": lambda path: papilio.significance(
+        SIGNED, "butterfly", null="edges", samples=5, per="vertex", **HERE
+    ),
     "robins-alexander": lambda path: papilio.robins_alexander(SIGNED, **HERE),
     "robins-alexander of none": lambda path: papilio.robins_alexander([(1, 2)], **HERE),
     "latapy": lambda path: papilio.latapy_clustering(SIGNED),
@@ -60,7 +72,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
 
 WITHOUT_TOP = {
     "count", "table", "large table", "table of k", "estimate", "robins-alexander", "robins-alexander of none",
-    "cohesion", "maximum clique",
+    "cohesion", "maximum clique", "significance", "significance of sizes", "significance of classes",
 }  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")
@@ -193,6 +205,8 @@ def test_the_largest_are_those_of_the_table(results: dict[str, Answer]) -> None:
         ("latapy", "dot"),
         ("local per vertex", "closed"),
         ("tips", "number"),
+        ("estimate per vertex", "count"),
+        ("estimates of vertices", "estimate"),
     ):
         result: Any = results[name]
         frame = result.to_pandas()
@@ -202,7 +216,7 @@ def test_the_largest_are_those_of_the_table(results: dict[str, Answer]) -> None:
             for n in (1, 4, 100):
                 found = [each for each in result.top(n) if each.place == layer]
                 assert [each.labels[0] for each in found] == right["label"].tolist()[:n]
-                numbers = [getattr(each, "count", None) or each.value for each in found]
+                numbers = [getattr(each, value if hasattr(each, value) else "value") for each in found]
                 assert numbers == right[value].tolist()[:n]
     wings = results["wings"]
     assert isinstance(wings, papilio.DecompositionResult)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 import papilio
 from papilio.errors import InputError
 from papilio.storage.interop import from_any
+from papilio.storage.store import open_store
 from tests.api.test_aligned import Row, column, expected, tables
 
 # Random frames look like anything.
@@ -63,7 +64,7 @@ def test_files_of_a_store_hold_the_same_columns(tmp_path: Path) -> None:
         written = pq.read_table(file)
         assert result.to_arrow().to_pylist() == written.to_pylist()
         assert result.to_arrow().num_rows == (32 if per == "vertex" else 89)
-    assert papilio.open_graph(store.path).hash == store.hash
+    assert open_store(store.path).hash == store.hash
 
 
 def test_tables_are_exact_however_long() -> None:

@@ -17,6 +17,7 @@ import papilio
 from papilio import errors
 from papilio.arguments import parse_size
 from papilio.cli.app import EXIT_CODES, exit_code_of
+from papilio.storage.store import open_store
 from tests.conftest import ROOT
 from tests.tools.commands import Result, Run
 
@@ -47,7 +48,7 @@ def test_convert_options_reach_the_store(tmp_path: Path, example_data: Path, run
     assert "1 duplicates" in result.stderr
     assert "1 self_loops" in result.stderr
     assert "1 malformed" in result.stderr
-    assert papilio.open_graph(tmp_path / "g").kind == "unipartite"
+    assert open_store(tmp_path / "g").kind == "unipartite"
 
 
 def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
@@ -86,12 +87,12 @@ def test_generate_has_a_flag_for_every_field_of_a_model(tmp_path: Path, run: Run
     result = run("generate", "complete", tmp_path / "k", "--n-u", 5, "--n-v", 7, "--json")
     assert json.loads(result.stdout)["n_edges"] == 35
     run("generate", "complete", tmp_path / "c", "--n-u", 5)
-    assert papilio.open_graph(tmp_path / "c").kind == "unipartite"
+    assert open_store(tmp_path / "c").kind == "unipartite"
     run(
         "generate", "rmat", tmp_path / "r", "--scale-u", 6, "--scale-v", 5, "--edges", "2e2",
         "--seed", 3, "--signs", 0.5, "--compact",
     )  # fmt: skip
-    made = papilio.open_graph(tmp_path / "r")
+    made = open_store(tmp_path / "r")
     assert made.signed
     assert made.manifest.provenance["edges"] == 200
     assert made.manifest.provenance["compact"] is True

@@ -23,9 +23,11 @@ import papilio
 from papilio.arguments import show_share
 from papilio.storage.answers import read_partial_shard, write_partial_shard
 from papilio.storage.ledger import read_ledger
+from papilio.storage.store import open_store, write_store
 from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
+from tests.tools.strategies import skewed_graph
 from tests.tools.tampering import reseal
 
 SIDE = 1000
@@ -156,6 +158,33 @@ def test_a_killed_client_resumes_to_the_exact_count(
     assert checked["shards"] == (0 if per == "total" else len(leases))
 
 
+def test_a_killed_comparison_resumes_to_the_same_samples(tmp_path: Path) -> None:
+    """The answer depends on the seed alone, however often its process died."""
+    store, job = tmp_path / "graph", tmp_path / "job"
+    write_store(store, skewed_graph(3, 300, 200, 4000), provenance={})
+    words = ("significance", "butterfly", store, "--samples", 300, "--seed", 5, "--per", "vertex")
+    where = ("--cluster", "inline", "--engine", "cpu")
+    for number in (1, 3):
+        process = command(*words, *where, "--job", job)
+        wait_for_leases(job, number, process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert not (job / "result.json").exists()
+    kept = lease_records(job)
+    assert call_json("status", job)["state"] == "interrupted"
+    resumed = call_json("resume", job, "--cluster", "local", "--workers", 2)
+    assert lease_records(job)[: len(kept)] == kept
+    assert resumed["job"]["leases_before"] == len(kept) >= 3
+    whole = call_json(*words, *where)
+    for name in ("count", "samples", "mixing", "z", "quantiles", "warning"):
+        assert resumed[name] == whole[name]
+    scores = papilio.open_job(job).result()
+    assert isinstance(scores, papilio.SignificanceResult)
+    again = papilio.significance(str(store), "butterfly", samples=300, seed=5, per="vertex", cluster="inline")
+    for layer in "uv":
+        assert np.array_equal(scores.scores[layer], again.scores[layer], equal_nan=True)
+
+
 def test_one_rate_and_one_share_everywhere(store: Path, tmp_path: Path) -> None:
     """The rate is work units over the seconds of the phase run; a finished job that is asked again has none."""
     job = tmp_path / "job"
@@ -227,7 +256,7 @@ def test_another_question_is_refused_with_both_hashes(finished: Path, store: Pat
     other = tmp_path / "other"
     made = papilio.generate(papilio.storage.models.Complete(5, 6), other)
     error = call("count", "butterfly", other, "--per", "vertex", "--job", finished, code=2)[1]
-    assert f"in graph {papilio.open_graph(store).hash})" in error
+    assert f"in graph {open_store(store).hash})" in error
     assert f"in graph {made.hash})" in error
     error = call("count", "butterfly", store, "--per", "edge", "--job", finished, code=2)[1]
     assert "per vertex in graph" in error

@@ -78,8 +78,14 @@ def test_the_command_plans(women: Path, run: Run) -> None:
         (
             ["-p", 3, "-q", 4, "--json"],
             2,
-            "the rows go to standard output; --format jsonl writes them as JSON",
+            "use --format jsonl for rows as JSON",
         ),
+        (
+            ["-p", 3, "-q", 4, "--output", "x.parquet", "--format", "csv"],
+            2,
+            "x.parquet does not name a csv file; use a name ending in .csv",
+        ),
+        (["-p", 3, "-q", 4, "--output", "x", "--format", "csv"], 2, "x does not name a csv file"),
         (
             ["-p", 3, "-q", 4, "--job", "j"],
             2,
@@ -178,7 +184,9 @@ def test_the_page_of_a_listing_says_how_to_ask_again(women: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("form", [*TABLE_FORMATS, None])
-def test_rows_on_standard_output_are_those_of_a_file(women: Path, tmp_path: Path, form: str | None) -> None:
+def test_rows_on_standard_output_are_those_of_a_file(
+    women: Path, tmp_path: Path, run: Run, form: str | None
+) -> None:
     """Every format, as a stream and as a file by its suffix, holds the rows of a listing; a header line always."""
     asked = ["enumerate", "biclique", str(women), "-p", "2", "-q", "5"]
     command = [sys.executable, "-m", "papilio", "--quiet", *asked]
@@ -195,7 +203,7 @@ def test_rows_on_standard_output_are_those_of_a_file(women: Path, tmp_path: Path
     assert len(expected) == papilio.count(women, papilio.Biclique(2, 5), engine="cpu").count > 9
     name = form or "tsv"
     file = tmp_path / f"rows.{name}"
-    subprocess.run([*command, "--output", file], capture_output=True, check=True, cwd=tmp_path)
+    assert run(*asked, "--quiet", "--output", file).exit_code == 0
     for data in (done.stdout, file.read_bytes()):
         if name == "jsonl":
             rows = [json.loads(line) for line in data.splitlines()]

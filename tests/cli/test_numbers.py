@@ -32,6 +32,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "count biclique": ("graph", "-p", "2", "-q", "2", *HERE),
     "count balanced-butterfly": ("graph", "-k", "2", *HERE),
     "estimate biclique": ("graph", "-p", "2", "-q", "2", *HERE),
+    "significance biclique": ("graph", "-p", "2", "-q", "2", "--samples", "3", *HERE),
     "census": ("graph", "--pair-side", "u", "--by", "coherent", *HERE),
     "enumerate maximal-clique": ("friends", "--output", "nothing", *HERE),
     "enumerate biclique": ("graph", "-p", "2", "-q", "2", "--output", "nothing", *HERE),

@@ -37,6 +37,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "pairs": ("census", "signed", "--pair-side", "u", "--top", "5", "--by", "conflicting", *HERE),
     "vertices": ("census", "signed", "--pair-side", "u", "--per", "vertex", *HERE),
     "estimate": ("estimate", "biclique", "signed", "-p", "2", "-q", "2", *HERE),
+    "significance": ("significance", "butterfly", "signed", "--samples", "9", *HERE),
+    "significance of sizes": ("significance", "biclique", "signed", "--all", "--samples", "9", *HERE),
+    "significance per vertex": ("significance", "butterfly", "signed", "--samples", "9", "--per", "vertex", *HERE),
     "wings": ("decompose", "wing", "signed", "--engine", "cpu"),
     "tips": ("decompose", "tip", "signed", "--layer", "v", "--engine", "cpu"),
     "robins-alexander": ("measure", "robins-alexander", "signed", *HERE),
@@ -50,6 +53,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "maximum clique per vertex": ("measure", "maximum-clique", "friends", "--per", "vertex"),
     "largest bicliques": ("measure", "maximal-biclique-top", "signed", "-n", "3"),
     "jobs": ("jobs", "."),
+    "resume": ("resume", "vertex job"),
+    "wait": ("wait", "vertex job"),
+    "resume a listing": ("resume", "listing job"),
     "cache": ("cache",),
 }  # fmt: skip
 
@@ -68,6 +74,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         papilio.read(pairs, kind="unipartite").save("friends")
         papilio.generate(papilio.storage.models.Complete(80, 80), "large")
         papilio.count("signed", "butterfly", job="job", cluster="inline", engine="cpu")
+        papilio.count("signed", "butterfly", per="vertex", job="vertex job", cluster="inline", engine="cpu")
+        papilio.enumerate(
+            "signed", "maximal-biclique", output="rows", job="listing job", cluster="inline", engine="cpu"
+        )
         Path("edges.csv").write_text("user,item\nx,1\n")
         call("count", "butterfly", "edges.csv", *HERE)
         yield folder
@@ -161,7 +171,10 @@ def test_a_suffix_is_overruled_and_a_directory_stays_one(place: Path) -> None:
 
 def test_contradictions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for words, message in (
-        ((*COMMANDS["count per vertex"], "--json", "--output", "-"), "--json and rows on standard output"),
+        (
+            (*COMMANDS["count per vertex"], "--json", "--output", "-"),
+            "the rows and --json both need standard output",
+        ),
         ((*COMMANDS["cohesion"], "--output", "x.xlsx"), "cannot infer a format from the suffix '.xlsx'"),
         ((*COMMANDS["cohesion"], "--output", "edges.csv"), "exists already"),
         ((*COMMANDS["count"], "--format", "xml"), "'xml' is not one of"),

@@ -97,10 +97,11 @@ def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: py
     assert "100.0%" in shown(), "what is finished, and of what runs, together"
     bar(PhaseStarted("write"))
     assert "%" not in shown(), "how much there is to write is not known"
-    bar.advance_phase("reading", 12_300_000, 45_600_000, "bytes")
+    show = bar.follow({"read": ("reading", "bytes")})
+    show("read", 12_300_000, 45_600_000)
     assert "reading" in shown()
     assert "26.9% (12.3 MB of 45.6 MB)" in shown()
-    bar.advance_phase("reading", 12_300_000, 0, "bytes")
+    show("read", 12_300_000, 0)
 
 
 def test_the_time_left_follows_from_the_speed_until_the_last_advance() -> None:

@@ -33,7 +33,7 @@ BUTTERFLIES = 25_666_956
 def small_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut even a small job into many leases."""
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-4)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
 
 

@@ -30,12 +30,14 @@ from papilio.families import Question
 from papilio.motifs import Granularity
 from papilio.storage.ledger import read_ledger
 from papilio.storage.models import Complete
+from papilio.storage.store import open_store, write_store
 from papilio.tasks.job import job_of
 from papilio.tasks.job_state import Priority, Submission
 from papilio.tasks.session import JobSession
 from tests.cluster import submit_functions
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT
+from tests.tools.strategies import skewed_graph
 
 SIDE = 1300
 BUTTERFLIES = comb(SIDE, 2) ** 2
@@ -58,7 +60,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, scheduler: Path) -> Iterator
     path = tmp_path_factory.mktemp("store") / "complete"
     papilio.generate(Complete(SIDE, SIDE), path)
     with ExistingExecutor(scheduler, 2) as executor:
-        job = job_of(papilio.open_graph(path), Question(papilio.Butterfly(), "total"))
+        job = job_of(open_store(path), Question(papilio.Butterfly(), "total"))
         executor.check_source(job, executor.workers)
         yield path
 
@@ -276,7 +278,7 @@ def test_a_submission_that_the_scheduler_lost_can_be_repeated(scheduler: Path, t
     job = tmp_path / "job"
     with JobSession(
         job,
-        job_of(papilio.open_graph(tmp_path / "graph"), Question(papilio.Butterfly(), "total")),
+        job_of(open_store(tmp_path / "graph"), Question(papilio.Butterfly(), "total")),
         str(tmp_path / "graph"),
         {"cluster": None, "engine": "cpu", "workers": None, "output": None},
     ):
@@ -376,7 +378,7 @@ def test_the_number_in_dask_is_the_time_at_which_a_lease_is_due(monkeypatch: pyt
 @pytest.mark.slow
 def test_graphs_stay_while_another_job_uses_them(scheduler: Path, tmp_path: Path) -> None:
     papilio.generate(Complete(20, 30), tmp_path / "graph")
-    job = job_of(papilio.open_graph(tmp_path / "graph"), Question(papilio.Butterfly(), "total"))
+    job = job_of(open_store(tmp_path / "graph"), Question(papilio.Butterfly(), "total"))
 
     def held(executor: Any) -> list[int]:
         return list(executor.client.run(submit_functions.count_prepared, job.graph_hash).values())
@@ -390,3 +392,22 @@ def test_graphs_stay_while_another_job_uses_them(scheduler: Path, tmp_path: Path
         with ExistingExecutor(scheduler, 2) as executor:
             other.close()
             assert max(held(executor)) == 0
+
+
+def test_random_graphs_are_counted_by_the_cluster(store: Path, scheduler: Path, tmp_path: Path) -> None:
+    """A submitted comparison gives what this process finds; its samples are leases of the workers."""
+    graph, job, file = tmp_path / "graph", tmp_path / "job", tmp_path / "samples.csv"
+    write_store(graph, skewed_graph(3, 120, 90, 1500), provenance={})
+    words = (graph, "--samples", 120, "--seed", 3, "--cluster", scheduler, "--job", job, "--output", file)
+    call("submit", "significance", "butterfly", *words)
+    found = papilio.wait_job(job, timeout_s=TIMEOUT_S)
+    here = papilio.significance(str(graph), "butterfly", samples=120, seed=3, cluster="inline", engine="cpu")
+    assert isinstance(found, papilio.SignificanceResult)
+    assert (found.count, found.samples, found.z) == (here.count, here.samples, here.z)
+    assert len(file.read_text().splitlines()) == 121
+    with pytest.raises(InputError, match="null is 'edges', which is for random graphs: give samples, too"):
+        papilio.submit(graph, "butterfly", cluster=scheduler, job=tmp_path / "other", null="edges")
+    with pytest.raises(InputError, match=r"parts is .*: leave it out"):
+        papilio.submit(
+            graph, "butterfly", cluster=scheduler, job=tmp_path / "other", samples=9, parts="parts"
+        )

@@ -29,7 +29,7 @@ _RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g", "-fPIC", "-shared")
 _KERNEL_FLAGS = (
     "-std=c++17",
     "-O1",
-    "-g",
+    "-g1",
     "-fPIC",
     "-w",
     "-fmax-errors=3",

@@ -223,6 +223,23 @@ class EmulatorModule:
         return EmulatorKernel(self._device, self._library, self._functions, name)
 
 
+def _build_text(
+    text: str, name: str, constants: Mapping[str, int], arch: int, runtime: Path
+) -> tuple[Path, tuple[str, ...]]:
+    """Return the library of a source and the names of its kernels."""
+    sources = translate(text, name, SOURCES)
+    names = tuple(kernel for source in sources for kernel in source.kernels)
+    return build_kernels(sources, constants, arch, runtime), names
+
+
+@cache  # devices load the same few sources thousands of times
+def _build(
+    stem: str, constants: tuple[tuple[str, int], ...], arch: int, runtime: Path
+) -> tuple[Path, tuple[str, ...]]:
+    path = SOURCES[f"{stem}.cu"]
+    return _build_text(path.read_text(), path.name, dict(constants), arch, runtime)
+
+
 class EmulatorDevice:
     """A GPU that is this program: kernels run as fibers in a random order drawn from ``seed``.
 
@@ -274,18 +291,13 @@ class EmulatorDevice:
 
     def load(self, stem: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile the source ``<stem>.cu`` of Papilio."""
-        path = SOURCES[f"{stem}.cu"]
-        return self._compile(path.read_text(), path.name, defines)
+        constants = tuple(sorted(with_constants(defines).items()))
+        return EmulatorModule(self, *_build(stem, constants, self.arch, self.runtime))
 
     def loads(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile a source given as text, with the same constants; ``name`` is the file that messages show."""
-        return self._compile(text, name, defines)
-
-    def _compile(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
-        sources = translate(text, name, SOURCES)
-        names = tuple(kernel for source in sources for kernel in source.kernels)
         return EmulatorModule(
-            self, build_kernels(sources, with_constants(defines), self.arch, self.runtime), names
+            self, *_build_text(text, name, with_constants(defines), self.arch, self.runtime)
         )
 
     def to_device(self, array: NDArray[Any]) -> Any:

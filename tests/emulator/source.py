@@ -149,7 +149,7 @@ def _register_kernels(text: str) -> tuple[str, list[str]]:
     return "".join([*out, text[done:]]), names
 
 
-@cache  # devices load the same few files thousands of times
+@cache  # sources share their headers
 def _translate_one(text: str, name: str) -> Source:
     try:
         shared = _replace_shared(text)

@@ -6,7 +6,6 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,17 @@ import pytest
 from tests.conftest import ROOT
 
 
-def functions_with(decorator: str) -> Iterator[tuple[str, ast.FunctionDef]]:
-    for path in sorted((ROOT / "papilio").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and decorator in map(ast.unparse, node.decorator_list):
-                yield f"{path.relative_to(ROOT)}:{node.name}", node
+@pytest.fixture(scope="module")
+def compiled_functions() -> dict[str, ast.FunctionDef]:
+    """All functions of the package that are compiled; only the process that runs these tests reads it."""
+    return {
+        f"{path.relative_to(ROOT)}:{node.name}": node
+        for path in sorted((ROOT / "papilio").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and {"compiled", "inlined"} & set(map(ast.unparse, node.decorator_list))
+    }
 
-
-FUNCTIONS = dict(functions_with("compiled")) | dict(functions_with("inlined"))
 
 SLOW_CALLS = {"np.diff", "np.searchsorted", "np.cumsum"}
 """Half a second and more each; a loop compiles in a tenth of it."""
@@ -52,11 +54,11 @@ def test_slow_code_is_known(code: str, slow: bool) -> None:
     assert any(map(is_slow, ast.walk(ast.parse(code)))) is slow
 
 
-def test_no_compiled_function_brings_text_along() -> None:
-    assert len(FUNCTIONS) > 200
+def test_no_compiled_function_brings_text_along(compiled_functions: dict[str, ast.FunctionDef]) -> None:
+    assert len(compiled_functions) > 200
     found = [
         f"{name}: {ast.unparse(node)}"
-        for name, function in FUNCTIONS.items()
+        for name, function in compiled_functions.items()
         for node in ast.walk(function)
         if is_slow(node)
     ]
@@ -66,11 +68,11 @@ def test_no_compiled_function_brings_text_along() -> None:
 ARRAYS = {"Bools", "Counters", "EdgeIds", "Ids", "Ids32", "Ints", "NDArray", "Rows", "Pairs", "Sums", "Words"}
 
 
-def test_arrays_are_made_by_callers() -> None:
+def test_arrays_are_made_by_callers(compiled_functions: dict[str, ast.FunctionDef]) -> None:
     """What makes arrays takes twice as long to compile; and a view in a tuple that is returned would not be kept."""
     returning = [
         name
-        for name, function in FUNCTIONS.items()
+        for name, function in compiled_functions.items()
         if function.returns is not None
         and ARRAYS & {each.id for each in ast.walk(function.returns) if isinstance(each, ast.Name)}
     ]

@@ -20,7 +20,7 @@ import papilio
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.store import write_store
+from papilio.storage.store import open_store, write_store
 from tests.conftest import read_edges, share_of_examples
 from tests.tools.commands import Run
 from tests.tools.listings import write_women
@@ -189,7 +189,7 @@ def test_complete_graphs(m: int, n: int) -> None:
 
 def test_the_women_of_the_south(women: Path) -> None:
     found = papilio.robins_alexander(women, engine="cpu")
-    graph = papilio.open_graph(women).read()
+    graph = open_store(women).read()
     assert isinstance(graph, BipartiteGraph)
     other = networkx_of(graph)
     assert round(bipartite.robins_alexander_clustering(other), 12) == round(found.value or 0, 12)
@@ -248,7 +248,7 @@ def test_nothing_is_undefined(graph: BipartiteGraph) -> None:
 
 
 def test_top_vertices_and_edges_with_their_labels(women: Path) -> None:
-    graph = papilio.open_graph(women).read()
+    graph = open_store(women).read()
     assert isinstance(graph, BipartiteGraph)
     counts = count_butterflies(edge_list(graph))
     found = papilio.top_butterflies(women, n=3, engine="cpu").largest
@@ -276,7 +276,7 @@ def test_files_of_values_have_labels_and_nulls(women: Path, tmp_path: Path) -> N
     assert table.column_names == ["layer", "id", "label", "butterflies", "three_paths", "closed", "square"]
     assert table.column("label").to_pylist()[:2] == ["woman 0", "woman 1"]
     assert table.column("butterflies").to_pylist() == [*local.butterflies["u"], *local.butterflies["v"]]
-    assert table.schema.metadata[b"papilio.graph_hash"].decode() == papilio.open_graph(women).hash
+    assert table.schema.metadata[b"papilio.graph_hash"].decode() == open_store(women).hash
     graph = BipartiteGraph.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 2], 4, 3)
     papilio.local_clustering(graph, output=tmp_path / "l.parquet", engine="cpu")
     assert pq.read_table(tmp_path / "l.parquet").column("closed").to_pylist() == [

@@ -18,6 +18,7 @@ from papilio.partitioning.wedge_parts import cut_wedges
 from tests.conftest import EngineCase, read_edges
 from tests.partitioning.wedge_reference import store_of
 from tests.tools.oracle import count_butterflies
+from tests.tools.parts import vector_ids
 from tests.tools.strategies import edge_list
 
 
@@ -48,7 +49,7 @@ def count(
         assert prepared.n_items == info.n_items
         partial = engine.engine.run(prepared, 0, info.n_items)
         total += partial.total
-        for name, ids in part.vector_ids(per):
+        for name, ids in vector_ids(part, per).items():
             np.add.at(sums[name], ids, partial.vectors[name])
     return total, sums
 

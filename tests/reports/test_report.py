@@ -168,6 +168,17 @@ def test_a_resumed_job_shows_every_session(votes: GraphStore, tmp_path: Path) ->
     assert papilio.open_job(job).status().count == SENATE
 
 
+def test_a_comparison_shows_its_z_and_how_to_repeat_it(votes: GraphStore, tmp_path: Path) -> None:
+    found = papilio.significance(
+        votes.path, "butterfly", samples=30, seed=7, job=tmp_path / "job", cluster="inline"
+    )
+    text = text_of(assert_self_contained(write_report(tmp_path / "job")))
+    assert "Butterfly count beside random graphs" in text
+    assert "asked butterfly per total beside 30 random graphs (null model degrees)" in text
+    assert f"z beside random graphs {found.z:.4g}" in text or f"{found.z:.4g} z beside random graphs" in text
+    assert "--per total --null degrees --samples 30 --seed 7 --steps 20" in text
+
+
 def test_whatever_is_put_into_a_page_is_escaped() -> None:
     named = "{{ <x> & $x"
     experiment = {"mode": "strong", "motif": {"name": named}, "per": "total", "cluster": named, "engine": "cpu",

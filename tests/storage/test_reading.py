@@ -25,6 +25,7 @@ from papilio.storage import convert as converting
 from papilio.storage import reading
 from papilio.storage.interop import from_any, from_networkx, from_pandas
 from papilio.storage.reading import Reading, cache_directory, readings_reported
+from papilio.storage.store import open_store
 from tests.conftest import ROOT
 from tests.tools.commands import Run
 
@@ -329,7 +330,7 @@ def test_former_conversions_serve_their_readers_for_a_day(ratings: Path) -> None
     replace_by(ratings, LINES + "d,y,1\n")
     read_quietly(ratings)
     with pytest.raises(StoreError, match="does not exist"):
-        papilio.open_graph(first.path)
+        open_store(first.path)
     assert [each.state for each in papilio.list_conversions()] == ["changed", "valid"]
 
 

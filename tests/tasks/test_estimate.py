@@ -70,6 +70,8 @@ def test_probes_go_where_values_differ() -> None:
 def test_what_few_probes_carry_is_doubted() -> None:
     even = Moments.of(np.ones(4000), np.zeros(4000, np.int64), np.array([4000]))
     assert Sample.of(even, 0).why_unreliable() == ""
+    rounded = Moments.of(1.1 + np.arange(4000) % 3 * 1e-15, np.zeros(4000, np.int64), np.array([4000]))
+    assert Sample.of(rounded, 0).why_unreliable() == "", "rounding is no doubt"
     heavy = np.ones(4000)
     heavy[17] = 1e6
     doubted = Sample.of(Moments.of(heavy, np.zeros(4000, np.int64), np.array([4000])), 0)
@@ -114,9 +116,9 @@ def test_intervals_of_searches_hold_the_count(graph: Any, motif: Biclique) -> No
     prepared = engine.prepare(graph, motif, "total")
     exact = engine.run(prepared, 0, prepared.n_items).total
     known, held = engine.known_count(prepared), 0
-    shares = allocate(Sample.of(walk_slice(engine, prepared, (), 1, 0), known).spreads)
+    shares = allocate(Sample.of(walk_slice(engine, prepared, "total", (), 1, 0)[0], known).spreads)
     for number in range(1, 61):
-        sample = Sample.of(walk_slice(engine, prepared, shares, 1, number), known)
+        sample = Sample.of(walk_slice(engine, prepared, "total", shares, 1, number)[0], known)
         low, high = sample.interval(0.95, known)
         held += low <= exact <= high
         assert SLICE * 0.9 <= sample.probes <= SLICE * 1.1
@@ -128,7 +130,8 @@ def test_slices_are_the_same_on_a_device() -> None:
     graph, motif = skewed_graph(3, 30, 25, 200), Biclique(3, 3)
     cpu, gpu = BicliqueCpu(2, "enumerate", "u"), BicliqueGpu(emulator(3), "enumerate", "u")
     one, other = (
-        walk_slice(engine, engine.prepare(graph, motif, "total"), (), 4, 2) for engine in (cpu, gpu)
+        walk_slice(engine, engine.prepare(graph, motif, "total"), "total", (), 4, 2)[0]
+        for engine in (cpu, gpu)
     )
     for mine, theirs in zip(one, other, strict=True):
         assert np.array_equal(mine, theirs)
@@ -137,6 +140,6 @@ def test_slices_are_the_same_on_a_device() -> None:
 def test_nothing_to_search_is_an_empty_slice() -> None:
     engine = BicliqueCpu(1)
     prepared = engine.prepare(skewed_graph(3, 20, 20, 60), Biclique(15, 15), "total")
-    sample = Sample.of(walk_slice(engine, prepared, (), 0, 0), 5)
+    sample = Sample.of(walk_slice(engine, prepared, "total", (), 0, 0)[0], 5)
     assert (sample.value, sample.std_error, sample.probes) == (5, 0, 0)
     assert cut_strata(engine.count_lots(prepared)).size == 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import LEVELS, STEP, Found, Rates
+from papilio.kernels.probe import STEP, Found, Rates
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
@@ -36,9 +36,7 @@ class ProbedEngine(FakeEngine):
         uniform = [(mix(seeds + step) >> np.uint64(11)) / 2.0**53 for step in (STEP, STEP >> np.uint64(1))]
         normal = np.sqrt(-2 * np.log1p(-uniform[0])) * np.cos(2 * np.pi * uniform[1])
         found = np.asarray(self.trees)[items] * np.exp(self.spread * normal - self.spread**2 / 2)
-        nodes = np.zeros((items.size, LEVELS))
-        nodes[:, 3] = found
-        return Found(found / 10, found, nodes, np.zeros_like(nodes))
+        return Found(found / 10, found, found, np.zeros_like(found))
 
     def probe_rates(self, prepared: Any) -> Rates:
         return RATES

@@ -11,6 +11,7 @@ from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Granularity, Motif
 from papilio.parts import CliquePart
+from tests.tools.parts import vector_ids
 
 __all__ = ["count_clique_parts", "cut_cliques_by_definition", "spread_clique_vectors"]
 
@@ -69,7 +70,7 @@ def spread_clique_vectors(part: CliquePart, partial: Partial, graph: UnipartiteG
     spread = {}
     for name, vector in partial.vectors.items():
         spread[name] = np.zeros(graph.n if name == "n" else graph.n_edges, np.uint64)
-        ids = dict(part.vector_ids("vertex" if name == "n" else "edge"))[name]
+        ids = vector_ids(part, "vertex" if name == "n" else "edge")[name]
         assert ids.shape == vector.shape
         np.add.at(spread[name], ids, vector)
     return spread

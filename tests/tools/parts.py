@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,18 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
-from papilio.parts import EndBlock, Layer, Part, StartBlock, WedgePart
+from papilio.parts import CliquePart, EndBlock, Layer, Part, StartBlock, WedgePart
 
-__all__ = ["add_vectors", "cut_closures", "cut_grid", "end_block", "start_block", "starts_of", "whole_parts"]
+__all__ = [
+    "add_vectors",
+    "cut_closures",
+    "cut_grid",
+    "end_block",
+    "start_block",
+    "starts_of",
+    "vector_ids",
+    "whole_parts",
+]
 
 LAYERS: tuple[Layer, Layer] = ("u", "v")
 
@@ -148,6 +158,21 @@ def whole_parts(graph: BipartiteGraph, per: str = "total") -> list[WedgePart]:
     return cut_grid(graph, 1, 1, per)
 
 
+def vector_ids(part: Part, per: str) -> dict[str, NDArray[Any]]:
+    """Return, for each vector of a partial of a part, the id in the whole graph of each entry."""
+    if per == "total":
+        return {}
+    if isinstance(part, WedgePart):
+        starts, ends = part.starts, part.ends
+        if per == "edge":
+            return {"edge": np.concatenate((starts.edges, ends.edges))}
+        own = np.concatenate((starts.ids, ends.ids))
+        return {part.layer: own, ("v" if part.layer == "u" else "u"): ends.middle_ids}
+    if isinstance(part, CliquePart):
+        return {"n": part.ids_n} if per == "vertex" else {"edge": part.edges}
+    return {"u": part.ids_u, "v": part.ids_v}
+
+
 def add_vectors(
     graph: BipartiteGraph, per: str, partials: Iterable[tuple[Part, Partial]]
 ) -> dict[str, NDArray[np.uint64]]:
@@ -155,7 +180,7 @@ def add_vectors(
     sizes = {"total": {}, "vertex": {"u": graph.n_u, "v": graph.n_v}, "edge": {"edge": graph.n_edges}}[per]
     sums = {name: np.zeros(size, np.uint64) for name, size in sizes.items()}
     for part, partial in partials:
-        ids = dict(part.vector_ids(per))
+        ids = vector_ids(part, per)
         assert {name: vector.shape for name, vector in partial.vectors.items()} == {
             name: values.shape for name, values in ids.items()
         }

@@ -11,6 +11,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Granularity, Motif
 from papilio.parts import Layer, MaximalPart, RootPart
+from tests.tools.parts import vector_ids
 from tests.tools.strategies import edge_list
 
 __all__ = [
@@ -139,7 +140,7 @@ def _make_part(layer: Layer, rows: Neighbours, roots: list[int]) -> RootPart:
 def spread_vectors(part: RootPart, partial: Partial, graph: BipartiteGraph) -> dict[str, Any]:
     """Return the vectors of a partial of a part as those of the whole graph."""
     spread = {"u": np.zeros(graph.n_u, np.uint64), "v": np.zeros(graph.n_v, np.uint64)}
-    for name, ids in part.vector_ids("vertex"):
+    for name, ids in vector_ids(part, "vertex").items():
         assert partial.vectors[name].shape == ids.shape
         np.add.at(spread[name], ids, partial.vectors[name])
     return spread

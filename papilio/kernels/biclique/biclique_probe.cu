@@ -43,13 +43,12 @@ __device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int t
         found.add_motifs(multiply(weight, by_size[n_columns]), 0.0);
         return;
     }
-    int level = 0;
 #pragma unroll 1
     for (; take > 2; --take) {
         if (list.n < take) return;
         const long long n = list.n, pairs = n * (n - 1) / 2 - (long long)(take - 1) * (take - 2) / 2;
-        found.add_words(level, multiply(weight, (double)(pairs * n_words)));
-        found.add_nodes(++level, multiply(weight, (double)(n - take + 1)));
+        found.add_words(multiply(weight, (double)(pairs * n_words)));
+        found.add_nodes(multiply(weight, (double)(n - take + 1)));
         const int first = draws.least(list.n, take);
         if (first > list.n - take) return;
         weight /= power_gap(list.n - first, list.n - first - 1, list.n, take);
@@ -60,7 +59,7 @@ __device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int t
     }
     if (list.n < take) return;
     const long long pairs = (long long)list.n * (list.n - 1) / 2;
-    if (take == 2) found.add_words(level, multiply(weight, (double)(pairs * n_words)));
+    if (take == 2) found.add_words(multiply(weight, (double)(pairs * n_words)));
     double sum = 0.0;
 #pragma unroll 1
     for (int i = 0; i < PROBE_PAIRS; ++i) {
@@ -138,7 +137,7 @@ __device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, 
     fill_set(right, n_columns);
     int hl = 2, pl = 0, hr = 0, pr = 0;
 #pragma unroll 1
-    for (int level = 0;; ++level) {
+    for (;;) {
         int lefts = set_size(left, n_left), rights = set_size(right, n_right);
         if (hl > max_left || hr > max_right || hl + pl + lefts < min_left || hr + pr + rights < min_right) return;
         if (hl == max_left) {
@@ -153,8 +152,8 @@ __device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, 
         }
         __syncwarp();
         const long long words = (long long)lefts * wide_words(n_columns) + (long long)rights * wide_words(rows.n);
-        found.add_words(level, multiply(weight, (double)words));
-        found.add_nodes(level, weight);
+        found.add_words(multiply(weight, (double)words));
+        found.add_nodes(weight);
         const Pivot row = choose_pivot(rows, left, right), column = choose_pivot(columns, right, left);
         pl += lefts - set_size(left, n_left);
         pr += rights - set_size(right, n_right);

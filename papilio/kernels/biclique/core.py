@@ -297,11 +297,7 @@ def find_pairs(
     """Return all pairs that share at least ``min_common`` right vertices; O(wedges).
 
     The pairs of a row are those with later rows, in no particular order; only the first ``n_roots`` rows have any.
-
-    Raises
-    ------
-    CapacityError
-        When there are more pairs than ``limit_bytes`` have room for.
+    CapacityError when there are more pairs than ``limit_bytes`` have room for.
     """
     rights = transpose_rows(lefts, n_right)
     after, wedges = places_after(lefts, rights)

@@ -42,11 +42,7 @@ Layers = BipartiteGraph | Degrees
 def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, int]:
     """Return, for every size k in ``[least, most]``, the sum of C(degree, k), without those that are 0.
 
-    Parameters
-    ----------
-    degrees : ndarray of int64, shape (n,)
-    least, most : int
-        ``most`` may be larger than any degree.
+    ``degrees`` are int64 of shape (n,); ``most`` may be larger than any degree.
     """
     stars: dict[int, int] = {}
     sizes, times = np.unique(degrees, return_counts=True)
@@ -74,16 +70,9 @@ def needs_stars(motif: Biclique) -> bool:
 
 
 def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32], xp: Any = np) -> RootStars:
-    """Return which stars hold a root; O(n_edges).
+    """Return which stars hold a root (int32, host) of a layer; O(n_edges).
 
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Its edges where ``xp`` is: on the host, or on a device; what is returned is there too.
-    layer : {"u", "v"}
-    roots : ndarray of int32, host
-    xp : module
-        NumPy, or CuPy.
+    The edges of the graph are where ``xp``, NumPy or CuPy, has its arrays, and so is what is returned.
     """
     own, other, n_own, n_other = (
         (graph.u, graph.v, graph.n_u, graph.n_v) if layer == "u" else (graph.v, graph.u, graph.n_v, graph.n_u)
@@ -95,15 +84,7 @@ def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32
 
 
 def closed_cells(graph: Layers, motif: Biclique, of_roots: RootStars | None = None) -> Cells:
-    """Return the counts that ``motif`` asks for with p = 1 or q = 1: stars, by (p, q).
-
-    Parameters
-    ----------
-    graph : Layers
-    motif : Biclique
-    of_roots : RootStars, optional
-        Counts only these.
-    """
+    """Return the counts that ``motif`` asks for with p = 1 or q = 1: stars, by (p, q); only ``of_roots``, if given."""
     cells: Cells = {}
     if motif.p in (None, 1):
         most = motif.q or motif.max_q or graph.n_v
@@ -139,12 +120,8 @@ def _count_centres(
 def expand_sizes(histogram: dict[int, int], left: int, rights: range) -> Cells:
     """Return the bicliques, by (left, right) size, of left sets counted by the columns that they share.
 
-    Parameters
-    ----------
-    histogram : dict of int to int
-        Number of left sets of ``left`` vertices that share exactly so many right ones.
-    rights : range
-        Right sizes asked for; it may end beyond any size.
+    ``histogram`` has the number of sets of ``left`` vertices that share exactly so many right ones; ``rights`` are the
+    right sizes asked for, and may end beyond any size.
     """
     cells: Cells = {}
     for shared, count in histogram.items():

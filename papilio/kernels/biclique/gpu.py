@@ -176,16 +176,9 @@ class _Counts(NamedTuple):
 class BicliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.Biclique` on one device.
 
-    Parameters
-    ----------
-    device : Device
-        Where to run.
-    algorithm : {"auto", "enumerate", "pivot"}
-        See :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`.
-    anchor : {"auto", "u", "v"}
-        The layer whose vertices are searched one after the other.
-    tuning : TreeTuning, optional
-        Launch constants; by default those of the device.
+    ``algorithm`` is ``auto``, ``enumerate`` or ``pivot``
+    (:meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`); ``anchor``, ``auto``, ``u`` or
+    ``v``, is the layer whose vertices are searched one after the other. ``tuning`` is by default that of the device.
     """
 
     stem = "biclique"

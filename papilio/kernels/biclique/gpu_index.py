@@ -141,7 +141,6 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs of left vertices that are kept."""
         return int(self.arrays["hop"].size)
 
     @property
@@ -197,16 +196,9 @@ def build_device_index(
 ) -> BicliqueDeviceIndex:
     """Copy the edges to the device, then reduce, order, pair and cut there; signs are ignored.
 
-    Parameters
-    ----------
-    anchor : {"auto", "u", "v"}
-        The layer whose vertices are searched one after the other.
-    keep_pairs : bool
-        Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
-    tuning : PairTuning, optional
-        Launch constants; by default those of the device.
-    roots : ndarray of int32, host, optional
-        The graph is that of a part with these roots, of the layer that ``anchor`` names.
+    ``anchor`` is the layer whose vertices are searched one after the other: ``auto``, ``u`` or ``v``. ``keep_pairs``
+    says whether pairs are wanted where nothing is searched below them; else they are counted as closed forms. With
+    ``roots`` (int32, host), of the layer that ``anchor`` names, the graph is that of a part.
     """
     device.load("biclique_index", {})  # compiled while the rows are linked
     load_arrays(device)

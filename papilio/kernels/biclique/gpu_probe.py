@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.probe import (
     WALKS,
-    count_ways,
     draw_children,
     draw_pieces,
     make_count_tables,
@@ -16,7 +15,7 @@ from papilio.kernels.biclique.probe import (
 )
 from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.probe import FIELDS, Found
+from papilio.kernels.probe import FIELDS, Found, count_ways
 from papilio.kernels.tree.gpu_probe import launch_probes
 
 _SEARCHED = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")

@@ -219,24 +219,11 @@ def build_index(
 ) -> BicliqueIndex:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
-    Parameters
-    ----------
-    graph : BipartiteGraph
-        Signs are ignored.
-    swapped : bool
-        Whether V is anchored.
-    sizes : SizeRange
-        What is searched for.
-    closed : dict, optional
-        Counts that need no search.
-    keep_pairs : bool
-        Whether pairs are wanted where nothing is searched below them; else they are counted as closed forms.
-    roots : ndarray of int32, optional
-        The graph is that of a part with these roots, of the anchored layer.
-    excluded : ndarray of int32, optional
-        Vertices of that layer that are no children: pairs with them are kept apart. Each root is then one item.
-    lists : bool
-        Whether costs are those of a listing, with the rows.
+    ``swapped`` says whether V is anchored, ``sizes`` what is searched for; ``closed`` are counts that need no search.
+    ``keep_pairs`` says whether pairs are wanted where nothing is searched below them; else they are counted as closed
+    forms. With ``roots``, of the anchored layer, the graph is that of a part. ``excluded`` are vertices of that layer
+    that are no children: pairs with them are kept apart, and each root is one item. ``lists`` says whether costs are
+    those of a listing, with the rows.
     """
     closed, nothing = closed or {}, np.empty(0, np.int32)
     if sizes.is_empty:
@@ -360,10 +347,8 @@ def build_maximal_index(
 ) -> BicliqueIndex:
     """Build the index; where there are stars, it has an item even if nothing is searched.
 
-    Parameters
-    ----------
-    part : MaximalPart, optional
-        The graph is that of this part, whose layer is anchored. Vertices have their ids in the whole graph then.
+    With ``part``, whose layer is anchored, the graph is that of the part, and vertices have their ids in the whole
+    graph.
     """
     swapped = choose_maximal_anchor(graph, anchor if part is None else anchor_part(part, anchor))
     sizes = choose_maximal_sizes(graph, motif, swapped)

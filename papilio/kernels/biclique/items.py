@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
+from papilio.kernels.offsets import offsets_of
 
 ITEMS_PER_JOB = 8192
 """A root whose cost is more than this part of the job's is cut into several items, as far as its children go."""
@@ -85,8 +86,7 @@ class BicliqueItems:
         """Estimated set operations of each item, at least 1, shape (n_items,); falling for a whole graph."""
         if self.item_ptr is None:
             return self.costs
-        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.costs)))
-        return np.maximum(np.diff(ends[self.item_ptr]), 1)
+        return np.maximum(np.diff(offsets_of(self.costs)[self.item_ptr]), 1)
 
     @cached_property
     def lots(self) -> NDArray[np.float64]:

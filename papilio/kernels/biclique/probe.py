@@ -21,7 +21,17 @@ from papilio.kernels.biclique.items import MAX_POWER, BicliqueItems, SizeRange, 
 from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import N_STRATA, SEED, STEP, Found, Rates, cut_strata, draw_items, unpack_found
+from papilio.kernels.probe import (
+    N_STRATA,
+    SEED,
+    STEP,
+    Found,
+    Rates,
+    count_ways,
+    cut_strata,
+    draw_items,
+    unpack_found,
+)
 
 Index = TypeVar("Index", bound=BicliqueItems)
 
@@ -127,19 +137,6 @@ def _randoms(state: NDArray[np.uint64], number: int) -> NDArray[np.float64]:
     return np.asarray((hashes >> np.uint64(11)).astype(np.float64) / 2.0**53)
 
 
-def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
-    """Return the sets of ``low`` to ``high`` of n, in double precision, for n up to ``most``; shape (most + 1,)."""
-    n = np.arange(most + 1, dtype=np.float64)
-    ways = np.ones(most + 1)
-    for taken in range(low):
-        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
-    total = ways
-    for taken in range(low, min(high, most)):
-        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
-        total = total + ways
-    return total
-
-
 def name_found(found: NDArray[np.float64], sizes: SizeRange) -> Found:
     """Return what a walk found, shape (n_probes, FIELDS), with the vertices of motifs of one size."""
     named = unpack_found(found)
@@ -201,20 +198,11 @@ def choose_search(
     the index of that layer is built and probed, too, and the faster one is searched. Every engine takes the same layer,
     by the time of one thread of a CPU, and the algorithm that is faster on itself.
 
-    Parameters
-    ----------
-    index : BicliqueItems
-        The index of the layer whose pairs have fewer wedges.
-    algorithms : tuple of str
-        Those to choose from, of ``enumerate`` and ``pivot``.
-    measure : callable
-        Probes items of an index, by item, seed and algorithm.
-    build_other : callable, optional
-        Builds the index of the other layer; None where the layer is given. CapacityError where it does not fit.
-    other_size : callable
-        Returns the edges of the graph, and the wedges between pairs of the other layer.
-    rates : mapping of str to Rates
-        Of the engine, by algorithm.
+    ``index`` is that of the layer whose pairs have fewer wedges; ``algorithms`` are those to choose from, of
+    ``enumerate`` and ``pivot``. ``measure`` probes items of an index, by item, seed and algorithm. ``build_other``
+    builds the index of the other layer, and is None where the layer is given; CapacityError where it does not fit.
+    ``other_size`` returns the edges of the graph, and the wedges between pairs of the other layer. ``rates`` are those
+    of the engine, by algorithm.
     """
     mine = predict(index, algorithms, measure, rates)
     name = "V" if index.swapped else "U"

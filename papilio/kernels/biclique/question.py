@@ -168,7 +168,6 @@ class BicliqueQuestion:
 
     @property
     def keep_pairs(self) -> bool:
-        """Whether the index keeps pairs below which nothing is searched."""
         return self.per == "vertex" or self.asked[1] == "pivot"
 
     def algorithms(self, index: BicliqueItems) -> tuple[str, ...]:

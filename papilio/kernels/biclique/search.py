@@ -170,10 +170,7 @@ def _search_child(
 ) -> int:
     """Count below one child by pivots: its number, its columns and its candidates, which were sought.
 
-    Returns
-    -------
-    int
-        The work; or the status, negative, and nothing is counted.
+    Returns the work; or the status, negative, and nothing is counted.
     """
     kid, common, n = child
     if n < limits[0] - 2:

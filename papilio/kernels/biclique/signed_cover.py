@@ -39,10 +39,7 @@ COVER_CHOICE: Choice = (
 def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
     """Return the cover of a signed graph, unsigned: x+ is vertex 2x, x- is vertex 2x + 1; O(n_edges).
 
-    Raises
-    ------
-    CapacityError
-        For a layer of more than 2^30 - 1 vertices.
+    CapacityError for a layer of more than 2^30 - 1 vertices.
     """
     for layer, size in (("U", graph.n_u), ("V", graph.n_v)):
         if 2 * size > MAX_VERTICES:

@@ -186,11 +186,11 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
     Chances chances(draws);
 #pragma unroll 1
     for (int held = 1;; ++held) {
-        const int level = held - 1, size = set_size(node.candidates, n_words);
+        const int size = set_size(node.candidates, n_words);
         const double weight = chances.weight();
-        found.add_nodes(level, weight);
+        found.add_nodes(weight);
         if (held + size < least) return;
-        found.add_words(level, multiply(weight, (double)((long long)(size + n_excluded) * w)));
+        found.add_words(multiply(weight, (double)((long long)(size + n_excluded) * w)));
         const int pivot = choose_extended(node, size, n_excluded);
         if (pivot < 0) return;
 #pragma unroll 1
@@ -225,8 +225,8 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
         }
         __syncwarp();
         const double n_maximal = warp_total(maximal);
-        found.add_words(level, multiply(weight, (double)((long long)n * w)));
-        found.add_nodes(level + 1, multiply(weight, (double)warp_total(dead)));
+        found.add_words(multiply(weight, (double)((long long)n * w)));
+        found.add_nodes(multiply(weight, (double)warp_total(dead)));
         if (held + 1 >= least) found.add_motifs(multiply(weight, n_maximal), multiply(weight, n_maximal * (held + 1)));
         const int chosen = chances.draw(draws, node.places, n, bounds, bound_roots);
         if (chosen < 0) return;
@@ -287,10 +287,10 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
     Chances chances(draws);
     int held = 1, free = 0;
 #pragma unroll 1
-    for (int level = 0;; ++level) {
+    for (;;) {
         const int size = set_size(node.candidates, n_words), missing = most - held;
         const double weight = chances.weight();
-        found.add_nodes(level, weight);
+        found.add_nodes(weight);
         if (held + free + size < least) return;
         if (missing == 1 || missing == 2) {
             leaves.add(found, weight, 1, held, free);
@@ -301,17 +301,17 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
                 leaves.add(found, weight, edges, held + 2, free);
                 words = oriented ? count_words_after(node, w) : (long long)size * w / 2;
             }
-            found.add_words(level, multiply(weight, (double)(words + count_sums(per, held + free, size, edges))));
+            found.add_words(multiply(weight, (double)(words + count_sums(per, held + free, size, edges))));
             return;
         }
         int pivot = -1;
         if (!oriented && missing != 0) {
             pivot = choose_pivot(node, size, free);
-            found.add_words(level, multiply(weight, (double)((long long)size * w)));
+            found.add_words(multiply(weight, (double)((long long)size * w)));
         }
         if (missing == 0 || (pivot < 0 && !oriented)) {
             leaves.add(found, weight, 1, held, free);
-            found.add_words(level, multiply(weight, (double)count_sums(per, held + free, 0, 0)));
+            found.add_words(multiply(weight, (double)count_sums(per, held + free, 0, 0)));
             return;
         }
         const int n_pivots = pivot >= 0;
@@ -345,19 +345,19 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
         single = warp_total(single);
         dead = warp_total(dead);
         __syncwarp();
-        found.add_nodes(level + 1, multiply(weight, (double)((long long)none + single + dead)));
+        found.add_nodes(multiply(weight, (double)((long long)none + single + dead)));
         leaves.add(found, weight, none, held + 1, free);
         if (missing - 1 <= 2) {
             leaves.add(found, weight, single, held + 1, free);
             leaves.add(found, weight, single, held + 2, free);
         } else {
             leaves.add(found, weight, single, held + 1, free + 1);
-            found.add_words(level + 1, multiply(weight, (double)((long long)single * w)));
+            found.add_words(multiply(weight, (double)((long long)single * w)));
         }
         const long long n_path = held + 1 + free;
         const long long sums = none * count_sums(per, n_path, 0, 0) + single * count_sums(per, n_path, 1, 0);
-        found.add_words(level + 1, multiply(weight, (double)sums));
-        found.add_words(level, multiply(weight, (double)((long long)n * w)));
+        found.add_words(multiply(weight, (double)sums));
+        found.add_words(multiply(weight, (double)((long long)n * w)));
         const int chosen = chances.draw(draws, node.places, n, bounds + row, bound_roots + row);
         if (chosen < 0) return;
         const bool is_kid = chosen >= n_pivots;
@@ -392,22 +392,22 @@ clique_probe(const long long* __restrict__ later_indptr, const int* __restrict__
         const long long first = earlier_indptr[root];
         const int n_earlier = (int)(earlier_indptr[root + 1] - first);
         if (n == 0) {
-            own.add_nodes(0, 1.0);
+            own.add_nodes(1.0);
             if (n_earlier == 0 && least <= 1) own.add_motifs(1.0, 1.0);
             return;
         }
         Node node(arena, n, n_earlier);
         node.open(later, root);
         walk(node, own, draws, fill_earlier(node, later, earlier_ids + first, n_earlier), least, bounds, bound_roots);
-        own.add_words(0, (double)count_entries(later, later_ids + later_indptr[root], n));
-        own.add_words(0, (double)count_entries(later, earlier_ids + first, n_earlier));
+        own.add_words((double)count_entries(later, later_ids + later_indptr[root], n));
+        own.add_words((double)count_entries(later, earlier_ids + first, n_earlier));
 #else
         Node node(arena, n, 0);
         if (n != 0) node.open(later, root);
         walk(node, own, draws, oriented != 0, per, Leaves{ways, n_rows - 1, stride, least, most}, bounds, bound_roots);
         // Triangles are counted as the lists are read, without a matrix.
-        if (oriented != 0 && most == 3 && lane_id() == 0) own.sums[2 + PROBE_LEVELS] = 0.0;
-        own.add_words(0, (double)count_entries(later, later_ids + later_indptr[root], n));
+        if (oriented != 0 && most == 3 && lane_id() == 0) own.sums[3] = 0.0;
+        own.add_words((double)count_entries(later, later_ids + later_indptr[root], n));
 #endif
     });
 }

@@ -33,7 +33,7 @@ from papilio.kernels.clique.order import (
     orient,
     orient_part,
 )
-from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal
+from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal, probe_vertices
 from papilio.kernels.clique.question import (
     choose_algorithm,
     choose_probed,
@@ -49,7 +49,7 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Found, Rates, VertexFound
 from papilio.kernels.threads import SearchEngine
 from papilio.kernels.tree.probe_loops import Floats
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -72,7 +72,6 @@ class PreparedRoots(Prepared):
 
     @property
     def max_later(self) -> int:
-        """Most later neighbours of a vertex."""
         return int(np.diff(self.later.indptr).max(initial=0))
 
 
@@ -124,7 +123,6 @@ class PreparedCliqueCpu(PreparedRoots):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the most vertices of a clique that is counted."""
         return size_range(self.motif, self.max_later)
 
 
@@ -188,6 +186,19 @@ class CliqueCpu(RootsCpu):
         oriented, per = prepared.probed == "orient", _PER[prepared.per]
         return probe_cliques(
             prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads
+        )
+
+    def probe_vertices(
+        self,
+        prepared: PreparedCliqueCpu,
+        items: NDArray[np.int64],
+        seeds: NDArray[np.uint64],
+        weights: NDArray[np.float64],
+        groups: NDArray[np.int64],
+    ) -> VertexFound:
+        assert prepared.motif.k is not None
+        return probe_vertices(
+            prepared.later, prepared.motif.k, prepared.roots[items], seeds, weights, groups, self.threads
         )
 
     def _weigh(self, prepared: PreparedCliqueCpu, later: NDArray[np.int64], edges: Floats) -> Floats:
@@ -293,7 +304,6 @@ class MaximalCliqueCpu(RootsCpu):
     def probe(
         self, prepared: PreparedMaximalCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> Found:
-        """Walk probes of the search."""
         return probe_maximal(
             prepared.later, prepared.earlier, prepared.roots[items], seeds, prepared.least, self.threads
         )

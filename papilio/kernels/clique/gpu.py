@@ -82,24 +82,15 @@ class PreparedCliqueGpu(Prepared):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """The least and the most vertices of a clique that is counted; the most is never beyond the graph's."""
         return size_range(self.motif, self.max_later)
 
 
 class CliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.Clique` on one device.
 
-    Parameters
-    ----------
-    device : Device
-        Where to run.
-    algorithm, order : str
-        As those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`.
-    tuning : TreeTuning, optional
-        Launch constants; by default those of the device.
-    lists : bool
-        Whether it is for :class:`~papilio.kernels.clique.list_gpu.CliqueGpuLister`, and counts nothing: then it takes
-        granularity ``vertex`` alone, whose kernel knows the vertices of each clique.
+    ``algorithm`` and ``order`` are those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``tuning`` is by default
+    that of the device. With ``lists`` it is for :class:`~papilio.kernels.clique.list_gpu.CliqueGpuLister`, and counts
+    nothing: then it takes granularity ``vertex`` alone, whose kernel knows the vertices of each clique.
     """
 
     stem = "clique"

@@ -76,9 +76,8 @@ def refuse_counting(algorithm: str) -> None:
 
 def add_rows(found: Found, n_held: int) -> Found:
     """Return what probes of a count found, with rows as leaves, each with as many more vertices."""
-    nodes = found.nodes.copy()
-    nodes[:, -1] += found.motifs
-    return found._replace(members=found.members + n_held * found.motifs, nodes=nodes)
+    members, nodes = found.members + n_held * found.motifs, found.nodes + found.motifs
+    return found._replace(members=members, nodes=nodes)
 
 
 class _Lister(RootsCpu):
@@ -144,7 +143,6 @@ class MaximalCliqueLister(_Lister, MaximalCliqueCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueListing:
-        """Set aside what must be held, then do as the engine."""
         require_request("listing", MaximalClique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, MaximalClique)

@@ -81,7 +81,6 @@ class _CliqueLister(TreeLister):
     def probe(
         self, prepared: PreparedCliqueListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> Found:
-        """Do as the engine that counts, whose tree has the rows as leaves here."""
         searched: Any = prepared.searched
         if isinstance(searched, PreparedCliqueGpu):
             searched = replace(searched, per="total")
@@ -100,17 +99,7 @@ class _CliqueLister(TreeLister):
 
 
 class MaximalCliqueGpuLister(_CliqueLister):
-    """Lists maximal cliques on one device.
-
-    Parameters
-    ----------
-    device : Device
-        Where to run.
-    listing : Listing
-        Which are listed.
-    tuning : TreeTuning, optional
-        Launch constants; by default those of the device.
-    """
+    """Lists maximal cliques on one device; ``tuning`` is by default that of the device."""
 
     def __init__(self, device: Device, listing: Listing, tuning: TreeTuning | None = None) -> None:
         super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
@@ -138,12 +127,7 @@ class MaximalCliqueGpuLister(_CliqueLister):
 class CliqueGpuLister(_CliqueLister):
     """Lists the cliques of one k on one device.
 
-    Parameters
-    ----------
-    device, listing, tuning
-        As for :class:`MaximalCliqueGpuLister`.
-    algorithm, order
-        As for :class:`~papilio.kernels.clique.list.CliqueLister`.
+    ``algorithm`` and ``order`` are those of :class:`~papilio.kernels.clique.list.CliqueLister`.
     """
 
     has_checksum = False

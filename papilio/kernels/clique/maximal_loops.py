@@ -20,6 +20,7 @@ from papilio.kernels.clique.loops import LEVEL, PLACE, RowBuffer, add_clique, fi
 from papilio.kernels.clique.order import Later
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, Sums, compiled
+from papilio.kernels.offsets import count_ids, offsets_of
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
 _mix = compiled(mix)
@@ -58,9 +59,7 @@ def list_earlier(later: Later) -> Earlier:
     """Return the earlier neighbours of every vertex; one sort of the edges."""
     n = later.indptr.size - 1
     first = np.repeat(np.arange(n, dtype=np.int32), np.diff(later.indptr))
-    indptr = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(later.ids, minlength=n), out=indptr[1:])
-    return Earlier(indptr, first[np.argsort(later.ids, kind="stable")])
+    return Earlier(offsets_of(count_ids(later.ids, n)), first[np.argsort(later.ids, kind="stable")])
 
 
 def make_maximal_search(later: Later, earlier: Earlier) -> MaximalSearch:

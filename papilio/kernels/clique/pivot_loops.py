@@ -10,6 +10,8 @@ is a leaf, and each of its candidates and each edge among these is one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from papilio.kernels.clique.loops import PER_EDGE, PER_VERTEX, TOTAL, CliqueStack, open_root
@@ -24,6 +26,28 @@ def _add_pair(search: CliqueStack, d: int, a: int, b: int, value: np.uint64) -> 
 
 
 @compiled
+def _give(
+    search: CliqueStack, d: int, n_held: int, n_pivots: int, all_: Any, one: Any, two: Any, per: int
+) -> None:
+    """Add to the sum of each held vertex and pivot, or of each pair: by how many of the two are pivots."""
+    search.root_sum[0] += all_
+    for i in range(n_held - 1):
+        search.sums[search.held[i]] += all_
+    for i in range(n_pivots):
+        search.sums[search.pivots[i]] += one
+    if per != PER_EDGE:
+        return
+    for i in range(n_held - 1):
+        for j in range(i):
+            _add_pair(search, d, search.held[i], search.held[j], all_)
+        for j in range(n_pivots):
+            _add_pair(search, d, search.held[i], search.pivots[j], one)
+    for i in range(n_pivots if two else 0):
+        for j in range(i):
+            _add_pair(search, d, search.pivots[i], search.pivots[j], two)
+
+
+@compiled
 def _end_leaf(
     search: CliqueStack, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int
 ) -> None:
@@ -34,23 +58,9 @@ def _end_leaf(
     free = k - n_held
     row = k + 1
     all_ = choose[n_pivots * row + free]
-    less = choose[(n_pivots - 1) * row + free - 1] if n_pivots >= 1 and free >= 1 else np.uint64(0)
-    search.root_sum[0] += all_
-    for i in range(n_held - 1):
-        search.sums[search.held[i]] += all_
-    for i in range(n_pivots):
-        search.sums[search.pivots[i]] += less
-    if per != PER_EDGE:
-        return
-    least = choose[(n_pivots - 2) * row + free - 2] if n_pivots >= 2 and free >= 2 else np.uint64(0)
-    for i in range(n_held - 1):
-        for j in range(i):
-            _add_pair(search, d, search.held[i], search.held[j], all_)
-        for j in range(n_pivots):
-            _add_pair(search, d, search.held[i], search.pivots[j], less)
-    for i in range(n_pivots):
-        for j in range(i):
-            _add_pair(search, d, search.pivots[i], search.pivots[j], least)
+    one = choose[(n_pivots - 1) * row + free - 1] if n_pivots >= 1 and free >= 1 else np.uint64(0)
+    two = choose[(n_pivots - 2) * row + free - 2] if n_pivots >= 2 and free >= 2 else np.uint64(0)
+    _give(search, d, n_held, n_pivots, all_, one, two, per)
 
 
 @compiled
@@ -73,20 +83,7 @@ def _end_pairs(
     w, pairs = words_of(d), missing == 2
     of_pivot = np.uint64(n_pivots - 1 + size if pairs else 1)
     all_ = np.uint64(n_pivots * (n_pivots - 1) // 2 + n_pivots * size + edges if pairs else n_pivots + size)
-    search.root_sum[0] += all_
-    for i in range(n_held - 1):
-        search.sums[search.held[i]] += all_
-    for i in range(n_pivots):
-        search.sums[search.pivots[i]] += of_pivot
-    if per == PER_EDGE:
-        for i in range(n_held - 1):
-            for j in range(i):
-                _add_pair(search, d, search.held[i], search.held[j], all_)
-            for j in range(n_pivots):
-                _add_pair(search, d, search.held[i], search.pivots[j], of_pivot)
-        for i in range(n_pivots if pairs else 0):
-            for j in range(i):
-                _add_pair(search, d, search.pivots[i], search.pivots[j], ONE)
+    _give(search, d, n_held, n_pivots, all_, of_pivot, np.uint64(pairs), per)
     for u in range(d):
         if search.sets[at + (u >> 6)] >> np.uint64(u & 63) & ONE == 0:
             continue

@@ -28,11 +28,21 @@ from papilio.kernels.clique.maximal_loops import (
 from papilio.kernels.clique.order import Later
 from papilio.kernels.clique.pivot_loops import choose_pivot, count_pairs
 from papilio.kernels.clique.question import ProbeTables, list_maximal_bounds, list_probe_tables
+from papilio.kernels.device.constants import PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import FIELDS, LEVELS, Found, unpack_found
+from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, VertexFound, count_ways, unpack_found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
-from papilio.kernels.tree.probe_loops import Floats, add_nodes, add_words, begin_probe, draw_child, weigh
+from papilio.kernels.tree.probe_loops import (
+    Floats,
+    Shares,
+    add_share,
+    begin_probe,
+    draw_child,
+    draw_weighted,
+    walk_groups,
+    weigh,
+)
 
 
 class _Path(NamedTuple):
@@ -102,7 +112,6 @@ def _count_sums(per: int, n_path: int, size: int, edges: int) -> int:
 @compiled
 def _end_branches(
     found: Floats,
-    level: int,
     weight: float,
     ended: tuple[int, int, int],
     node: tuple[int, int],
@@ -115,23 +124,22 @@ def _end_branches(
     Each ``node`` has so many vertices held and free.
     """
     (none, single, dead), (held, free) = ended, node
-    add_nodes(found, level, weight * (none + single + dead))
+    found[NODES] += weight * (none + single + dead)
     _add_leaves(found, weight, none, tables, held, free)
     if tables.most - held <= 2:
         _add_leaves(found, weight, single, tables, held, free)
         _add_leaves(found, weight, single, tables, held + 1, free)
     else:
         _add_leaves(found, weight, single, tables, held, free + 1)
-        add_words(found, level, weight * (single * w))
+        found[WORDS] += weight * (single * w)
     sums = none * _count_sums(per, held + free, 0, 0) + single * _count_sums(per, held + free, 1, 0)
-    add_words(found, level, weight * sums)
+    found[WORDS] += weight * sums
 
 
 @compiled
 def _end_pairs(
     search: CliqueStack,
     found: Floats,
-    level: int,
     weight: float,
     node: tuple[int, int, int],
     w: int,
@@ -152,7 +160,7 @@ def _end_pairs(
             words = 0
             for word in range(w):
                 words += popcount(search.sets[word]) * (w - word)
-    add_words(found, level, weight * (words + _count_sums(per, held + free, size, edges)))
+    found[WORDS] += weight * (words + _count_sums(per, held + free, size, edges))
 
 
 @compiled
@@ -169,23 +177,23 @@ def _walk_cliques(
     w, last_row, stride = words_of(d), tables.ways.shape[0] - 1, tables.ways.shape[1]
     least, most = tables.least, tables.most
     fill_span(search.sets, d)
-    held, free, level = 1, 0, 0
+    held, free = 1, 0
     while True:
         weight = weigh(path.chances)
         size = _size_of(search.sets, w)
-        add_nodes(found, level, weight)
+        found[NODES] += weight
         if held + free + size < least:
             return
         if 0 < most - held <= 2:
-            _end_pairs(search, found, level, weight, (held, free, size), w, oriented, tables, per)
+            _end_pairs(search, found, weight, (held, free, size), w, oriented, tables, per)
             return
         pivot, n, none, single, dead = -1, 0, 0, 0, 0
         if not oriented and held < most:
             pivot, free = choose_pivot(search, 0, w, size, free)
-            add_words(found, level, weight * (size * w))
+            found[WORDS] += weight * (size * w)
         if held == most or (pivot < 0 and not oriented):
             _add_leaves(found, weight, 1, tables, held, free)
-            add_words(found, level, weight * _count_sums(per, held + free, 0, 0))
+            found[WORDS] += weight * _count_sums(per, held + free, 0, 0)
             return
         for word in range(w):
             search.rest[word] = search.sets[word]
@@ -221,8 +229,8 @@ def _walk_cliques(
                 bits &= bits - ONE
                 n += 1
         ended, node = (none, single, dead), (held + 1, free)
-        _end_branches(found, level + 1, weight, ended, node, w, tables, per)
-        add_words(found, level, weight * (n * w))
+        _end_branches(found, weight, ended, node, w, tables, per)
+        found[WORDS] += weight * (n * w)
         chosen = draw_child(path.state, path.places, n, tables.bounds, path.chances)
         if chosen < 0:
             return
@@ -233,7 +241,6 @@ def _walk_cliques(
             held += 1
         for word in range(w):
             search.sets[word] &= search.rows[pivot * w + word]
-        level += 1
 
 
 @compiled
@@ -264,8 +271,8 @@ def _probe_cliques(
         d = open_root(later, search, roots[probe], oriented)
         _walk_cliques(search, found[probe], d, oriented, tables, path, per)
         if oriented and tables.most == 3:
-            found[probe, 2 + LEVELS] = 0.0  # triangles are counted as the lists are read, without a matrix
-        add_words(found[probe], 0, float(_count_entries(later, later.indptr, later.ids, roots[probe])))
+            found[probe, WORDS] = 0.0  # triangles are counted as the lists are read, without a matrix
+        found[probe, WORDS] += float(_count_entries(later, later.indptr, later.ids, roots[probe]))
 
 
 @compiled
@@ -309,13 +316,13 @@ def _walk_maximal(
     w, held = words_of(d), 0
     fill_span(search.sets, d)
     while True:
-        level, held = held, held + 1
+        held += 1
         weight = weigh(path.chances)
         size = _size_of(search.sets, w)
-        add_nodes(found, level, weight)
+        found[NODES] += weight
         if held + size < least:
             return
-        add_words(found, level, weight * ((size + n_excluded) * w))
+        found[WORDS] += weight * ((size + n_excluded) * w)
         search.excluded_at[0], search.excluded_at[1] = 0, n_excluded
         pivot = choose_extended(search, 0, w, size)
         if pivot < 0:
@@ -344,8 +351,8 @@ def _walk_maximal(
                 search.sets[w + word] &= ~(ONE << np.uint64(row & 63))
                 bits &= bits - ONE
                 n += 1
-        add_words(found, level, weight * (n * w))
-        add_nodes(found, level + 1, weight * dead)
+        found[WORDS] += weight * (n * w)
+        found[NODES] += weight * dead
         if held + 1 >= least:
             found[0] += weight * maximal
             found[1] += weight * (maximal * (held + 1))
@@ -385,12 +392,12 @@ def _probe_maximal(
         d = int(later.indptr[root + 1] - later.indptr[root])
         if d == 0:
             is_alone = earlier.indptr[root] == earlier.indptr[root + 1] and least <= 1
-            found[probe, 0], found[probe, 1], found[probe, 2] = is_alone, is_alone, 1
+            found[probe, 0], found[probe, 1], found[probe, NODES] = is_alone, is_alone, 1
             continue
         n_excluded = open_excluded(later, earlier, search, root, d)
         _walk_maximal(search, found[probe], d, n_excluded, least, bounds, path)
-        add_words(found[probe], 0, float(_count_entries(later, later.indptr, later.ids, root)))
-        add_words(found[probe], 0, float(_count_entries(later, earlier.indptr, earlier.ids, root)))
+        found[probe, WORDS] += float(_count_entries(later, later.indptr, later.ids, root))
+        found[probe, WORDS] += float(_count_entries(later, earlier.indptr, earlier.ids, root))
 
 
 def probe_cliques(
@@ -415,6 +422,116 @@ def probe_cliques(
 def count_edges(later: Later, roots: NDArray[np.int64], threads: int) -> Floats:
     """Return the edges among the later neighbours of each of some roots."""
     return probe_cliques(later, roots, np.zeros(roots.size, np.uint64), True, (3, 3), TOTAL, threads).motifs
+
+
+@compiled
+def _list_degrees(search: CliqueStack, w: int, least: int, lots: Floats, weights: Floats) -> int:
+    """Write into ``held`` the candidates that are next to at least so many others; return how many these are.
+
+    Their numbers of such neighbours go to ``pivots``, the lots of these to ``weights``.
+    """
+    n = 0
+    for word in range(w):
+        bits = search.sets[word]
+        while bits:
+            row = word * 64 + lowest_bit(bits)
+            bits &= bits - ONE
+            degree = _share(search.sets, 0, search.rows, row, w)
+            search.held[n], search.pivots[n], weights[n] = row, degree, lots[degree]
+            n += degree >= least
+    return n
+
+
+@compiled
+def _probe_vertices(
+    later: Later,
+    search: CliqueStack,
+    k: int,
+    probes: tuple[Ints, Words, Floats],
+    begin: int,
+    end: int,
+    lots: Floats,
+    room: tuple[Floats, Ints, Words],
+    shares: Shares,
+    found: Floats,
+) -> None:
+    """Draw the vertices of cliques one after the other, from all that are next to those before, in any order.
+
+    The last two are not drawn: all edges among those that are left are counted.
+    """
+    (roots, seeds, factors), (weights, drawn, state) = probes, room
+    for probe in range(begin, end):
+        root = roots[probe]
+        d = open_root(later, search, root, False)
+        w, state[0] = words_of(d), seeds[probe]
+        for _ in range(PROBE_REPEATS):
+            fill_span(search.sets, d)
+            held, weight, count = 1, 1.0, 0.0
+            while k - held > 2 and weight > 0.0:
+                n = _list_degrees(search, w, k - held - 1, lots[k - held - 1], weights)
+                if n == 0:
+                    weight = 0.0
+                    break
+                chosen, times = draw_weighted(weights, n, state)
+                weight *= times / (k - held)
+                row = search.held[chosen]
+                drawn[held] = search.names[row]
+                held += 1
+                for word in range(w):
+                    search.sets[word] &= search.rows[row * w + word]
+            if weight == 0.0:
+                continue
+            factor = factors[probe] * weight / PROBE_REPEATS
+            if k == held:
+                count = 1.0
+            else:
+                n = _list_degrees(search, w, k - held - 1, lots[0], weights)
+                for i in range(n):
+                    ways = 1 if k - held == 1 else search.pivots[i]
+                    count += ways / (k - held)
+                    add_share(shares, search.names[search.held[i]], factor * ways)
+            drawn[0] = root
+            for i in range(held):
+                add_share(shares, drawn[i], factor * count)
+            found[probe] += weight * count / PROBE_REPEATS
+
+
+def probe_vertices(
+    later: Later,
+    k: int,
+    roots: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    weights: Floats,
+    groups: Ints,
+    threads: int,
+) -> VertexFound:
+    """Walk probes of some roots that estimate the cliques of k vertices which hold each vertex."""
+    most = int(np.diff(later.indptr).max(initial=0))
+    found, lots = np.zeros(roots.size), _list_lots(k, most)
+
+    def make_room() -> Any:
+        room = np.empty(most + 1), np.empty(max(k, most + 2), np.int64), np.empty(1, np.uint64)
+        return make_search(later, most, 0, 0), room
+
+    def walk(state: Any, shares: Shares, begin: int, end: int) -> None:
+        probes = roots, seeds, weights
+        _probe_vertices(later, state[0], k, probes, begin, end, lots, state[1], shares, found)
+
+    names = later.vertices.astype(np.int64)
+    met = walk_groups(walk, make_room, groups, names, threads)
+    return VertexFound(found, {"n": names.size}, met)
+
+
+def _list_lots(k: int, most: int) -> Floats:
+    """Return in proportion to what a vertex is drawn after which ``take`` of its n neighbours follow, by take and n.
+
+    That is C(n, take)^(3/4), as for bicliques: the neighbours are not all next to each other.
+    """
+    lots = np.ones((max(k - 1, 1), most + 1))
+    for take in range(1, k - 1):
+        lots[take] = np.sqrt(np.minimum(count_ways(most, take, take), 1e280))
+        lots[take] *= np.sqrt(lots[take])
+    return lots
 
 
 def probe_maximal(

@@ -27,18 +27,10 @@ _NAME = re.compile(r"(?P<source>\w+)\.(?P<content>\w+)\.cuda(?P<cuda>\d+)\.sm_(?
 
 
 def name_cubin(text: str, defines: Mapping[str, int], arch: int, cuda: int, content: bytes) -> str:
-    """Return the name of a file.
+    """Return the name of a file that holds ``content``.
 
-    Parameters
-    ----------
-    text : str
-        A source, its includes expanded.
-    arch : int
-        Compute capability, 90 for 9.0.
-    cuda : int
-        Major version of the compiler.
-    content : bytes
-        What the file holds.
+    ``text`` is a source, its includes expanded; ``arch`` the compute capability, 90 for 9.0; ``cuda`` the major version
+    of the compiler.
     """
     return f"{_digest_source(text, defines)}.{_digest(content)}.cuda{cuda}.sm_{arch}.cubin"
 

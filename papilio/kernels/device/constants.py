@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from papilio.kernels import probe
 from papilio.kernels.peel.phases import BIN_BITS as BIN_BITS
 
 LEAF_BINS = 32
@@ -62,9 +61,6 @@ PROBE_SIDE = 64
 PROBE_ENTRY_WORDS, PROBE_ROW_WORDS, PROBE_WIDE_WORDS = 8, 16, 16
 """Words that the search for maximal bicliques intersects in the time of an entry that it meets around a root or child,
 of a row that it meets, and of a word of rows that have several."""
-
-PROBE_LEVELS = probe.LEVELS
-"""Levels of a tree that probes tell apart."""
 
 PROBE_REPEATS = 4
 """Sets of rows that are drawn below a child, which took most of the time to open (biclique_probe.cu)."""

@@ -99,7 +99,6 @@ class MaximalBicliqueCpu(SearchEngine):
         self.anchor = anchor
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalCpu:
-        """Find the stars and build the index; see :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
         require_request("cpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
         assert isinstance(graph, BipartiteGraph | MaximalPart)
         assert isinstance(motif, MaximalBiclique)

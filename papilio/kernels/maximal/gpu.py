@@ -114,19 +114,11 @@ class _Counts(NamedTuple):
 class MaximalBicliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.MaximalBiclique` on one device.
 
-    Parameters
-    ----------
-    device : Device
-        Where to run.
-    anchor : {"auto", "u", "v"}
-        The layer whose vertices are searched one after the other.
-    tuning : TreeTuning, optional
-        Launch constants; by default those of the device.
-    defines : dict, optional
-        FILTERS and DROPS of maximal_narrow.cuh and TABLES of maximal_subsets.cuh, for comparisons; LISTS of records.cuh
-        where :class:`~papilio.kernels.maximal.list_gpu.MaximalBicliqueGpuLister` uses it, which then counts nothing.
-    patience : int
-        Words of 32 bits that a search below 64 columns intersects before it leaves branches to other warps.
+    ``anchor``, ``auto``, ``u`` or ``v``, is the layer whose vertices are searched one after the other; ``tuning`` is by
+    default that of the device. ``defines`` are FILTERS and DROPS of maximal_narrow.cuh and TABLES of
+    maximal_subsets.cuh, for comparisons; LISTS of records.cuh where
+    :class:`~papilio.kernels.maximal.list_gpu.MaximalBicliqueGpuLister` uses it, which then counts nothing. ``patience``
+    is how many words of 32 bits a search below 64 columns intersects before it leaves branches to other warps.
     """
 
     stem = "maximal"

@@ -13,6 +13,7 @@ from papilio.errors import LeaseTooLargeError
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, turn_rows
 from papilio.kernels.device.protocol import Device, Module, launch_over
+from papilio.kernels.offsets import offsets_of
 
 _MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
 """A warp takes a child at a time, or up to the first where that makes more ranges than the second, and more than these
@@ -83,7 +84,7 @@ def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
     n_children = int((last - first).sum())
     most = max(1, min(_MANY_CHILDREN, n_children // _MANY_RANGES), -(-n_children // _MAX_RANGES))
     counts = -(-(last - first) // most)
-    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    starts = offsets_of(counts)
     items = np.repeat(np.arange(counts.size), counts)
     firsts = first[items] + most * (np.arange(items.size) - starts[items])
     arrays = (index.item_root[items], firsts, np.minimum(firsts + most, last[items]))

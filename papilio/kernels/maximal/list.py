@@ -132,16 +132,9 @@ class _Reaching(MaximalBicliqueLister):
 
 
 def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> tuple[LargestMotif, ...]:
-    """Return the ``n`` largest of the maximal bicliques that are asked for, or all; ids of U, then of V.
+    """Return the ``n`` (at least 1) largest of the maximal bicliques asked for, or all; ids of U, then of V.
 
-    Parameters
-    ----------
-    prepared : PreparedMaximalListing
-        Made by :class:`~papilio.kernels.maximal.list.MaximalBicliqueLister`.
-    by : {"edges", "balanced"}
-        See :data:`RANKINGS`.
-    n : int
-        At least 1.
+    ``prepared`` is made by :class:`MaximalBicliqueLister`; ``by`` is ``edges`` or ``balanced``, see :data:`RANKINGS`.
     """
     bound = _find_bound(prepared, by, n, threads)
     best: tuple[LargestMotif, ...] = ()

@@ -43,16 +43,7 @@ class PreparedMaximalGpuListing(TreeListing):
 class MaximalBicliqueGpuLister(TreeLister):
     """Lists maximal bicliques on one device.
 
-    Parameters
-    ----------
-    device : Device
-        Where to run.
-    listing : Listing
-        Which are listed.
-    anchor : {"auto", "u", "v"}
-        The layer whose vertices are searched one after the other.
-    tuning : TreeTuning, optional
-        Launch constants; by default those of the device.
+    ``anchor`` and ``tuning`` are those of :class:`~papilio.kernels.maximal.gpu.MaximalBicliqueGpu`.
     """
 
     engine: MaximalBicliqueGpu

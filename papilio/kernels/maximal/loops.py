@@ -27,6 +27,7 @@ from papilio.kernels.exact import mix
 from papilio.kernels.jit import Bools, Ints, Sums, compiled, inlined
 from papilio.kernels.listing import RowBlock, end_row, has_room
 from papilio.kernels.maximal.stars import RaggedColumn, Stars, ask_centres, ask_sizes, make_stars
+from papilio.kernels.offsets import offsets_of
 from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
 from papilio.motifs import MaximalBiclique
 from papilio.parts import MaximalPart
@@ -546,7 +547,7 @@ def _find_uncovered(rows: Rows, columns: Rows, least: int, most: int, found: Boo
 
 def _take_rows(rows: Rows, centres: Ids32) -> tuple[RaggedColumn, RaggedColumn]:
     sizes = np.diff(rows.indptr)[centres]
-    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+    offsets = offsets_of(sizes)
     at = np.arange(offsets[-1]) + np.repeat(rows.indptr[centres] - offsets[:-1], sizes)
     return (np.arange(centres.size + 1), centres), (offsets, rows.ids[at])
 

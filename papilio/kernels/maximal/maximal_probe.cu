@@ -146,9 +146,9 @@ __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted 
     unsigned* const own = arena.take(list.n_words);
     if (shrunk == 1) n_excluded = keep_largest(list, n, n + n_excluded, over);
 #pragma unroll 1
-    for (int level = 0;; ++level) {
+    for (;;) {
         const int row_words = shrunk == 1 ? 1 : PROBE_WIDE_WORDS * shrunk;
-        found.add_words(level, multiply(weight, (double)((long long)n * n_excluded * row_words)));
+        found.add_words(multiply(weight, (double)((long long)n * n_excluded * row_words)));
         n = move_rows(list, 0, n, nullptr, list, 0, [&](int row) {
             int other = excluded;
 #pragma unroll 1
@@ -188,8 +188,8 @@ __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted 
             __syncwarp();
         }
         found.add_motifs(multiply(weight, (double)warp_total(motifs)), multiply(weight, (double)warp_sum(members)));
-        found.add_nodes(level + 1, multiply(weight, (double)nodes));
-        found.add_words(level + 1, multiply(weight, (double)warp_sum(words)));
+        found.add_nodes(multiply(weight, (double)nodes));
+        found.add_words(multiply(weight, (double)warp_sum(words)));
         const DrawnChild drawn = draw_by_bound(draws, n, [&](int row) { return bounds[row]; });
         const int chosen = drawn.child;
         if (chosen < 0) return;
@@ -242,7 +242,7 @@ __device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph,
 #pragma unroll 1
     for (int i = lane_id(); i < degree; i += kWarpSize)
         entries += (unsigned long long)rights.size(graph.columns[graph.indptr[root] + i]);
-    found.add_words(0, (double)(PROBE_ENTRY_WORDS * warp_sum(entries)));
+    found.add_words((double)(PROBE_ENTRY_WORDS * warp_sum(entries)));
     const DrawnChild drawn = draw_by_bound(draws, (int)(item.last - item.first), [&](int kid) {
         const int size = common[first + kid];
         return size < degree ? bound_below(n_later - first - kid, size) : 0ll;
@@ -260,8 +260,8 @@ __device__ __forceinline__ void probe_item(Arena& arena, const RootGraph& graph,
     __syncwarp();
     const Sorted sorted = sort_rows(arena, Around{before, after, kid, first, size, degree, common}, limits.sizes.min_right);
     if (sorted.joined > -2) {
-        found.add_nodes(0, weight);
-        found.add_words(0, multiply(weight, (double)sorted.met));
+        found.add_nodes(weight);
+        found.add_words(multiply(weight, (double)sorted.met));
     }
     if (sorted.joined < 0) return;
     const int taken = n_taken + 1 + sorted.joined;

@@ -31,10 +31,10 @@ from papilio.kernels.maximal.loops import (
     make_stack,
 )
 from papilio.kernels.maximal.roots import Roots
-from papilio.kernels.probe import FIELDS, Found, unpack_found
+from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, unpack_found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
-from papilio.kernels.tree.probe_loops import Floats, add_nodes, add_words, draw_by_bound
+from papilio.kernels.tree.probe_loops import Floats, draw_by_bound
 
 
 class ProbeRoom(NamedTuple):
@@ -244,17 +244,16 @@ def _walk(
 ) -> None:
     """Go down from the node of a child with n candidates and, behind them, excluded rows."""
     words, width = room.stack.words, words_of(size)
-    shrunk, level, least = width, 0, limits.min_columns
+    shrunk, least = width, limits.min_columns
     excluded = n
     while True:
         row_words = 1 if shrunk == 1 else PROBE_WIDE_WORDS * shrunk
         covers = n * n_excluded * row_words
-        add_words(found, level, weight * covers)
+        found[WORDS] += weight * covers
         n = drop_covered(room.stack, 0, n, excluded + n_excluded, width)
         if not are_enough(limits, taken, n):
             return
         _find_covers(words, n, width, room.over)
-        level += 1
         nodes, shared, motifs, members = 0, 0, 0, 0
         for row in range(n - 1, -1, -1):
             room.bounds[row] = 0
@@ -271,8 +270,8 @@ def _walk(
                 room.bounds[row] = _bound(kept, columns)
         found[0] += weight * motifs
         found[1] += weight * members
-        add_nodes(found, level, weight * nodes)
-        add_words(found, level, weight * shared)
+        found[NODES] += weight * nodes
+        found[WORDS] += weight * shared
         chosen, chance = draw_by_bound(room.state, room.bounds, n)
         if chosen < 0:
             return
@@ -303,8 +302,8 @@ def _probe_child(
     first = roots.n_earlier[root] + roots.first[item] - roots.later_at[root]
     n, n_excluded, joined = _sort_rows(roots, root, kid, first, size, limits.min_columns, room)
     if joined > -2:
-        add_nodes(found, 0, weight)
-        add_words(found, 0, weight * met)
+        found[NODES] += weight
+        found[WORDS] += weight * met
     taken = n_taken + 1 + joined
     if joined >= 0 and is_asked(limits, taken, size):
         found[0] += weight
@@ -341,7 +340,7 @@ def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, found:
     for at in range(graph.lefts.indptr[root], graph.lefts.indptr[root + 1]):
         column = graph.lefts.ids[at]
         entries += graph.rights.indptr[column + 1] - graph.rights.indptr[column]
-    add_words(found, 0, float(PROBE_ENTRY_WORDS * entries))
+    found[WORDS] += float(PROBE_ENTRY_WORDS * entries)
     kid, chance = draw_by_bound(room.state, room.bounds, _bound_kids(roots, item, room.bounds))
     if kid >= 0:
         _probe_child(

@@ -335,8 +335,7 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
         _measure_pairs(rows, first, middles, order, start, stop, *state, degrees)
 
     runner.run(chunks, measure)
-    offsets = np.zeros(n + 1, np.int64)
-    np.cumsum(degrees, out=offsets[1:])
+    offsets = offsets_of(degrees)
     size = int(offsets[-1])
     needed = pair_bytes(size // 2, 6 * n)
     what = f"tip numbers of layer {layer}, with {size // 2} pairs of two common neighbours or more, need"

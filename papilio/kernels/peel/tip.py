@@ -52,12 +52,8 @@ def peel_tip(
 ) -> Peeled:
     """Return the tip number of every vertex of the layer of the pairs, which are left as they are.
 
-    Parameters
-    ----------
-    threads : int, optional
-        By default the processors that this process may use.
-    n_ranges : int, optional
-        Ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many as pay.
+    ``n_ranges`` are the ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many
+    as pay, and the threads that this process may use.
     """
     chosen = choose_threads(threads)
     return peel(_Tips(pairs, chosen), chosen, report, n_ranges)

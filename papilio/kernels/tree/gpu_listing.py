@@ -239,13 +239,6 @@ class TreeLister(Engine):
 
         ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. Nothing depends on the
         ``bounds``: the run can be cut at any item.
-
-        Raises
-        ------
-        InputError
-            When the interval is not within ``[0, n_items]``.
-        LeaseTooLargeError
-            When the device has no room for what these items need or find.
         """
         require_interval(start, stop, prepared.n_items)
         self.engine.block_words = np.zeros(0, dtype=np.uint64)

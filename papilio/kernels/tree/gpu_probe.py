@@ -30,18 +30,10 @@ def launch_probes(
 ) -> None:
     """Launch a kernel with a warp per probe, and working memory for as many warps as there is room for.
 
-    Parameters
-    ----------
-    device : Device
-    kernel : Kernel
-        Walks the probes by ``for_each_probe`` of ``probe.cuh``.
-    n_probes : int
-        At least 1.
-    parts : sequence of array of int64, shape (n,)
-        32-bit words of each part of the memory that a probe takes; each array holds one value for every probe.
-    before, after : sequence of object
-        Arguments before the number of probes, and after the working memory. Integers are passed as int32, larger ones
-        as the largest int32.
+    The kernel walks the probes, at least one, by ``for_each_probe`` of ``probe.cuh``. ``parts`` are the 32-bit words of
+    each part of the memory that a probe takes; each array, int64, holds one value for every probe. ``before`` and
+    ``after`` are the arguments before the number of probes, and after the working memory. Integers are passed as int32,
+    larger ones as the largest int32.
     """
     far_words = max(4, int(add_aligned(parts).max(initial=0)))
     room = int(_SLAB_FRACTION * device.free_bytes()) // (4 * _WARPS * far_words)

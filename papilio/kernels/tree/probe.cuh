@@ -34,23 +34,23 @@ __device__ __forceinline__ void for_each_probe(int n_probes, int near_words, uns
     }
 }
 
-/// What a probe finds, in device memory: motifs, their vertices, and nodes and words by level; lane 0 adds. See
-/// unpack_found of kernels/probe.py.
+/// What a probe finds, in device memory: motifs, their vertices, nodes and words; lane 0 adds. See unpack_found of
+/// kernels/probe.py.
 struct Found {
     double* sums;
 
-    __device__ __forceinline__ Found(double* found, int probe) : sums(found + (long long)probe * (2 + 2 * PROBE_LEVELS)) {}
+    __device__ __forceinline__ Found(double* found, int probe) : sums(found + (long long)probe * 4) {}
 
     __device__ __forceinline__ void add_motifs(double motifs, double members) const {
         if (lane_id() != 0) return;
         sums[0] += motifs;
         sums[1] += members;
     }
-    __device__ __forceinline__ void add_nodes(int level, double nodes) const {
-        if (lane_id() == 0) sums[2 + min(level, PROBE_LEVELS - 1)] += nodes;
+    __device__ __forceinline__ void add_nodes(double nodes) const {
+        if (lane_id() == 0) sums[2] += nodes;
     }
-    __device__ __forceinline__ void add_words(int level, double words) const {
-        if (lane_id() == 0) sums[2 + PROBE_LEVELS + min(level, PROBE_LEVELS - 1)] += words;
+    __device__ __forceinline__ void add_words(double words) const {
+        if (lane_id() == 0) sums[3] += words;
     }
 };
 

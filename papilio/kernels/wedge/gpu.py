@@ -32,7 +32,6 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
-from papilio.kernels.probe import Found
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import (
     UNSIGNED,
@@ -105,6 +104,7 @@ class ButterflyGpu(Engine):
     """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""
 
     name: EngineName = "gpu"
+    takes_device_graphs = True
 
     def __init__(self, device: Device, tuning: WedgeTuning | None = None) -> None:
         self.device = device
@@ -201,9 +201,9 @@ class ButterflyGpu(Engine):
         """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
-    def probe(
+    def probe_counts(
         self, prepared: PreparedButterflyGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    ) -> NDArray[np.float64]:
         with self.device.guard():
             at = self.device.to_device(items)
             starts, wedges = (take(self.device, each, at) for each in (prepared.items, prepared.costs))
@@ -218,7 +218,6 @@ class ButterflyGpu(Engine):
         bounds: Sequence[int] = (),
         cut: StopCheck = never_cut,
     ) -> Partial:
-        """Count the butterflies of the items ``[start, stop)``, or of the first of them if the run is cut."""
         require_interval(start, stop, prepared.n_items)
         with self.device.guard():
             work = int(prepared.costs[start:stop].sum()) if start < stop else 0
@@ -364,7 +363,6 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Refuse: only whole graphs are counted."""
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:

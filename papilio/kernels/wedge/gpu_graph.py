@@ -118,17 +118,13 @@ def check_rows(n_edges: int, n_rows: int) -> None:
 
 
 def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int) -> tuple[Any, Any, Any]:
-    """Sort the edges into the rows of both layers.
+    """Sort the edges into the rows of both layers; return adjacency, prefix and second.
 
     ``module`` is ``wedge_graph``; ``first``, uint64, holds the keys of its kernel ``first_keys``, which are (rank in
     layer V, rank in layer U), and is sorted in place; ``indptr``, int64, are the row offsets by rank, layer U first.
 
-    Returns
-    -------
-    adjacency, prefix : device array of int32, shape (2 n_edges,)
-        Rank of the neighbour, and its row's place of the entry's own vertex.
-    second : device array of uint64, shape (n_edges,)
-        Sorted keys of layer U: rank in layer U, place in ``first``.
+    Adjacency and prefix, int32 of shape (2 n_edges,), are the rank of the neighbour, and its row's place of the entry's
+    own vertex; second, uint64 of shape (n_edges,), the sorted keys of layer U: rank in layer U, place in ``first``.
     """
     xp, n = device.xp, first.size
     count = np.int64(n)
@@ -332,17 +328,14 @@ class WedgePartGraph:
 
     @property
     def n_start_rows(self) -> int:
-        """Rows that can be starts."""
         return self.n_starts
 
     @property
     def hub_lists(self) -> tuple[Any, Any, Any]:
-        """Rows that the bit matrix of the hub columns has: offsets, entries, number among the columns."""
         return self.end_indptr, self.ends, self.hub_count
 
     @property
     def ranks(self) -> tuple[Any, Any]:
-        """What tells kernels how many ends a start can have."""
         return self.preceding, np.int32(-1)
 
     def arguments(self) -> tuple[Any, ...]:

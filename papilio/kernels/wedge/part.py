@@ -71,7 +71,6 @@ class WedgePartIndex:
 
     @property
     def n_counters(self) -> int:
-        """Counters that a start can touch: one for each end."""
         return self.n_ends
 
     @property

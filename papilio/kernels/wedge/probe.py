@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.device.protocol import Device, launch_over
-from papilio.kernels.probe import LEVELS, Found
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph
 from papilio.motifs import BalancedButterfly, Motif
 
@@ -24,12 +23,12 @@ _MOST_SIZES = 1029
 
 
 def weigh_pairs(motif: Motif, most: int) -> NDArray[np.float64]:
-    """Return motifs, and vertices of motifs, for each wedge of two ends with so many, shape (2, most + 1).
+    """Return motifs for each wedge of two ends with so many, shape (most + 1,).
 
     Where sums over sizes pass the range of floating point they are infinite.
     """
     shared = np.arange(most + 1, dtype=np.float64)
-    worth = np.zeros((2, most + 1))
+    worth = np.zeros(most + 1)
     first, last = 2, 2
     if isinstance(motif, BalancedButterfly):
         first, last = motif.k or 2, motif.k or motif.max_k or most
@@ -38,16 +37,9 @@ def weigh_pairs(motif: Motif, most: int) -> NDArray[np.float64]:
         for size in range(1, min(last, most, _MOST_SIZES) + 1):
             ways *= np.maximum(shared - (size - 1), 0) / size
             if size >= first:
-                worth += np.outer((1, 2 + size), ways)
-        worth[:, 1:] /= shared[1:]
+                worth += ways
+        worth[1:] /= shared[1:]
     return worth
-
-
-def make_found(found: NDArray[np.float64], wedges: NDArray[np.int64]) -> Found:
-    """Return what probes found, from motifs, members and middles of each; all words are of the first level."""
-    nodes, words = np.zeros((2, wedges.size, LEVELS))
-    nodes[:, 0], words[:, 0] = found[2], wedges
-    return Found(found[0], found[1], nodes, words)
 
 
 def probe_wedges_on_device(
@@ -57,15 +49,15 @@ def probe_wedges_on_device(
     starts: Any,
     wedges: NDArray[np.int64],
     seeds: NDArray[np.uint64],
-) -> Found:
-    """Walk probes of these starts (int32, on the device), which have so many wedges."""
-    found = device.xp.zeros(3 * wedges.size, dtype=np.float64)
+) -> NDArray[np.float64]:
+    """Walk probes of these starts (int32, on the device), which have so many wedges; return their motifs."""
+    found = device.xp.zeros(wedges.size, dtype=np.float64)
     if graph is not None and wedges.size:
         defines = {name: value for name, value in graph.defines.items() if name in ("KINDS", "PART")}
         worth = device.to_device(weigh_pairs(motif, int(graph.degree.max())))
         launch_over(
             device, device.load("wedge_probe", defines), "wedge_probe", 32 * wedges.size,
             *graph.arguments(), starts, device.to_device(wedges), device.to_device(seeds),
-            np.int32(wedges.size), *worth, found,
+            np.int32(wedges.size), worth, found,
         )  # fmt: skip
-    return make_found(device.to_host(found).reshape(3, -1), wedges)
+    return device.to_host(found)

@@ -2,8 +2,7 @@
 //
 // Requires: the graph of wedges.cuh. A warp owns a probe, whose start has `wedges[probe]` wedges: it draws one of them
 // alike and counts those of the start with the same end; with KINDS = 2 those whose edges agree like its own.
-// found[0..2][probe]: wedges * worth_0[shared], the motifs, wedges * worth_1[shared], their vertices, and the middles of all
-// wedges of the start. The same as by kernels/wedge/probe_loops.py, bit for bit.
+// found[probe]: wedges * worth[shared], the motifs. The same as by kernels/wedge/probe_loops.py, bit for bit.
 #include "wedges.cuh"
 
 #include "probe.cuh"
@@ -33,20 +32,14 @@ __device__ __forceinline__ DrawnWedge find_wedge(const WedgeGraph& graph, const 
     return DrawnWedge{0, 0};
 }
 
-/// The wedges of a start with the end of one of them, and the middles of all of its wedges.
-struct SharedWedges {
-    unsigned n;
-    unsigned n_middles;
-};
-
-__device__ __forceinline__ SharedWedges count_shared(const WedgeGraph& graph, const Start& start, const DrawnWedge& drawn) {
+/// The wedges of a start with the end of one of them.
+__device__ __forceinline__ unsigned count_shared(const WedgeGraph& graph, const Start& start, const DrawnWedge& drawn) {
     const int first_entry = entry_of(rank_of(drawn.end), 0);
-    unsigned shared = 0, used = 0;
+    unsigned shared = 0;
 #pragma unroll 1
     for (long long entry = start.begin + lane_id(); entry < start.end; entry += kWarpSize) {
         const int length = graph.prefix[entry];
         if (length == 0) continue;
-        ++used;
         const int held = graph.adjacency[entry];
         const int* const ends = all_ends(graph) + graph.list_of(rank_of(held) + start.middle_offset);
         const int at = lower_bound(ends, length, first_entry);
@@ -54,13 +47,13 @@ __device__ __forceinline__ SharedWedges count_shared(const WedgeGraph& graph, co
         shared += kKinds != 2 || counter_of(ends[at], sign_of(held)) == drawn.counter ? 1u : 0u;
     }
     __syncwarp();
-    return SharedWedges{warp_total(shared), warp_total(used)};
+    return warp_total(shared);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
 wedge_probe(GRAPH_PARAMETERS, const int* __restrict__ rows, const long long* __restrict__ wedges,
-            const unsigned long long* __restrict__ seeds, const int n_probes, const double* __restrict__ worth_0,
-            const double* __restrict__ worth_1, double* found) {
+            const unsigned long long* __restrict__ seeds, const int n_probes, const double* __restrict__ worth,
+            double* found) {
     const WedgeGraph graph GRAPH_FIELDS;
     const int n_warps = (int)(grid_threads() / kWarpSize);
 #pragma unroll 1
@@ -68,11 +61,7 @@ wedge_probe(GRAPH_PARAMETERS, const int* __restrict__ rows, const long long* __r
         const long long n = wedges[probe];
         if (n == 0) continue;
         const Start start = load_start(graph, rows[probe], 0);
-        const SharedWedges shared = count_shared(graph, start, find_wedge(graph, start, Draws{seeds[probe]}.wide(n)));
-        if (lane_id() == 0) {
-            found[probe] = (double)n * worth_0[shared.n];
-            found[n_probes + probe] = (double)n * worth_1[shared.n];
-            found[2ll * n_probes + probe] = (double)shared.n_middles;
-        }
+        const unsigned shared = count_shared(graph, start, find_wedge(graph, start, Draws{seeds[probe]}.wide(n)));
+        if (lane_id() == 0) found[probe] = (double)n * worth[shared];
     }
 }

@@ -19,11 +19,11 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, count_ways, predict
+from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, predict
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import LEVELS, Found, Rates
+from papilio.kernels.probe import Found, Rates, count_ways
 from papilio.motifs import BalancedBiclique, Biclique
 from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
@@ -64,7 +64,7 @@ def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: ob
         for walk in WALKS:
             for one, other in zip(mine[walk], theirs[walk], strict=True):
                 assert one.tolist() == other.tolist()
-            assert mine[walk].nodes.shape == (24, LEVELS)
+            assert mine[walk].nodes.shape == (24,)
 
 
 COUNTS = [
@@ -148,7 +148,7 @@ def test_counts_and_words_are_unbiased(name: str, motif: Biclique, per: str) -> 
             error = sums.std() / np.sqrt(repeats)
             exact = counted.total - (known if first == 0 else 0)
             assert abs(sums.mean() - exact) <= 4 * error + 1e-9 * exact
-            words = found.words.sum(axis=1).reshape(repeats, -1).sum(axis=1)
+            words = found.words.reshape(repeats, -1).sum(axis=1)
             assert words.mean() <= counted.work + 4 * words.std() / np.sqrt(repeats) or algorithm == "pivot"
 
 
@@ -199,13 +199,8 @@ def _measure(words: dict[bool, tuple[float, float]]) -> Any:
     """Return a measure by which all items together take so many words, by sets and by pivots."""
 
     def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
-        nothing = np.zeros((items.size, LEVELS))
-        found = {}
-        for walk, each in zip(WALKS, words[index.swapped], strict=True):
-            spread = nothing.copy()
-            spread[:, 3] = each / 4
-            found[walk] = Found(nothing[:, 0], nothing[:, 0], nothing, spread)
-        return {walk: found[walk] for walk in walks}
+        nothing, taken = np.zeros(items.size), dict(zip(WALKS, words[index.swapped], strict=True))
+        return {walk: Found(nothing, nothing, nothing, nothing + taken[walk] / 4) for walk in walks}
 
     return measure
 

@@ -1,0 +1,141 @@
+"""The public function that compares a count with those of random graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from papilio.api.call import Call, owns_output
+from papilio.api.count import shard_parent
+from papilio.api.graph import AskedOptions, GraphInput, split_options
+from papilio.arguments import Count, Seed, Workers, checked
+from papilio.cluster.events import Progress
+from papilio.cluster.executor import Executor
+from papilio.cluster.progress import shows_progress
+from papilio.families import EngineChoice, Question
+from papilio.kernels.null.ensemble import Ensemble, Samples
+from papilio.kernels.null.models import NullName
+from papilio.motifs import Granularity, Motif, motif_to_json, read_motif
+from papilio.storage.answers import file_metadata, write_arrow
+from papilio.storage.labelled import Vectors
+from papilio.storage.listings import ListingShard
+from papilio.storage.tables import check_table_file
+from papilio.tasks.job import JobSpec
+from papilio.tasks.significance import SignificanceResult
+
+
+@checked
+@shows_progress
+def significance(
+    graph: Any,
+    motif: Motif | str,
+    *,
+    null: NullName | None = None,
+    samples: Samples = 1000,
+    seed: Seed = 0,
+    steps: Count | None = None,
+    per: Granularity = "total",
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    workers: Workers | None = None,
+    progress: Progress = None,
+    job: str | os.PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
+) -> SignificanceResult:
+    """Compare the count of a motif with its counts in random graphs: z, empirical p, quantiles.
+
+    The answer depends on the graph, the null model, the samples and the seed, not on engines or workers. Samples are
+    the work items of the job: with ``job`` a count that was interrupted continues with the next sample.
+
+    Parameters
+    ----------
+    graph, motif, cluster, engine, workers, progress, job, options, asked
+        As for :func:`papilio.count`. Of a motif of several sizes, each size is compared.
+    null : {"degrees", "expected-degrees", "edges", "signs"}, optional
+        What random graphs share with the graph: the degree of each vertex; these degrees on average; the number of
+        edges alone; or all edges, with their signs permuted. By default "signs" for motifs that are defined by signs,
+        else "degrees".
+    samples : int
+        Random graphs, from 2 to 1,000,000.
+    seed : int
+        Of the random graphs.
+    steps : int, optional
+        Global trades from the graph to a sample, for "degrees"; by default 20. Of 100 samples and more, 20 further
+        chains of twice the trades show whether they are enough (``mixing``, ``warning``).
+    per : {"total", "vertex"}
+        Compare the count of the whole graph, or of every vertex.
+    output : path-like, optional
+        File for what ``to_arrow`` returns: the samples, the sizes, or the vertices; its suffix is its format, as for
+        :func:`papilio.count`.
+    overwrite : bool
+        Replace a file that is at ``output``.
+
+    Returns
+    -------
+    SignificanceResult
+
+    Raises
+    ------
+    PapilioError
+        As :func:`papilio.count`; UnsupportedError for a null model that does not fit the graph or the motif, and for
+        counts per edge.
+
+    Examples
+    --------
+    >>> papilio.significance("women.csv", "butterfly", samples=1000).z
+    3.1
+    """
+    return SignificanceCall(
+        graph, motif, null=null, samples=samples, seed=seed, steps=steps, per=per, options=options, output=output,
+        overwrite=overwrite, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job, asked=asked,
+    ).execute()  # fmt: skip
+
+
+class SignificanceCall(Call[SignificanceResult]):
+    """A count beside random graphs; the samples, the sizes or the vertices go to a file."""
+
+    def __init__(
+        self,
+        graph: Any,
+        motif: Motif | str,
+        *,
+        null: NullName | None,
+        samples: int,
+        seed: int,
+        steps: int | None,
+        per: Granularity,
+        options: Mapping[str, str] | None,
+        output: str | os.PathLike[str] | None,
+        overwrite: bool,
+        asked: Mapping[str, Any],
+        **where: Any,
+    ) -> None:
+        reading, sizes = split_options(asked)
+        chosen = read_motif(motif, sizes)
+        ensemble = Ensemble.of(null or ("signs" if chosen.needs_signs else "degrees"), samples, seed, steps)
+        question = Question.of(chosen, per, options, ensemble=ensemble)
+        self._overwrite = overwrite or owns_output(where.get("job"), output)
+        target = None if output is None else check_table_file(output, self._overwrite)
+        source = GraphInput(graph, question.family.graph_kind, reading)
+        super().__init__(source, question, target, **where)
+        source.require_storable(target)
+
+    def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
+        return shard_parent(executor, job, self.target)
+
+    def write(
+        self, result: SignificanceResult, listed: Sequence[ListingShard], kept: bool
+    ) -> SignificanceResult:
+        vectors = Vectors(dict(result.vectors), self.source.labelled)
+        whole = replace(result, vectors=vectors, source=self.source.given)
+        if self.target is not None:
+            asked = {"motif": motif_to_json(result.motif), "ensemble": self.asked.identity["ensemble"]}
+            metadata = file_metadata(self.asked.graph_hash, **asked)
+            write_arrow(self.target, whole.to_arrow(), metadata, overwrite=self._overwrite)
+        return whole

@@ -1,0 +1,179 @@
+"""Counting in random graphs: an engine whose work items are the graphs of an ensemble.
+
+It wraps the engine of a motif, which prepares and counts each graph. The items are those of
+:class:`papilio.kernels.null.ensemble.Ensemble`: chains, the graph as given, samples. The count of each, or its table,
+has cells of its own, so that leases fold by addition like those of any count. Per vertex the sums of the counts and of
+their squares are kept, as digits to base 2^32 that are added up each for itself: exact, whatever the order.
+
+What an item gives depends on the graph, the seed and the number of the item alone. On CPUs each thread draws and counts
+graphs of its own; a GPU counts one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.announce import silent_runs
+from papilio.kernels.device.protocol import Device
+from papilio.kernels.engine import Engine, Partial, Prepared, StopCheck, never_cut, require_interval
+from papilio.kernels.null.cpu import Randomizer, make_randomizer
+from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
+from papilio.kernels.null.models import NullModel
+from papilio.kernels.threads import ChunkRunner
+from papilio.motifs import Cell, Granularity, Motif
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSamples(Prepared):
+    """A graph, and what draws random graphs like it."""
+
+    graph: BipartiteGraph | UnipartiteGraph
+    motif: Motif
+    per: Granularity
+    randomizer: Randomizer
+    costs: NDArray[np.int64]
+    decisions: tuple[tuple[str, str], ...]
+
+
+@dataclass(eq=False)
+class _Found:
+    """What one thread has found; ``vectors`` are of shape (n,) for a layer of n vertices."""
+
+    vectors: dict[str, NDArray[np.uint64]]
+    cells: dict[Cell, int] = field(default_factory=dict)
+    work: int = 0
+    given: Partial | None = None  # the count in the graph as given, where this thread has counted it
+
+
+class SampleEngine(Engine):
+    """Counts a motif in the graphs of an ensemble.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of the motif, of one thread on CPUs.
+    ensemble : Ensemble
+    threads : int
+        On CPUs, each counting graphs of its own.
+    """
+
+    def __init__(self, engine: Engine, ensemble: Ensemble, threads: int) -> None:
+        self.name = engine.name
+        self._engine, self._ensemble = engine, ensemble
+        self._device: Device | None = getattr(engine, "device", None)
+        self._threads = threads if self._device is None else 1
+
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph, motif: Motif, per: Granularity
+    ) -> PreparedSamples:
+        """Prepare the graph as given once, for the cost of each item; signs that no motif needs are left out.
+
+        Errors are those of :func:`make_randomizer`, and of the engine of the motif.
+        """
+        if not motif.needs_signs and graph.sign is not None:
+            graph = replace(graph, sign=None)
+        ensemble = self._ensemble
+        model = ensemble.model
+        randomizer = self._make_randomizer(graph, model)
+        prepared = self._engine.prepare(graph, motif, per)
+        count_cost = int(self._engine.work(prepared).sum())
+        trade_cost, stops = ensemble.steps * graph.n_edges, len(ensemble.stops)
+        costs = np.full(ensemble.n_items, 1 + count_cost + trade_cost, np.int64)
+        costs[: ensemble.chains] = 1 + stops * count_cost + 2 * trade_cost
+        decisions = prepared.decisions
+        if randomizer.has_one_realisation():
+            why = f"null model {model.name} allows no other graph than the one given: std is 0, z undefined"
+            decisions += (("one realisation", why),)
+        return PreparedSamples(graph, motif, per, randomizer, costs, decisions)
+
+    def _make_randomizer(self, graph: Any, model: NullModel) -> Randomizer:
+        if self._device is None:
+            return make_randomizer(graph, model)
+        from papilio.kernels.null.gpu import make_randomizer_gpu
+
+        with self._device.guard():
+            return make_randomizer_gpu(self._device, graph, model, stays=self._engine.takes_device_graphs)
+
+    def run(
+        self,
+        prepared: PreparedSamples,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: StopCheck = never_cut,
+    ) -> Partial:
+        """Count in the graphs of the items; ``total`` is the count in the graph as given, where that is an item."""
+        require_interval(start, stop, prepared.n_items)
+        runner = ChunkRunner(lambda: _Found({}), self._threads)
+        guard = nullcontext if self._device is None else self._device.guard
+
+        def count(found: _Found, item: int, end: int) -> None:
+            with silent_runs(), guard():
+                self._count_item(prepared, found, item)
+
+        n_items = runner.run([(item, item + 1) for item in range(start, stop)], count, cut, tells=True)
+        given = next((each.given for each in runner.states if each.given is not None), Partial(0, 0, 0))
+        cells = {cell: number for each in runner.states for cell, number in each.cells.items()}
+        work = sum(each.work for each in runner.states)
+        vectors = self._add_up(prepared, [each.vectors for each in runner.states])
+        return replace(given, n_items=n_items, work=work, vectors=vectors, cells=cells)
+
+    def _count_item(self, prepared: PreparedSamples, found: _Found, item: int) -> None:
+        ensemble, randomizer = self._ensemble, prepared.randomizer
+        if item < ensemble.given:
+            graphs = randomizer.chain(ensemble.seed, ensemble.samples + item, ensemble.stops)
+            for trades, graph in zip(ensemble.stops, graphs, strict=True):
+                total = self._count(prepared, found, graph, "total").total
+                found.cells |= {(item, trades): total} if total else {}
+            return
+        is_given = item == ensemble.given
+        graph = prepared.graph if is_given else randomizer.sample(ensemble.seed, item - ensemble.given - 1)
+        partial = self._count(prepared, found, graph, prepared.per)
+        counts = partial.cells if prepared.motif.is_table else {(): partial.total}
+        found.cells |= {(item, *cell): number for cell, number in counts.items() if number}
+        for layer, vector in partial.vectors.items():
+            if is_given:
+                found.vectors[layer] = vector
+                continue
+            for name, digits in zip(MOMENTS, moments_of(vector), strict=True):
+                _add_to(found.vectors, f"{layer}.{name}", digits)
+        if is_given:
+            found.given = partial
+
+    def _count(self, prepared: PreparedSamples, found: _Found, graph: Any, per: Granularity) -> Partial:
+        made = self._engine.prepare(graph, prepared.motif, per)
+        partial = self._engine.run(made, 0, made.n_items)
+        found.work += partial.work
+        return partial
+
+    def _add_up(
+        self, prepared: PreparedSamples, parts: Sequence[dict[str, NDArray[np.uint64]]]
+    ) -> dict[str, NDArray[np.uint64]]:
+        """Return the sums of the vectors of all threads, with zeros where none of them has any."""
+        if prepared.per != "vertex":
+            return {}
+        graph = prepared.graph
+        sizes = {"n": graph.n_u} if graph.kind == "unipartite" else {"u": graph.n_u, "v": graph.n_v}
+        sums = {
+            name: np.zeros(size, np.uint64)
+            for layer, size in sizes.items()
+            for name in (layer, *(f"{layer}.{each}" for each in MOMENTS))
+        }
+        for vectors in parts:
+            for name, vector in vectors.items():
+                sums[name] += vector
+        return sums
+
+
+def _add_to(sums: dict[str, NDArray[np.uint64]], name: str, digits: NDArray[np.uint64]) -> None:
+    if name in sums:
+        sums[name] += digits
+    else:
+        sums[name] = digits.copy()

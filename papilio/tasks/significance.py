@@ -1,0 +1,383 @@
+"""A count beside the counts of random graphs: mean, standard deviation, z and empirical p, from exact integers.
+
+Sums of counts and of their squares are integers of any size; only the statistics made of them are rounded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from math import ceil, inf, isfinite, ldexp, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio import charts
+from papilio.arguments import Count, plural, read_argument
+from papilio.errors import InputError
+from papilio.families import family_of
+from papilio.kernels.null.ensemble import MOMENTS, Ensemble
+from papilio.motifs import Cell
+from papilio.storage import answers
+from papilio.storage.labelled import Vectors
+from papilio.storage.records import table_rows
+from papilio.tasks.result import CountResult, TopValue, find_top_values
+
+QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
+"""Shares of the samples, at each of which the count of a sample is given."""
+
+MIXING_T = 3.9
+"""Standard errors from which on a chain mixes too slowly: Student's t with 19 degrees of freedom passes this once in
+1,000 cases."""
+
+_DIGITS = 128
+"""Bits of a ratio before its root is taken."""
+
+
+def _divide(numerator: int, denominator: int) -> float:
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return inf if numerator > 0 else -inf
+
+
+def _root(numerator: int, denominator: int) -> float:
+    """Return the square root of the ratio of two integers of any size, both above 0 or the first 0."""
+    shift = max(0, numerator.bit_length() - denominator.bit_length() - _DIGITS) & ~1
+    try:
+        return ldexp(sqrt((numerator >> shift) / denominator), shift // 2)
+    except OverflowError:
+        return inf
+
+
+def _score(observed: int, n: int, total: int, squares: int) -> float:
+    """Return z of an observed count beside ``n`` counts, by their sum and the sum of their squares; NaN for std 0."""
+    off, spread = n * observed - total, n * squares - total**2
+    if not spread:
+        return float("nan")
+    if not off:
+        return 0.0
+    z = _root(off**2 * (n - 1), n * spread)
+    return z if off > 0 else -z
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One count beside those of random graphs."""
+
+    observed: int
+    mean: float
+    std: float  # of one sample: the squares are divided by the samples less 1
+    z: float | None  # (observed - mean) / std; None where all random graphs have the same count
+    # share of the samples that have at least, or at most, the count observed; that is itself one of them
+    p_more: float
+    p_less: float
+    p_value: float  # two-sided: twice the smaller one of both, at most 1
+    quantiles: dict[float, int] = field(default_factory=dict)  # counts of samples by :data:`QUANTILES`
+
+    @classmethod
+    def of(cls, observed: int, counts: Sequence[int]) -> Comparison:
+        """Compare a count with those of at least two samples."""
+        n, total, ordered = len(counts), sum(counts), sorted(counts)
+        squares = sum(count * count for count in counts)
+        z = _score(observed, n, total, squares)
+        p_more = (1 + n - bisect_left(ordered, observed)) / (1 + n)
+        p_less = (1 + bisect_right(ordered, observed)) / (1 + n)
+        return cls(
+            observed=observed,
+            mean=_divide(total, n),
+            std=_root(n * squares - total**2, n * (n - 1)),
+            z=None if z != z else z,
+            p_more=p_more,
+            p_less=p_less,
+            p_value=min(1.0, 2 * min(p_more, p_less)),
+            quantiles={share: ordered[ceil(share * n) - 1] for share in QUANTILES},
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a JSON object; floats beyond the range of double precision are null."""
+        found = {
+            name: None if isinstance(value, float) and not isfinite(value) else value
+            for name, value in self.row.items()
+        }
+        return found | {"quantiles": {f"{share:g}": count for share, count in self.quantiles.items()}}
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """All but the quantiles."""
+        return {name: value for name, value in asdict(self).items() if name != "quantiles"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SignificanceResult(CountResult):
+    """A count beside the counts of random graphs; ``count`` is that of the graph itself.
+
+    ``table`` holds all counts, by item of the ensemble, then size. ``vectors`` hold the counts of vertices in the graph
+    itself and, per layer, the exact sums that :attr:`means`, :attr:`stds` and :attr:`scores` are made of.
+    """
+
+    ensemble: Ensemble = field(default_factory=lambda: Ensemble("degrees", 1, 2, 0))
+
+    @property
+    def null(self) -> str:
+        return self.ensemble.null
+
+    @cached_property
+    def _counts(self) -> Mapping[Cell, Mapping[int, int]]:
+        """Counts of each size by item, without those that are 0, of the graph as given and the samples."""
+        found: dict[Cell, dict[int, int]] = defaultdict(dict)
+        for (item, *cell), count in self.table.items():
+            if item >= self.ensemble.given:
+                found[tuple(cell)][item] = count
+        return found
+
+    def _compare(self, counts: Mapping[int, int]) -> Comparison:
+        given = self.ensemble.given
+        samples = [counts.get(item, 0) for item in range(given + 1, self.ensemble.n_items)]
+        return Comparison.of(counts.get(given, 0), samples)
+
+    @cached_property
+    def samples(self) -> tuple[int, ...]:
+        """The count in each random graph; for a table, of all sizes together."""
+        totals: dict[int, int] = defaultdict(int)
+        for counts in self._counts.values():
+            for item, count in counts.items():
+                totals[item] += count
+        return tuple(totals[item] for item in range(self.ensemble.given + 1, self.ensemble.n_items))
+
+    @cached_property
+    def total(self) -> Comparison:
+        """The count beside those of the random graphs; for a table, of all sizes together."""
+        return Comparison.of(self.count, self.samples)
+
+    @property
+    def observed(self) -> int:
+        return self.count
+
+    @property
+    def mean(self) -> float:
+        return self.total.mean
+
+    @property
+    def std(self) -> float:
+        return self.total.std
+
+    @property
+    def z(self) -> float | None:
+        """How many standard deviations the count lies above the mean; None where all random graphs have the same."""
+        return self.total.z
+
+    @property
+    def p_more(self) -> float:
+        """One-sided p of at least so many: (1 + samples with as many or more) / (1 + samples)."""
+        return self.total.p_more
+
+    @property
+    def p_less(self) -> float:
+        """One-sided p of at most so many."""
+        return self.total.p_less
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p: twice the smaller one of both, at most 1."""
+        return self.total.p_value
+
+    @property
+    def quantiles(self) -> dict[float, int]:
+        """Counts of samples: a share of all samples have at most so many."""
+        return self.total.quantiles
+
+    @cached_property
+    def cells(self) -> dict[Cell, Comparison]:
+        """Each size of a table, by rising key; sizes that neither the graph nor any sample has are left out."""
+        if not self.motif.is_table:
+            return {}
+        return {cell: self._compare(counts) for cell, counts in sorted(self._counts.items())}
+
+    @cached_property
+    def _statistics(self) -> dict[str, tuple[NDArray[np.float64], ...]]:
+        """Mean, standard deviation and z of the vertices of each layer, each of shape (n,)."""
+        n = self.ensemble.samples
+        found = {}
+        for layer in [name for name in self.vectors if "." not in name]:
+            observed = self.vectors.by_id(layer).astype(object)
+            digits = [self.vectors.by_id(f"{layer}.{each}").astype(object) for each in MOMENTS]
+            totals = digits[0] + (digits[1] << 32)
+            squares = sum(each << 32 * place for place, each in enumerate(digits[2:]))
+            spreads = n * squares - totals**2
+            found[layer] = tuple(
+                np.array([make(*row) for row in zip(*columns, strict=True)], np.float64)
+                for make, columns in (
+                    (lambda total: _divide(total, n), (totals,)),
+                    (lambda spread: _root(spread, n * (n - 1)), (spreads,)),
+                    (lambda own, total, square: _score(own, n, total, square), (observed, totals, squares)),
+                )
+            )
+        return found
+
+    def _by_layer(self, place: int) -> Vectors[NDArray[np.float64]]:
+        vectors: Any = self.vectors
+        found: Vectors[NDArray[np.float64]] = vectors.like(
+            {layer: each[place] for layer, each in self._statistics.items()}
+        )
+        return found
+
+    @property
+    def means(self) -> Vectors[NDArray[np.float64]]:
+        """Per vertex, the mean count in the random graphs: float64 of shape (n,) for each layer."""
+        return self._by_layer(0)
+
+    @property
+    def stds(self) -> Vectors[NDArray[np.float64]]:
+        """Per vertex, the standard deviation, as :attr:`means`."""
+        return self._by_layer(1)
+
+    @property
+    def scores(self) -> Vectors[NDArray[np.float64]]:
+        """Per vertex, z, as :attr:`means`; NaN where all random graphs have the same count."""
+        return self._by_layer(2)
+
+    @cached_property
+    def mixing(self) -> tuple[tuple[int, float], ...]:
+        """Global trades, and the mean count of the chains after so many; empty where there are no chains."""
+        ensemble = self.ensemble
+        if not ensemble.chains:
+            return ()
+        later = ((stop, _divide(sum(self._of_chains(stop)), ensemble.chains)) for stop in ensemble.stops)
+        return ((0, _divide(self.count, 1)), *later)
+
+    def _of_chains(self, stop: int) -> list[int]:
+        return [self.table.get((chain, stop), 0) for chain in range(self.ensemble.chains)]
+
+    @property
+    def warning(self) -> str:
+        """What to doubt; empty for nothing."""
+        if self.z is None and all(each.z is None for each in self.cells.values()):
+            return (
+                f"all {self.ensemble.samples:,} random graphs have the same count, {self.samples[0]:,}: std is 0 and z "
+                f"is undefined; null model {self.null!r} may allow this graph alone"
+            )
+        return self._mixing_doubt()
+
+    def _mixing_doubt(self) -> str:
+        """Compare the second half of the chains with the samples, which end at its beginning (Welch's t)."""
+        ensemble = self.ensemble
+        if not ensemble.chains:
+            return ""
+        stops = [stop for stop in ensemble.stops if stop > ensemble.steps]
+        sums = [sum(each) for each in zip(*map(self._of_chains, stops), strict=True)]
+        chains = Comparison.of(0, sums)
+        error = sqrt((chains.std / len(stops)) ** 2 / len(sums) + self.std**2 / len(self.samples))
+        off = chains.mean / len(stops) - self.mean
+        if not abs(off) > MIXING_T * error:
+            return ""
+        return (
+            f"{plural(ensemble.steps, 'trade')} {'is' if ensemble.steps == 1 else 'are'} too few: with more of them "
+            f"the mean count is {chains.mean / len(stops):.6g}, "
+            f"{abs(off) / error if error else inf:.1f} standard errors away: give more steps"
+        )
+
+    @property
+    def headline(self) -> str:
+        z = "z undefined" if self.z is None else f"z {self.z:.4g}"
+        return (
+            f"{self._title}: {self.count:,}, {z} beside {self.ensemble.samples:,} random graphs of null model "
+            f"{self.null} (mean {self.mean:.6g}, std {self.std:.4g}, {self._circumstances})"
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each size, or one alone: its key, then the fields of :class:`Comparison`."""
+        family = family_of(self.motif)
+        if not self.motif.is_table:
+            return [self.total.row]
+        if family.classes:
+            none = self._compare({})
+            return [
+                {"class": each.name, "group": each.group, **self.cells.get(each.cell, none).row}
+                for each in family.classes
+            ]
+        return [
+            {**dict(zip(family.key, cell, strict=True)), **found.row} for cell, found in self.cells.items()
+        ]
+
+    def _preview(self) -> answers.Preview:
+        if self.per == "vertex":
+            found = [(each.place, ", ".join(map(str, each.labels)), each.value) for each in self.top()]
+            return answers.preview(("of", "label", "z"), found)
+        rows = self.rows()
+        return (
+            answers.preview(list(rows[0]), [list(row.values()) for row in rows])
+            if rows
+            else answers.Preview()
+        )
+
+    def top(self, n: int = 10) -> tuple[TopValue, ...]:  # type: ignore[override]
+        """Return the ``n`` vertices of each layer with the largest z above 0, with their labels.
+
+        InputError where nothing was counted per vertex.
+        """
+        read_argument("n", n, Count)
+        if self.per == "total":
+            raise InputError("the answer has no z of vertices; give per='vertex'")
+        return find_top_values({name: self.scores.by_id(name) for name in self.scores}, self.held, n)
+
+    def to_arrow(self) -> Any:
+        """Return the answer as a ``pyarrow.Table``.
+
+        Of one count a row for each random graph: sample, count. Of a table a row for each size: its key, observed,
+        mean, std, z, p_more, p_less and p_value. Per vertex a row for each: layer, id, label (where there are labels),
+        count, mean, std, z. z is null where all random graphs have the same count.
+
+        Raises
+        ------
+        InputError
+            When the graph was in memory and is not at hand.
+        StoreError
+            When the store that the labels come from does not exist any more.
+        """
+        if self.per == "vertex":
+            columns = {
+                layer: {"count": self.vectors.by_id(layer), "mean": mean, "std": std, "z": z}
+                for layer, (mean, std, z) in self._statistics.items()
+            }
+            return answers.columns_table(self.held, columns)
+        if self.motif.is_table:
+            names = [*family_of(self.motif).key, *self.total.row]
+            return answers.rows_table(self.rows(), names)
+        return answers.rows_table([{"sample": at, "count": n} for at, n in enumerate(self.samples)])
+
+    def plot(self, axes: Any = None, kind: Literal["samples", "mixing"] = "samples") -> Any:
+        """Draw the counts of the random graphs as a histogram, with the count observed as a line.
+
+        ``kind`` "mixing" draws the mean count of the chains against the number of trades. Returns the axes, by default
+        of a new figure. InputError for "mixing" where there are no chains; MissingPackageError without matplotlib.
+        """
+        if kind not in ("samples", "mixing"):
+            raise InputError(f"kind is {kind!r}; expected samples or mixing")
+        if kind == "mixing" and not self.mixing:
+            raise InputError("the answer has no chains: null model 'degrees' has some, from 100 samples on")
+        axes = charts.axes_or_new(axes)
+        what = f"count of {self.motif.title}"
+        if kind == "samples":
+            charts.draw_histogram(axes, [float(each) for each in self.samples], float(self.count), what)
+        else:
+            charts.draw_mixing(axes, self.mixing, self.ensemble.steps, what)
+        return axes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the vectors as one JSON object; integers in full, undefined values as null."""
+        observed = {cell: each.observed for cell, each in self.cells.items() if each.observed}
+        return {
+            **super().to_dict(),
+            "table": table_rows(observed) if self.motif.is_table else None,
+            "ensemble": asdict(self.ensemble),
+            **self.total.to_dict(),
+            "samples": list(self.samples),
+            "cells": [{"cell": list(cell), **each.to_dict()} for cell, each in self.cells.items()],
+            "mixing": [{"trades": trades, "mean": mean} for trades, mean in self.mixing],
+            "warning": self.warning,
+        }

@@ -1,0 +1,518 @@
+"""Counts beside random graphs: against counts by definition, closed forms and another chain, and however they run."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from math import comb, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import papilio
+from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
+from papilio.families import Question
+from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.engine import fold_partials
+from papilio.kernels.null.cpu import make_randomizer
+from papilio.kernels.null.engine import SampleEngine
+from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
+from papilio.kernels.null.models import NullModel, NullName
+from papilio.motifs import (
+    BalancedButterfly,
+    Biclique,
+    Butterfly,
+    Census,
+    Clique,
+    MaximalBiclique,
+    MaximalClique,
+    Motif,
+)
+from papilio.storage.answers import read_partial_shard
+from papilio.storage.store import open_store, write_store
+from papilio.tasks.fold import find_wrong_cell
+from papilio.tasks.job import job_of
+from papilio.tasks.memory import PROCESS_BYTES, predict_memory, require_memory
+from papilio.tasks.significance import Comparison, SignificanceResult
+from tests.conftest import EMULATOR_SEED
+from tests.tasks.fakes import make_worker
+from tests.tools import oracle_biclique, oracle_clique, oracle_signed
+from tests.tools.commands import Run
+from tests.tools.devices import cuda_device, emulator
+from tests.tools.oracle import count_butterflies
+from tests.tools.oracle_maximal import maximal_bicliques_of
+from tests.tools.strategies import skewed_graph
+from tests.tools.tampering import reseal
+
+HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
+
+GRAPH = skewed_graph(5, 14, 11, 60)
+SIGNED = BipartiteGraph(
+    GRAPH.n_u, GRAPH.n_v, GRAPH.u, GRAPH.v, np.where(np.arange(GRAPH.n_edges) % 3, 1, -1).astype(np.int8)
+)
+FRIENDS = UnipartiteGraph.from_edges(*np.random.default_rng(3).integers(0, 12, (2, 60)), n=12)
+
+Counts = dict[tuple[int, ...], int]
+
+
+def edges_of(graph: BipartiteGraph | UnipartiteGraph) -> list[tuple[int, int]]:
+    return list(zip(graph.u.tolist(), graph.v.tolist(), strict=True))
+
+
+def signs_of(graph: BipartiteGraph) -> dict[tuple[int, int], int]:
+    assert graph.sign is not None
+    return dict(zip(edges_of(graph), graph.sign.tolist(), strict=True))
+
+
+def sizes_of(bicliques: set[tuple[tuple[int, ...], tuple[int, ...]]]) -> Counts:
+    found: Counts = {}
+    for us, vs in bicliques:
+        found[len(us), len(vs)] = found.get((len(us), len(vs)), 0) + 1
+    return found
+
+
+CASES: dict[str, tuple[Any, Motif, NullName, Callable[[Any], Counts]]] = {
+    "butterflies": (GRAPH, Butterfly(), "degrees", lambda g: {(): count_butterflies(edges_of(g)).total}),
+    "butterflies by edges": (GRAPH, Butterfly(), "edges", lambda g: {(): count_butterflies(edges_of(g)).total}),
+    "butterflies by expected degrees": (
+        GRAPH, Butterfly(), "expected-degrees", lambda g: {(): count_butterflies(edges_of(g)).total},
+    ),
+    "bicliques": (
+        GRAPH, Biclique(2, 3), "degrees", lambda g: {(): oracle_biclique.count_bicliques(edges_of(g), 2, 3)},
+    ),
+    "every size": (GRAPH, Biclique(None, None), "degrees", lambda g: oracle_biclique.count_all(edges_of(g))),
+    "maximal bicliques": (
+        GRAPH, MaximalBiclique(), "degrees", lambda g: sizes_of(maximal_bicliques_of(edges_of(g))),
+    ),
+    "balanced": (
+        SIGNED, BalancedButterfly(), "signs", lambda g: {(): oracle_signed.count_balanced(signs_of(g), 2, "u")},
+    ),
+    "census": (
+        SIGNED, Census("u"), "signs",
+        lambda g: {
+            each.cell: oracle_signed.census(signs_of(g), "u").get(each.name, 0)
+            for each in papilio.motifs.CENSUS_CLASSES
+        },
+    ),
+    "cliques": (
+        FRIENDS, Clique(3), "degrees", lambda g: {(): oracle_clique.count_cliques(g.n, edges_of(g)).get((3,), 0)},
+    ),
+    "cliques of every size": (
+        FRIENDS, Clique(None), "edges", lambda g: oracle_clique.count_cliques(g.n, edges_of(g)),
+    ),
+    "maximal cliques": (
+        FRIENDS, MaximalClique(), "degrees",
+        lambda g: sizes_of({(clique, ()) for clique in oracle_clique.maximal_cliques(g.n, edges_of(g))}),
+    ),
+}  # fmt: skip
+"""Graph, motif, null model, and the counts of a graph by definition."""
+
+N = 12
+
+
+def samples_of(graph: Any, null: NullName, n: int, seed: int = 4) -> Iterator[Any]:
+    randomizer = make_randomizer(graph, NullModel(null))
+    return (randomizer.sample(seed, index) for index in range(n))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_counts_are_those_of_the_samples_by_definition(case: str) -> None:
+    graph, motif, null, by_definition = CASES[case]
+    found = papilio.significance(graph, motif, null=null, samples=N, seed=4, **HERE)
+    own, samples = by_definition(graph), [by_definition(each) for each in samples_of(graph, null, N)]
+    own = {cell if len(cell) == 2 and cell[1] else cell[:1]: count for cell, count in own.items()}
+    samples = [
+        {cell if len(cell) == 2 and cell[1] else cell[:1]: count for cell, count in each.items()}
+        for each in samples
+    ]
+    assert found.count == found.observed == sum(own.values())
+    assert found.samples == tuple(sum(each.values()) for each in samples)
+    cells = {cell for each in (own, *samples) for cell, count in each.items() if count}
+    assert found.cells.keys() == (cells if motif.is_table else set())
+    for cell, one in found.cells.items():
+        assert one == Comparison.of(own.get(cell, 0), [each.get(cell, 0) for each in samples])
+    assert found.motif == motif
+    assert found.null == null
+
+
+def test_statistics_are_those_of_the_standard_library() -> None:
+    counts = [7, 3, 3, 10, 5, 8, 1, 3]
+    found = Comparison.of(8, counts)
+    assert found.mean == statistics.mean(counts)
+    assert found.std == pytest.approx(statistics.stdev(counts), rel=1e-15)
+    assert found.z == pytest.approx((8 - statistics.mean(counts)) / statistics.stdev(counts), rel=1e-14)
+    assert (found.p_more, found.p_less, found.p_value) == (3 / 9, 8 / 9, 6 / 9)
+    assert found.quantiles == {0.025: 1, 0.25: 3, 0.5: 3, 0.75: 7, 0.975: 10}
+    assert Comparison.of(0, counts).z == pytest.approx(-5 / statistics.stdev(counts), rel=1e-14)
+    assert Comparison.of(5, [5, 5, 5]) == Comparison(
+        5, 5.0, 0.0, None, 1.0, 1.0, 1.0, dict.fromkeys(found.quantiles, 5)
+    )
+
+
+def test_statistics_of_large_counts_lose_nothing() -> None:
+    """Counts that differ in their last digits alone, and counts beyond floating point."""
+    for base in (10**17, 10**40, 10**320):
+        near = Comparison.of(base + 9, [base + each for each in (1, 2, 3, 4)])
+        assert near.z == pytest.approx(6.5 / statistics.stdev([1, 2, 3, 4]), rel=1e-14)
+        assert near.std == pytest.approx(statistics.stdev([1, 2, 3, 4]), rel=1e-14)
+    far = Comparison.of(10**320, [0, 2 * 10**320, 10**320, 0])
+    assert far.z == pytest.approx(0.25 / statistics.stdev([0, 2, 1, 0]))
+    assert (far.mean, far.std, far.to_dict()["mean"]) == (float("inf"), float("inf"), None)
+
+
+@pytest.mark.parametrize("motif", [Butterfly(), Biclique(2, 2)])
+def test_vertices_by_definition(motif: Motif) -> None:
+    found = papilio.significance(GRAPH, motif, samples=N, seed=4, per="vertex", **HERE)
+    own, samples = count_butterflies(edges_of(GRAPH)).vertex, samples_of(GRAPH, "degrees", N)
+    counts = [count_butterflies(edges_of(each)).vertex for each in samples]
+    for layer, size in (("u", GRAPH.n_u), ("v", GRAPH.n_v)):
+        for vertex in range(size):
+            values = [each[layer, vertex] for each in counts]
+            one = Comparison.of(own[layer, vertex], values)
+            assert found.vectors[layer][vertex] == own[layer, vertex]
+            assert found.means[layer][vertex] == one.mean
+            assert found.stds[layer][vertex] == one.std
+            z = found.scores[layer][vertex]
+            assert np.isnan(z) if one.z is None else z == one.z
+    assert found.samples == papilio.significance(GRAPH, motif, samples=N, seed=4, **HERE).samples
+    frame = found.to_pandas()
+    assert [*frame.columns] == ["layer", "id", "count", "mean", "std", "z"]
+    assert frame["z"].isna().sum() == sum(int(np.isnan(found.scores[each]).sum()) for each in "uv")
+    best = found.top(3)
+    assert [each.value for each in best[:3]] == sorted(found.scores["u"][~np.isnan(found.scores["u"])])[
+        :-4:-1
+    ]
+
+
+def test_sums_of_squares_are_exact() -> None:
+    counts = np.array([0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63 + 12345, 2**64 - 1], np.uint64)
+    many = [digits * np.uint64(10**6) for digits in moments_of(counts)]
+    for place, count in enumerate(counts.tolist()):
+        sums = dict(zip(MOMENTS, (int(each[place]) for each in many), strict=True))
+        assert sums["sum0"] + (sums["sum1"] << 32) == count * 10**6
+        assert sum(sums[f"square{k}"] << 32 * k for k in range(4)) == count**2 * 10**6
+
+
+def test_edges_have_the_expected_butterflies() -> None:
+    """Four given edges are all there with probability (m)_4 / (n_u n_v)_4."""
+    n_u, n_v, m = GRAPH.n_u, GRAPH.n_v, GRAPH.n_edges
+    expected = comb(n_u, 2) * comb(n_v, 2) * Fraction(comb(m, 4), comb(n_u * n_v, 4))
+    found = papilio.significance(GRAPH, "butterfly", null="edges", samples=2000, **HERE)
+    assert abs(found.mean - expected) < 4 * found.std / sqrt(2000)
+
+
+def test_permuted_signs_have_the_expected_balance() -> None:
+    """A butterfly is balanced where an even number of its four edges are negative (hypergeometric)."""
+    assert SIGNED.sign is not None
+    m, negative = SIGNED.n_edges, int((SIGNED.sign < 0).sum())
+    even = sum(comb(negative, k) * comb(m - negative, 4 - k) for k in (0, 2, 4))
+    expected = papilio.count(SIGNED, "butterfly", **HERE).count * Fraction(even, comb(m, 4))
+    found = papilio.significance(SIGNED, "balanced-butterfly", samples=2000, **HERE)
+    assert found.null == "signs"
+    assert abs(found.mean - expected) < 4 * found.std / sqrt(2000)
+
+
+def swapped(graph: BipartiteGraph, n_swaps: int, random: np.random.Generator) -> list[tuple[int, int]]:
+    """Switch the ends of random pairs of edges, where that makes no edge twice."""
+    edges = edges_of(graph)
+    there = set(edges)
+    for a, b in random.integers(0, len(edges), (n_swaps, 2)).tolist():
+        (u1, v1), (u2, v2) = edges[a], edges[b]
+        if (u1, v2) not in there and (u2, v1) not in there:
+            there -= {(u1, v1), (u2, v2)}
+            there |= {(u1, v2), (u2, v1)}
+            edges[a], edges[b] = (u1, v2), (u2, v1)
+    return edges
+
+
+def test_degrees_have_the_mean_of_another_chain() -> None:
+    random, n = np.random.default_rng(11), 400
+    found = papilio.significance(GRAPH, "butterfly", samples=2000, **HERE)
+    others = [count_butterflies(swapped(GRAPH, 30 * GRAPH.n_edges, random)).total for _ in range(n)]
+    error = sqrt(found.std**2 / 2000 + statistics.variance(others) / n)
+    assert abs(found.mean - statistics.mean(others)) < 4 * error
+    assert abs(statistics.stdev(others) / found.std - 1) < 0.2
+    assert found.warning == ""
+    assert [trades for trades, _ in found.mixing] == [0, 1, 2, 3, 5, 10, 20, 25, 30, 35, 40]
+    assert found.mixing[0][1] == found.count
+
+
+def test_a_chain_that_is_too_short_is_doubted() -> None:
+    """Two blocks of dense rows need many trades to dissolve."""
+    u, v = np.indices((120, 40)).reshape(2, -1)
+    blocks = BipartiteGraph.from_edges(*(each[(u < 60) == (v < 20)] for each in (u, v)))
+    found = papilio.significance(blocks, "butterfly", steps=1, samples=200, **HERE)
+    assert "1 trades are too few" not in found.warning
+    assert found.warning.startswith("1 trade is too few: with more of them the mean count is ")
+    assert papilio.significance(blocks, "butterfly", samples=200, **HERE).warning == ""
+
+
+@pytest.mark.parametrize("null", ["degrees", "edges", "expected-degrees"])
+def test_a_graph_alone_has_no_z(null: NullName) -> None:
+    whole = BipartiteGraph.from_edges(*np.indices((5, 4)).reshape(2, -1))
+    found = papilio.significance(whole, "butterfly", null=null, samples=100, **HERE)
+    assert (found.count, found.mean, found.std, found.z) == (60, 60.0, 0.0, None)
+    assert (found.p_more, found.p_less, found.p_value) == (1.0, 1.0, 1.0)
+    assert found.warning.startswith(
+        "all 100 random graphs have the same count, 60: std is 0 and z is undefined"
+    )
+    assert any(each.what == "one realisation" for each in found.decisions)
+    assert "z undefined" in repr(found)
+    assert json.loads(found.to_json())["z"] is None
+
+
+def ask(ensemble: Ensemble, motif: Motif, per: Any, name: str = "cpu", threads: int = 1) -> Any:
+    """Return the engine and the graph prepared for it."""
+    if name == "cpu":
+        engine = Question(motif, per, ensemble=ensemble).load_engine("cpu", threads, None)
+    else:
+        from papilio.kernels.wedge.gpu import ButterflyGpu
+
+        device = cuda_device() if name == "gpu" else emulator(EMULATOR_SEED)
+        engine = SampleEngine(ButterflyGpu(device), ensemble, threads)
+    return engine, engine.prepare(GRAPH, motif, per)
+
+
+@pytest.mark.parametrize("per", ["total", "vertex"])
+@pytest.mark.parametrize("name", ["cpu", "emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def test_any_split_gives_the_same_answer(name: str, per: Any) -> None:
+    ensemble = Ensemble("degrees", 3, 9, 5, chains=2)
+    engine, prepared = ask(ensemble, Butterfly(), per)
+    whole = engine.run(prepared, 0, prepared.n_items)
+    assert whole.n_items == prepared.n_items == 12
+    assert whole.total == papilio.count(GRAPH, "butterfly", **HERE).count
+    for threads, cuts in ((1, (0, 1, 2, 3, 7, 12)), (3, (0, 5, 12)), (2, (0, 12))):
+        other, held = ask(ensemble, Butterfly(), per, name, threads)
+        parts = [other.run(held, *each) for each in pairwise(cuts)]
+        folded = parts[-1]
+        for part in parts[:-1]:
+            folded = fold_partials(folded, part)
+        assert (folded.total, folded.cells, folded.work) == (whole.total, whole.cells, whole.work)
+        assert folded.vectors.keys() == whole.vectors.keys()
+        assert all(np.array_equal(folded.vectors[each], whole.vectors[each]) for each in whole.vectors)
+
+
+def test_a_cut_run_answers_for_its_first_items() -> None:
+    ensemble = Ensemble("degrees", 3, 30, 5)
+    engine, prepared = ask(ensemble, Butterfly(), "vertex")
+    looks = iter(range(100))
+    first = engine.run(prepared, 4, 31, cut=lambda: next(looks) >= 9)
+    assert first.n_items == 9
+    rest = engine.run(prepared, 13, 31)
+    whole = engine.run(prepared, 4, 31)
+    assert fold_partials(first, rest).cells == whole.cells
+    assert engine.run(prepared, 4, 4).vectors["u"].sum() == 0
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("significance") / "graph"
+    write_store(path, skewed_graph(3, 120, 90, 1500), provenance={})
+    return path
+
+
+def facts_of(found: SignificanceResult) -> dict[str, Any]:
+    """What does not depend on where and how it was counted."""
+    vectors = {name: vector.tolist() for name, vector in found.vectors.items()}
+    names = ("count", "samples", "cells", "mixing", "z", "quantiles", "warning")
+    return {name: getattr(found, name) for name in names} | {"table": found.table, "vectors": vectors}
+
+
+@pytest.mark.parametrize("per", ["total", "vertex"])
+def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: Path, per: Any) -> None:
+    asked: dict[str, Any] = {"samples": 150, "seed": 9, "per": per, "engine": "cpu"}
+    one = facts_of(papilio.significance(str(store), "butterfly", cluster="inline", **asked))
+    assert one == facts_of(papilio.significance(open_store(store).read(), "butterfly", **asked))
+    job = tmp_path / "job"
+    with papilio.open_cluster("local", workers=2) as cluster:
+        assert one == facts_of(
+            papilio.significance(str(store), "butterfly", cluster=cluster, job=job, **asked)
+        )
+    other = papilio.significance(str(store), "butterfly", cluster="inline", **{**asked, "seed": 10})
+    assert one["samples"] != other.samples
+
+    again = papilio.significance(str(store), "butterfly", cluster="inline", job=job, **asked)
+    assert again.reused
+    assert facts_of(again) == one
+    resumed = papilio.resume_job(job, trust=True)
+    assert isinstance(resumed, SignificanceResult)
+    assert facts_of(resumed) == one
+    checked, recount = papilio.verify_job(job, sample=2, engine="cpu")
+    assert checked.count == one["count"]
+    assert recount is not None
+    assert recount.leases > 0
+    status = papilio.open_job(job).status()
+    assert status.count == one["count"]
+    assert status.title == f"butterfly per {per} beside 150 random graphs (null model degrees)"
+    for changed in ({"seed": 8}, {"samples": 151}, {"null": "edges"}, {"steps": 21}):
+        with pytest.raises(InputError, match=r"holds job .* beside random graphs"):
+            papilio.significance(str(store), "butterfly", job=job, cluster="inline", **{**asked, **changed})
+    with pytest.raises(InputError, match="give another directory"):
+        papilio.count(str(store), "butterfly", job=job, per=per, cluster="inline")
+
+
+class _Stopped(Exception): ...
+
+
+def test_what_was_finished_is_not_counted_again(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that ends in the middle leaves its leases to the next one."""
+    from papilio.tasks import leases
+
+    monkeypatch.setattr(leases, "KEPT_LEASE_S", 0.05)
+    asked: dict[str, Any] = {"samples": 400, "seed": 2, "per": "vertex", "job": tmp_path / "job", **HERE}
+
+    def stop(event: Any) -> None:
+        if type(event).__name__ == "LeaseFinished":
+            raise _Stopped
+
+    with pytest.raises(_Stopped):
+        papilio.significance(str(store), "butterfly", progress=stop, **asked)
+    found = papilio.significance(str(store), "butterfly", **asked)
+    assert found.leases_before == 1
+    assert 0 < found.work_before < found.work
+    del asked["job"]
+    assert facts_of(found) == facts_of(papilio.significance(str(store), "butterfly", **asked))
+
+
+def test_wrong_cells_are_refused() -> None:
+    ensemble = Ensemble("degrees", 3, 5, 0, chains=2)
+    question = Question(Butterfly(), "total", ensemble=ensemble)
+    assert find_wrong_cell(question, {(2,): 7, (3,): 9, (0, 3): 4}, 7) is None
+    assert find_wrong_cell(question, {(3,): 9}, 0) is None
+    for cells in ({(2,): 8}, {(8,): 1}, {(3,): 0}, {(3, 2): 1}, {(0,): 1}, {(0, 4 * 3): 1}, {(): 1}):
+        assert find_wrong_cell(question, {(2,): 7, **cells}, 7) is not None
+    table = Question(Biclique(None, 3), "total", ensemble=ensemble)
+    assert find_wrong_cell(table, {(2, 1, 3): 7, (3, 2, 3): 9}, 7) is None
+    assert find_wrong_cell(table, {(2, 1, 2): 7}, 7) is not None
+
+
+def test_a_job_directory_whose_samples_were_changed_is_refused(store: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    papilio.significance(str(store), "butterfly", samples=20, per="vertex", job=job, **HERE)
+    vectors = job / "vectors.parquet"
+    answer = json.loads((job / "result.json").read_text())
+    assert read_partial_shard(vectors, answer["vectors_digest"]).keys() == {
+        *"uv", *(f"{layer}.{each}" for layer in "uv" for each in MOMENTS)
+    }  # fmt: skip
+    result = answer["result"]
+    result["table"][3][1] = str(int(result["table"][3][1]) + 1)
+    reseal(job / "result.json", result=result)
+    with pytest.raises(ExecutionError, match="in cell"):
+        papilio.open_job(job).result()
+
+
+@pytest.mark.parametrize(
+    ("graph", "motif", "asked", "error", "message"),
+    [
+        (GRAPH, "butterfly", {"samples": 0}, InputError, "samples is 0; at least 2 is needed"),
+        (GRAPH, "butterfly", {"samples": -3}, InputError, "samples is -3; at least 2 is needed"),
+        (GRAPH, "butterfly", {"samples": 1}, InputError, "samples is 1; at least 2 is needed"),
+        (GRAPH, "butterfly", {"samples": 10**7}, InputError, "at most 1000000 is possible"),
+        (GRAPH, "butterfly", {"seed": -1}, InputError, "seed is -1; at least 0 is needed"),
+        (GRAPH, "butterfly", {"steps": 0}, InputError, "steps is 0; at least 1 is needed"),
+        (GRAPH, "butterfly", {"null": "edges", "steps": 5}, InputError, "only the null model 'degrees' takes steps"),
+        (GRAPH, "butterfly", {"null": "none"}, InputError, "null is 'none'"),
+        (GRAPH, "butterfly", {"per": "edge"}, UnsupportedError, "random graphs have other edges"),
+        (GRAPH, "butterfly", {"null": "signs"}, UnsupportedError, "does not depend on signs: use null 'degrees'"),
+        (SIGNED, "census", {"pair_side": "u", "null": "edges"}, UnsupportedError, "by signs: use null 'signs'"),
+        (GRAPH, "balanced-butterfly", {}, UnsupportedError, "has no signs"),
+        (GRAPH, Biclique(2, None), {"per": "vertex"}, UnsupportedError, "cannot be counted per vertex"),
+        (GRAPH, Clique(3), {}, UnsupportedError, "defined on unipartite graphs"),
+        (GRAPH, "butterfly", {"device_memory": "8GiB"}, TypeError, "device_memory"),
+        (GRAPH, "butterfly", {"output": "samples.txt"}, InputError, "samples.txt"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(
+    graph: Any, motif: Any, asked: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        papilio.significance(graph, motif, **asked)
+
+
+def test_a_graph_beyond_memory_is_refused_before_it_is_read(store: Path) -> None:
+    """Each thread holds a random graph of its own; parts of a graph are no way out."""
+    question = Question(Butterfly(), "total", ensemble=Ensemble("degrees", 20, 10, 0))
+    job = replace(job_of(open_store(store), question), n_edges=10**8)
+    one, four = (predict_memory(job, "cpu", threads).host_bytes for threads in (1, 4))
+    assert four - PROCESS_BYTES["cpu"] > 2 * (one - PROCESS_BYTES["cpu"])
+    worker = make_worker(threads=4, memory_bytes=(one + four) // 2)
+    require_memory(job, "cpu", (replace(worker, threads=1),))
+    with pytest.raises(CapacityError, match="use workers with at least") as caught:
+        require_memory(job, "cpu", (worker,))
+    assert "part" not in str(caught.value)
+
+
+def test_files_and_figures(store: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"samples": 100, **HERE}
+    file = tmp_path / "samples.csv"
+    found = papilio.significance(str(store), "butterfly", output=file, **asked)
+    lines = file.read_text().splitlines()
+    assert lines[0] == '"sample","count"'
+    assert tuple(int(each.split(",")[1]) for each in lines[1:]) == found.samples
+    with pytest.raises(StoreError, match="exists"):
+        papilio.significance(str(store), "butterfly", output=file, **asked)
+    axes = found.plot()
+    assert axes.get_xlabel() == "count of butterfly"
+    assert sum(patch.get_height() for patch in axes.patches) == 100
+    axes = found.plot(kind="mixing")
+    assert axes.lines[0].get_ydata()[0] == found.count
+    with pytest.raises(InputError, match="no chains"):
+        papilio.significance(str(store), "butterfly", null="edges", **asked).plot(kind="mixing")
+    table = papilio.significance(
+        str(store), Biclique(2, None, max_q=4), output=tmp_path / "z.parquet", **asked
+    )
+    frame = table.to_pandas()
+    assert frame["z"].dropna().tolist() == [each.z for each in table.cells.values() if each.z is not None]
+    assert [*frame.columns[:4]] == ["p", "q", "observed", "mean"]
+
+
+def test_the_command(store: Path, run: Run, tmp_path: Path) -> None:
+    words = (
+        "significance",
+        "butterfly",
+        store,
+        "--samples",
+        120,
+        "--seed",
+        3,
+        "--cluster",
+        "inline",
+        "--engine",
+        "cpu",
+    )
+    found = papilio.significance(str(store), "butterfly", samples=120, seed=3, **HERE)
+    done = run(*words)
+    assert done.exit_code == 0, done.stderr
+    names, values = (line.split() for line in done.stdout.splitlines())
+    shown = dict(zip(names, values, strict=True))
+    assert shown["observed"] == str(found.count)
+    assert float(shown["z"]) == pytest.approx(found.z, rel=1e-5)
+    assert "beside 120 random graphs of null model degrees" in done.stderr
+    assert json.loads(run(*words, "--json").stdout)["samples"] == list(found.samples)
+    rows = run(*words, "--format", "csv").stdout.splitlines()
+    assert rows[1:] == [f"{at},{count}" for at, count in enumerate(found.samples)]
+    job = tmp_path / "job"
+    assert run(*words, "--per", "vertex", "--job", job).exit_code == 0
+    resumed = run("resume", job)
+    assert "finished before; nothing was counted now" in resumed.stderr
+    best = papilio.significance(str(store), "butterfly", samples=120, seed=3, per="vertex", **HERE).top(1)[0]
+    assert resumed.stdout.splitlines()[0] == f"u\t{best.ids[0]}\t{best.value:.6g}"
+    assert run(*words, "--per", "edge").exit_code == 2
+    alone = run("significance", "butterfly", store, "--null", "signs")
+    assert (alone.exit_code, alone.stdout) == (4, "")
+
+
+def test_random_graphs_of_each_layer_are_alike() -> None:
+    """Swapping the layers of graph and motif changes the sample, not what it is drawn from."""
+    one = papilio.significance(GRAPH, Biclique(2, 3), samples=500, **HERE)
+    other = papilio.significance(GRAPH.swap_layers(), Biclique(3, 2), samples=500, seed=1, **HERE)
+    assert one.count == other.count
+    assert abs(one.mean - other.mean) < 4 * sqrt((one.std**2 + other.std**2) / 500)
