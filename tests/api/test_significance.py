@@ -347,6 +347,11 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: 
     assert checked.count == one["count"]
     assert recount is not None
     assert recount.leases > 0
+    plan = papilio.open_job(job).plan()
+    assert plan.n_items == 171
+    assert plan.run_s is not None
+    assert plan.run_s.value > 1e-4
+    assert "one random graph was drawn and counted" in {each.reason for each in plan.decisions}
     status = papilio.open_job(job).status()
     assert status.count == one["count"]
     assert status.title == f"butterfly per {per} beside 150 random graphs (null model degrees)"

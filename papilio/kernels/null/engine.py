@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,12 @@ class SampleEngine(Engine):
 
         with self._device.guard():
             return make_randomizer_gpu(self._device, graph, model, stays=self._engine.takes_device_graphs)
+
+    def time_items(self, prepared: PreparedSamples) -> float:
+        """Draw and count the first sample; all items take as long in proportion to their costs."""
+        first, began = self._ensemble.given + 1, perf_counter()
+        self.run(prepared, first, first + 1)
+        return (perf_counter() - began) * float(prepared.costs.sum()) / float(prepared.costs[first])
 
     def run(
         self,
