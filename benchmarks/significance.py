@@ -4,10 +4,10 @@
     python -m benchmarks.significance --data ../shared/data --cases yelp2018:degrees:1000 --engine gpu --peer-samples 0
 
 Every row is one call of ``papilio significance butterfly`` in a process of its own, on a graph that was converted
-before; ``seconds`` are those of the call with its start, ``processor`` those of all its threads. Peers draw a few samples
-in this process, whose mean stands for all of them: ``switching`` exchanges the ends of random pairs of edges, ten times
-as often as there are edges (a loop over a set in Python, as such chains are written), ``bicm`` draws from the matrix of
-chances of that package, where it is installed. Both count butterflies by a sparse product.
+before; ``seconds`` are those of the call with its start, ``processor`` those of all its threads. Peers draw a few
+samples in this process, whose mean stands for all of them: ``switching`` exchanges the ends of random pairs of edges,
+ten times as often as there are edges (a loop over a set in Python, as such chains are written), ``bicm`` draws from
+the matrix of chances of that package, where it is installed. Both count butterflies by a sparse product.
 """
 
 from __future__ import annotations
