@@ -1,8 +1,7 @@
-"""Samples of null models on CPUs: one thread draws one sample, and several draw at once.
+"""Samples of null models on CPUs: each thread draws whole samples.
 
-Under fixed degrees the rows of one layer trade columns: those of the layer with fewer rows whose entries can change.
-Its pools are larger, so that a trade changes more, and there are fewer rows to pair; a trade touches every edge
-whichever layer it is.
+Under fixed degrees the layers take turns to trade rows. A long row among short ones changes slowly, because a trade
+exchanges at most as many entries as the shorter row has; in the rows of the other layer the same entries change fast.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from papilio.kernels.exact import mix
 from papilio.kernels.null.fitness import draw_independent, make_skips, solve_chances
 from papilio.kernels.null.loops import (
     MAX_BINS,
+    LayerRows,
     TradeRoom,
     VertexRoom,
     draw_positions,
@@ -28,9 +28,8 @@ from papilio.kernels.null.loops import (
     place_edges,
     trade_rows,
     trade_vertices,
-    turn_rows,
 )
-from papilio.kernels.null.models import Graph, NullModel, count_cells, is_only_realisation
+from papilio.kernels.null.models import Graph, NullModel, count_cells, count_trades, is_only_realisation
 from papilio.kernels.probe import STEP
 
 
@@ -46,10 +45,7 @@ def sample_key(seed: int, index: int) -> np.uint64:
 
 
 class Randomizer(ABC):
-    """Random graphs of a null model of a graph: each depends on the seed and the number of the sample alone.
-
-    Several threads may draw at once.
-    """
+    """Draws random graphs under a null model. A sample depends only on the seed and its number; thread-safe."""
 
     def __init__(self, graph: Graph, model: NullModel) -> None:
         self.graph, self.model = graph, model
@@ -84,18 +80,21 @@ class Randomizer(ABC):
 
 
 class ChainRandomizer(Randomizer):
-    """Samples that are states of a chain which begins at the graph."""
+    """Samples that are states of a chain which begins at the graph; a step is ``trades_per_step`` global trades."""
+
+    def __init__(self, graph: Graph, model: NullModel) -> None:
+        super().__init__(graph, model)
+        self.trades_per_step = count_trades(graph)
 
     def sample(self, seed: int, index: int) -> Graph:
-        state = self._begin()
-        self._advance(state, sample_key(seed, index), 0, self.model.steps)
-        return self._read(state)
+        return next(self.chain(seed, index, (self.model.steps,)))
 
     def chain(self, seed: int, index: int, stops: Iterable[int]) -> Iterator[Graph]:
         state, key, done = self._begin(), sample_key(seed, index), 0
         for stop in stops:
-            self._advance(state, key, done, stop)
-            done = stop
+            trades = stop * self.trades_per_step
+            self._advance(state, key, done, trades)
+            done = trades
             yield self._read(state)
 
     def has_one_realisation(self) -> bool:
@@ -119,28 +118,27 @@ class RowTrades(ChainRandomizer):
 
     def __init__(self, graph: BipartiteGraph, model: NullModel) -> None:
         super().__init__(graph, model)
-        active_u = (graph.degree_u > 0) & (graph.degree_u < graph.n_v)
-        active_v = (graph.degree_v > 0) & (graph.degree_v < graph.n_u)
-        self.is_turned = bool(np.count_nonzero(active_v) < np.count_nonzero(active_u))
-        rows = graph.swap_layers() if self.is_turned else graph
-        self.offsets, self.columns = rows.indptr, rows.v
-        self.rows = np.flatnonzero(active_v if self.is_turned else active_u).astype(np.int32)
-        self.max_degree = int(np.diff(self.offsets)[self.rows].max(initial=0))
+        self._layers = []
+        for degrees, n_others in ((graph.degree_u, graph.n_v), (graph.degree_v, graph.n_u)):
+            active = np.flatnonzero((degrees > 0) & (degrees < n_others)).astype(np.int32)
+            self._layers.append((np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees))), active))
 
     def _begin(self) -> Any:
-        return self.columns.copy(), TradeRoom.make(self.rows.size, self.max_degree)
+        columns = self.graph.v.copy(), np.empty_like(self.graph.v)
+        return [
+            LayerRows(
+                offsets, active, own, np.empty(offsets.size - 1, np.int64),
+                TradeRoom.make(active.size, int(np.diff(offsets)[active].max(initial=0))),
+            )
+            for (offsets, active), own in zip(self._layers, columns, strict=True)
+        ]  # fmt: skip
 
     def _advance(self, state: Any, key: np.uint64, begin: int, end: int) -> None:
-        columns, room = state
-        trade_rows(self.offsets, columns, self.rows, key, begin, end, room)
+        u, v = state
+        trade_rows(u, v, key, begin, end)
 
     def _read(self, state: Any) -> BipartiteGraph:
-        graph, columns = self.graph, state[0].copy()
-        if self.is_turned:
-            turned = np.empty_like(columns)
-            turn_rows(self.offsets, columns, graph.indptr, np.empty(graph.n_u, np.int64), turned)
-            columns = turned
-        return BipartiteGraph(graph.n_u, graph.n_v, graph.u, columns)
+        return BipartiteGraph(self.graph.n_u, self.graph.n_v, self.graph.u, state[0].columns.copy())
 
 
 class VertexTrades(ChainRandomizer):
@@ -245,7 +243,7 @@ class PermutedSigns(Randomizer):
 
 
 def make_randomizer(graph: Graph, model: NullModel) -> Randomizer:
-    """Return what draws samples of a null model of a graph on a CPU.
+    """Return the randomizer for a graph and a null model.
 
     Raises
     ------

@@ -5,8 +5,8 @@ An edge between vertices with fitnesses x and y exists with probability xy / (1 
 Garlaschelli, New Journal of Physics 2011). Vertices of one layer with the same degree have the same fitness, so that
 all work is on classes of degrees.
 
-Everything here is the same on every machine: sums have an order, no function of the C library is called, and an edge is
-drawn by integers.
+Results are the same on every machine: sums have a fixed order, no function of the C library is called, and edges are
+drawn with integers.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ def _count_partners(sizes: Ints, n_u_classes: int, is_bipartite: bool) -> Floats
 
 
 def solve_chances(graph: Graph) -> LinkChances:
-    """Return the probabilities for which the expected degrees are those of a graph, to 1e-9.
+    """Return the probabilities with which every vertex has its degree in expectation, to 1e-9.
 
-    Newton's method on the logarithms of the fitnesses, of which the likelihood is a concave function; conjugate
-    gradients for each step. Vertices with no edge, or all edges, that they can have are set apart first, again and
-    again. O(n_classes^2) for each conjugate gradient.
+    Newton's method on the logarithms of the fitnesses, in which the likelihood is concave, with conjugate gradients for
+    each step: O(n_classes^2) per iteration. Before that, vertices that have none or all of their possible edges are
+    removed, repeatedly.
 
     Raises
     ------

@@ -1,30 +1,34 @@
-"""Samples of null models on a GPU: global trades of bipartite graphs run there (``trade.cu``).
+"""Samples of null models on a GPU, which runs the global trades of bipartite graphs (``trade.cu``).
 
-Every other model, and fixed degrees of unipartite graphs, whose pairs trade one after the other, are drawn on the host.
+The host draws all other samples, including those of unipartite graphs with fixed degrees, whose pairs trade one after
+another.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.arrays import load_arrays, turn_rows
 from papilio.kernels.device.constants import TRADE_THREADS
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.null.cpu import Randomizer, RowTrades, draw_words, make_randomizer
+from papilio.kernels.null.loops import layer_of
 from papilio.kernels.null.models import Graph, NullModel
 
 BLOCKS_PER_PROCESSOR = 64
-"""More pairs are traded by the same blocks."""
+"""Largest number of blocks per multiprocessor; further pairs are shared out among them."""
 
 
 class DeviceTrades(RowTrades):
-    """Global curveball trades on a device: the same graphs, bit for bit, as on a CPU.
+    """Global curveball trades on a device, with the same samples, bit for bit, as on a CPU.
 
-    24 bytes of device memory per edge for each sample that is drawn, and 24 more where the rows of V trade. Where a
-    sample stays, its ``u`` and ``v`` are on the device.
+    Drawing a sample takes up to 44 bytes of device memory per edge. With ``stays``, its ``u`` and ``v`` are device
+    arrays.
     """
 
     def __init__(self, device: Device, graph: BipartiteGraph, model: NullModel, *, stays: bool) -> None:
@@ -32,51 +36,70 @@ class DeviceTrades(RowTrades):
         self._device, self._stays = device, stays
         self._module = device.load("trade", {})
         load_arrays(device)
-        self._u, self._offsets = device.to_device(graph.u), device.to_device(self.offsets)
-        self._columns, self._rows = device.to_device(self.columns), device.to_device(self.rows)
-        mean = 2 * int(np.diff(self.offsets)[self.rows].sum()) // max(1, self.rows.size)
-        self._threads = min(max(32, 1 << mean.bit_length()), TRADE_THREADS)
+        self._u, self._v = device.to_device(graph.u), device.to_device(graph.v)
+        self._rows = [_DeviceRows.place(device, *layer) for layer in self._layers]
 
     def _begin(self) -> Any:
-        xp, n = self._device.xp, self._columns.size
-        room = xp.empty(self.rows.size, np.uint64), xp.empty(n, np.int32), xp.empty(n, np.uint64)
-        return [self._columns.copy(), self._columns.copy(), *room]
+        return [self._v.copy()]
 
     def _advance(self, state: Any, key: np.uint64, begin: int, end: int) -> None:
-        n_rows = self.rows.size
-        if n_rows < 2:
-            return
-        blocks = min((n_rows + 1) // 2, BLOCKS_PER_PROCESSOR * self._device.sm_count)
-        trade = self._module.get_function("trade_pairs")
-        for step in range(begin, end):
-            columns, traded, order, ranks, before = state
-            pairing, dealing = draw_words(key, 2 * step, 2)
-            launch_over(
-                self._device, self._module, "order_keys", n_rows, self._rows, np.int64(n_rows), pairing, order
-            )
-            order.sort()
-            trade(
-                (blocks,), (self._threads,),
-                (self._offsets, order, np.int32(n_rows), dealing, columns, ranks, before, traded),
-            )  # fmt: skip
-            state[:2] = traded, columns
+        xp, n = self._device.xp, self._v.size
+        ranks, before, traded = xp.empty(n, np.int32), xp.empty(n, np.uint64), xp.empty(n, np.int32)
+        columns, current = state[0], 0
+        for trade in range(begin, end):
+            if layer_of(trade) != current:
+                columns, current = self._turn(columns, current), 1 - current
+            rows = self._rows[current]
+            if rows.active.size > 1:
+                if not rows.is_whole:
+                    traded[:] = columns
+                self._trade(rows, draw_words(key, 2 * trade, 2), columns, ranks, before, traded)
+                columns, traded = traded, columns
+        state[0] = self._turn(columns, current) if current else columns
 
-    def _read_columns(self, state: Any) -> Any:
-        if self.is_turned:
-            return turn_rows(self._device, self._offsets, state[0], self.graph.n_u)[1]
-        return state[0].copy()
+    def _turn(self, columns: Any, layer: int) -> Any:
+        return turn_rows(self._device, self._rows[layer].offsets, columns, self._rows[1 - layer].n)[1]
+
+    def _trade(self, rows: _DeviceRows, keys: NDArray[np.uint64], columns: Any, *room: Any) -> None:
+        device, n = self._device, rows.active.size
+        pairing, dealing = keys
+        order = device.xp.empty(n, np.uint64)
+        launch_over(device, self._module, "order_keys", n, rows.active, np.int64(n), pairing, order)
+        order.sort()
+        self._module.get_function("trade_pairs")(
+            (min((n + 1) // 2, BLOCKS_PER_PROCESSOR * device.sm_count),),
+            (rows.threads,),
+            (rows.offsets, order, np.int32(n), dealing, columns, *room),
+        )
 
     def _read(self, state: Any) -> BipartiteGraph:
-        graph, columns = self.graph, self._read_columns(state)
+        graph, columns = self.graph, state[0].copy()
         if self._stays:
             return BipartiteGraph(graph.n_u, graph.n_v, self._u, columns)
         return BipartiteGraph(graph.n_u, graph.n_v, graph.u, self._device.to_host(columns))
 
 
-def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel, *, stays: bool = False) -> Randomizer:
-    """Return what draws samples of a null model of a graph, on the device where it can.
+@dataclass(frozen=True, eq=False)
+class _DeviceRows:
+    n: int
+    offsets: Any  # int64, on the device
+    active: Any  # int32, on the device: rows that can change
+    is_whole: bool  # whether these have all entries
+    threads: int  # of a block: about as many as the mean pair of rows has entries
 
-    With ``stays``, samples that are drawn on the device stay there.
+    @classmethod
+    def place(cls, device: Device, offsets: NDArray[np.int64], active: NDArray[np.int32]) -> _DeviceRows:
+        n_entries = int(np.diff(offsets)[active].sum())
+        mean = 2 * n_entries // max(1, active.size)
+        threads = min(max(32, 1 << mean.bit_length()), TRADE_THREADS)
+        is_whole = n_entries == int(offsets[-1])
+        return cls(offsets.size - 1, device.to_device(offsets), device.to_device(active), is_whole, threads)
+
+
+def make_randomizer_gpu(device: Device, graph: Graph, model: NullModel, *, stays: bool = False) -> Randomizer:
+    """Return the randomizer for a graph and a null model, on the device where possible.
+
+    With ``stays``, samples drawn on the device keep their edges there.
 
     Raises
     ------

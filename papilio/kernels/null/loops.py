@@ -173,22 +173,6 @@ def _trade_pair(
 
 
 @compiled
-def trade_rows(
-    offsets: Ints, columns: Vertices, rows: Vertices, key: np.uint64, begin: int, end: int, room: TradeRoom
-) -> None:
-    """Make the global trades ``[begin, end)`` of a sample: neighbours in a random order of ``rows`` trade in pairs.
-
-    ``key`` is that of the sample. ``columns`` of each row are sorted, and change.
-    """
-    for trade in range(begin, end):
-        order_rows(draw_at(key, 2 * trade), rows, room)
-        dealing = draw_at(key, 2 * trade + 1)
-        for at in range(0, len(rows) - 1, 2):
-            one, other = np.int64(np.uint32(room.order[at])), np.int64(np.uint32(room.order[at + 1]))
-            _trade_pair(offsets, columns, one, other, dealing, room)
-
-
-@compiled
 def turn_rows(offsets: Ints, ids: Vertices, other_offsets: Ints, places: Ints, other_ids: Vertices) -> None:
     """Fill the rows of the other layer, which begin at ``other_offsets``; ``places`` is room for as many. Sorted."""
     for at in range(len(places)):
@@ -197,6 +181,53 @@ def turn_rows(offsets: Ints, ids: Vertices, other_offsets: Ints, places: Ints, o
         for at in range(offsets[row], offsets[row + 1]):
             other_ids[places[ids[at]]] = row
             places[ids[at]] += 1
+
+
+@inlined
+def layer_of(trade: int) -> int:
+    """Return the layer whose rows trade: U, V, V, U, U, V, V, ..., so that rows are turned for every other trade."""
+    return ((trade + 1) >> 1) & 1
+
+
+class LayerRows(NamedTuple):
+    """The rows of a layer, and what one thread needs to trade them."""
+
+    offsets: Ints
+    active: Vertices  # those that can change
+    columns: Vertices
+    places: Ints  # as many as rows
+    room: TradeRoom
+
+
+@compiled
+def _trade_layer(layer: LayerRows, key: np.uint64, trade: int) -> None:
+    order = layer.room.order
+    order_rows(draw_at(key, 2 * trade), layer.active, layer.room)
+    dealing = draw_at(key, 2 * trade + 1)
+    for at in range(0, len(layer.active) - 1, 2):
+        one, other = np.int64(np.uint32(order[at])), np.int64(np.uint32(order[at + 1]))
+        _trade_pair(layer.offsets, layer.columns, one, other, dealing, layer.room)
+
+
+@compiled
+def trade_rows(u: LayerRows, v: LayerRows, key: np.uint64, begin: int, end: int) -> None:
+    """Make the global trades ``[begin, end)`` of a sample, of which ``key`` is the key: random pairs of rows trade.
+
+    The columns of U are right before and after; those of V are room.
+    """
+    current = 0
+    for trade in range(begin, end):
+        if layer_of(trade) == 0:
+            if current:
+                turn_rows(v.offsets, v.columns, u.offsets, u.places, u.columns)
+            _trade_layer(u, key, trade)
+        else:
+            if not current:
+                turn_rows(u.offsets, u.columns, v.offsets, v.places, v.columns)
+            _trade_layer(v, key, trade)
+        current = layer_of(trade)
+    if current:
+        turn_rows(v.offsets, v.columns, u.offsets, u.places, u.columns)
 
 
 class VertexRoom(NamedTuple):

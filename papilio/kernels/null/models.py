@@ -1,15 +1,16 @@
-"""What a null model is: random graphs that share something with a given graph, against which its counts are judged.
+"""Null models: distributions of random graphs that keep some property of a given graph.
 
-* ``degrees``: all graphs with the same degree of every vertex, each as likely; global curveball trades
+* ``degrees``: uniform over all graphs in which every vertex keeps its degree; global curveball trades
   (Carstens, Berger and Strona, arXiv 1609.05137; Carstens et al., ESA 2018).
-* ``expected-degrees``: independent edges whose expected degrees are those of the graph
+* ``expected-degrees``: independent edges, with expected degrees equal to the degrees in the graph
   (:mod:`papilio.kernels.null.fitness`).
-* ``edges``: all graphs with the same number of edges, each as likely.
-* ``signs``: the graph itself, with all placements of its negative signs as likely.
+* ``edges``: uniform over all graphs with the same number of edges.
+* ``signs``: the same edges, uniform over all placements of the negative signs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -25,12 +26,13 @@ NullName = Literal["degrees", "expected-degrees", "edges", "signs"]
 NULL_NAMES: tuple[NullName, ...] = get_args(NullName)
 
 DEFAULT_STEPS = 20
-"""Global trades of a sample. Each touches every edge; a statistic against trades shows whether they are enough."""
+"""Steps of a chain from the graph to a sample; :func:`count_trades` gives the length of a step. A plot of a statistic
+against steps shows whether they are enough."""
 
 
 @dataclass(frozen=True)
 class NullModel:
-    """A null model by its name.
+    """A null model and the length of its chains.
 
     Raises
     ------
@@ -41,7 +43,7 @@ class NullModel:
     name: NullName
     """See :mod:`papilio.kernels.null.models`."""
     steps: int = -1
-    """Global trades from the graph to each sample of "degrees"; -1 for the default. Others take none."""
+    """Steps of the chain from the graph to each sample of "degrees", -1 for the default; 0 for the other models."""
 
     def __post_init__(self) -> None:
         if self.name not in NULL_NAMES:
@@ -82,11 +84,39 @@ def count_cells(graph: Graph) -> int:
     return graph.n_u * graph.n_v if isinstance(graph, BipartiteGraph) else graph.n * (graph.n - 1) // 2
 
 
-def is_only_realisation(graph: Graph) -> bool:
-    """Return whether no other simple graph has the degrees of a graph; O(vertices log vertices).
+def count_trades(graph: Graph) -> int:
+    """Return the number of global trades in a step of a chain.
 
-    These are the nested bipartite graphs, whose degrees of one layer are the conjugate of those of the other (Gale and
-    Ryser), and the threshold graphs, from which vertices with no or all possible edges can be taken away one by one.
+    With it, the default number of steps is at least four relaxation times. When rows of U trade, an edge between
+    vertices of degrees d and e appears and disappears at a rate of about e / n_u + m / (n_u d): the partner row has
+    the edge, or receives it as one of the m / n_u entries that a row exchanges on average. When rows of V trade, the
+    rate is d / n_v + m / (n_v e). The relaxation rate is the minimum, over all degrees up to the largest ones, of the
+    mean of both; it is low for sparse graphs with hubs. In a unipartite graph both ends of an edge trade.
+    """
+    if graph.n_edges == 0:
+        return 1
+    if isinstance(graph, BipartiteGraph):
+        rate = 0.5 * (
+            _least_rate(graph.degree_u, graph.degree_v) + _least_rate(graph.degree_v, graph.degree_u)
+        )
+    else:
+        rate = 2.0 * _least_rate(graph.degree, graph.degree)
+    return math.ceil(4.0 / (rate * DEFAULT_STEPS))
+
+
+def _least_rate(own: NDArray[np.int64], others: NDArray[np.int64]) -> float:
+    """Return the minimum over d of m / (n_own d) + d / n_others, where m is the sum of the degrees."""
+    n_own, n_others, total = int(np.count_nonzero(own)), int(np.count_nonzero(others)), int(own.sum())
+    degree = min(int(own.max()), math.sqrt(total * n_others / n_own))
+    return total / (n_own * degree) + degree / n_others
+
+
+def is_only_realisation(graph: Graph) -> bool:
+    """Return whether no other simple graph has the same degrees; O(vertices log vertices).
+
+    This holds for nested bipartite graphs, in which the degrees of one layer are the conjugate partition of the other
+    (Gale and Ryser), and for threshold graphs, which disappear when vertices with no or all possible edges are removed
+    one by one.
     """
     if isinstance(graph, BipartiteGraph):
         at_least = np.cumsum(np.bincount(graph.degree_u, minlength=graph.n_v + 1)[::-1])[::-1]

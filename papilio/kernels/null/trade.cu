@@ -104,7 +104,7 @@ __device__ Threshold find_threshold(const Row (&rows)[2], const int* ranks, unsi
 }
 
 /// before[e] = (entries ahead of e in its row that go to the first row from the pool, those that both rows have), for
-/// every entry e of a row; return the same for the end of the row, to every thread.
+/// every entry e of a row; return the same for the end of the row, to every thread. Ends with a barrier.
 __device__ unsigned long long sum_row(Row row, const int* ranks, unsigned long long key, Threshold threshold,
                                       unsigned long long* before, Shared& shared) {
     unsigned long long ahead = 0;
@@ -172,7 +172,6 @@ trade_pairs(const long long* __restrict__ offsets, const unsigned long long* __r
         if (n_own && n_other) threshold = find_threshold(rows, ranks, key, n_own, shared);
         const unsigned long long end_0 = sum_row(rows[0], ranks, key, threshold, before, shared);
         const unsigned long long end_1 = sum_row(rows[1], ranks, key, threshold, before, shared);
-        __syncthreads();
         deal_row(rows, 0, columns, ranks, before, end_1, key, threshold, traded);
         deal_row(rows, 1, columns, ranks, before, end_0, key, threshold, traded);
         __syncthreads();

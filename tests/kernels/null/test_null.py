@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, product
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.null import fitness
 from papilio.kernels.null.cpu import Randomizer, RowTrades, make_randomizer
 from papilio.kernels.null.fitness import draw_independent, make_skips, solve_chances
-from papilio.kernels.null.loops import MAX_BINS, find_smallest
-from papilio.kernels.null.models import DEFAULT_STEPS, NULL_NAMES, NullModel
+from papilio.kernels.null.loops import MAX_BINS, find_smallest, layer_of
+from papilio.kernels.null.models import DEFAULT_STEPS, NULL_NAMES, NullModel, count_trades
 from tests.tools.strategies import bipartite_graphs, complete_graph, graph_of, skewed_graph
 
 Edges = frozenset[tuple[int, int]]
@@ -319,20 +320,51 @@ def test_samples_depend_on_the_seed_and_the_number_alone(name: Any) -> None:
     assert edges_of(graph) == before
 
 
-def test_rows_of_the_layer_with_fewer_of_them_trade() -> None:
-    """Full and empty rows count for nothing: they never change."""
-    assert make_trades(skewed_graph(1, 30, 60, 200)).is_turned is False
-    assert make_trades(skewed_graph(1, 60, 30, 200)).is_turned is True
-    full = graph_of({(u, 0) for u in range(5)} | {(0, 1), (1, 2), (2, 3)}, 5, 4)
-    trades = make_trades(full)
-    assert trades.is_turned
-    assert trades.rows.tolist() == [1, 2, 3]
+def test_both_layers_trade_by_turns() -> None:
+    assert [layer_of(trade) for trade in range(9)] == [0, 1, 1, 0, 0, 1, 1, 0, 0]
+    graph = graph_of({(u, 0) for u in range(5)} | {(0, 1), (1, 2), (2, 3)}, 5, 4)
+    trades = RowTrades(graph, NullModel("degrees"))
+    assert [active.tolist() for _, active in trades._layers] == [[0, 1, 2, 3, 4], [1, 2, 3]]
 
 
-def make_trades(graph: BipartiteGraph) -> RowTrades:
-    made = make_randomizer(graph, NullModel("degrees"))
-    assert isinstance(made, RowTrades)
-    return made
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_hub_forgets_its_neighbours_within_the_default_steps(is_turned: bool) -> None:
+    """Were only rows of the hub's layer to trade, three entries at a time, it would keep 82 % of them."""
+    edges = {(0, v) for v in range(300)}
+    edges |= {(1 + i % 300, int(v)) for i, v in enumerate(np.random.default_rng(1).integers(0, 600, 900))}
+    graph = graph_of(edges, 301, 600)
+    if is_turned:
+        graph = graph.swap_layers()
+    means, errors = [], []
+    for steps in (DEFAULT_STEPS, 10 * DEFAULT_STEPS):
+        trades = RowTrades(graph, NullModel("degrees", steps))
+        assert trades.trades_per_step == 1
+        samples = (edges_of(trades.sample(steps, i)) for i in range(60))
+        kept = [sum((v, 0) in one if is_turned else (0, v) in one for v in range(300)) for one in samples]
+        means.append(np.mean(kept))
+        errors.append(np.var(kept) / 60)
+    assert abs(means[0] - means[1]) < 4 * sum(errors) ** 0.5
+    assert means[0] < 0.75 * 300
+
+
+def test_a_step_has_as_many_trades_as_the_degrees_need() -> None:
+    """By the rates of all pairs of degrees; many for hubs among short rows, which trades change slowly."""
+    sparse = skewed_graph(1, 4000, 3000, 8000, 5.0)
+    assert count_trades(sparse) == find_trades(sparse) > 2
+    for graph in (skewed_graph(1, 400, 900, 1000, 4.0), skewed_graph(2, 30, 60, 200), SMALL["hub"]):
+        assert count_trades(graph) == count_trades(graph.swap_layers()) == find_trades(graph)
+    star = unipartite(4001, *((0, v) for v in range(1, 4001)))
+    assert count_trades(star) == ceil(0.1 / min(8000 / 4001 / d + d / 4001 for d in range(1, 4001))) == 3
+    for empty in (graph_of(set(), 0, 0), graph_of(set(), 2, 3), unipartite(3)):
+        assert count_trades(empty) == 1
+
+
+def find_trades(graph: BipartiteGraph) -> int:
+    n_u, n_v = np.count_nonzero(graph.degree_u), np.count_nonzero(graph.degree_v)
+    d = np.arange(1, graph.degree_u.max() + 1)[:, None]
+    e = np.arange(1, graph.degree_v.max() + 1)
+    rates = (e / n_u + graph.n_edges / n_u / d + d / n_v + graph.n_edges / n_v / e) / 2
+    return ceil(4 / DEFAULT_STEPS / float(rates.min()))
 
 
 def test_two_hubs_deal_all_their_columns_anew() -> None:
