@@ -239,17 +239,16 @@ def test_degrees_have_the_mean_of_another_chain() -> None:
     assert abs(found.mean - statistics.mean(others)) < 4 * error
     assert abs(statistics.stdev(others) / found.std - 1) < 0.2
     assert found.warning == ""
-    assert [trades for trades, _ in found.mixing] == [0, 1, 2, 3, 5, 10, 20, 25, 30, 35, 40]
+    assert [steps for steps, _ in found.mixing] == [0, 1, 2, 3, 5, 10, 20, 25, 30, 35, 40]
     assert found.mixing[0][1] == found.count
 
 
 def test_a_chain_that_is_too_short_is_doubted() -> None:
-    """Two blocks of dense rows need many trades to dissolve."""
+    """Two blocks of dense rows need many steps to dissolve."""
     u, v = np.indices((120, 40)).reshape(2, -1)
     blocks = BipartiteGraph.from_edges(*(each[(u < 60) == (v < 20)] for each in (u, v)))
     found = papilio.significance(blocks, "butterfly", steps=1, samples=200, **HERE)
-    assert "1 trades are too few" not in found.warning
-    assert found.warning.startswith("1 trade is too few: with more of them the mean count is ")
+    assert found.warning.startswith("1 step is too few: with more of them the mean count is ")
     assert papilio.significance(blocks, "butterfly", samples=200, **HERE).warning == ""
 
 
