@@ -1,18 +1,18 @@
-"""Blocks of a partition as Parquet files: what the parts of :mod:`papilio.parts` are made of.
+"""Blocks of a partition as Parquet files; the parts of :mod:`papilio.parts` consist of blocks.
 
-A block is a directory of a few files, one for each kind of row that it has:
+A block is a directory with one file for each kind of row:
 
     starts block    starts.parquet: rank, id, work, stop    entries.parquet: middle (and edge)
     ends block      ends.parquet: rank, id    middles.parquet: rank, id, stop    entries.parquet: end (and edge)
     roots block     u.parquet: id    v.parquet: id    edges.parquet: u, v    roots.parquet: root, work
-    maximal block   those of a roots block    excluded.parquet: row
+    maximal block   the files of a roots block    excluded.parquet: row
     cliques block   n.parquet: id    edges.parquet: u, v (and edge)    roots.parquet: root, work
 
-``stop`` is where the entries of a row end in ``entries.parquet``; they begin where those of the row before end.
-The columns are plain and not compressed, so that reading is copying: several threads read row groups straight into
-the arrays of the block. Files are sealed (:mod:`papilio.storage.sealed`), so that every change is found before its
-bytes are used. Kernels index memory with these numbers unchecked: places and offsets are therefore compared with the
-sizes of the block while a row group is in the cache.
+``stop`` is the end of a row's entries in ``entries.parquet``; they begin at the previous row's ``stop``. Columns are
+plain and uncompressed, so reading is copying: several threads read row groups straight into the arrays of the block.
+Files are sealed (:mod:`papilio.storage.sealed`): a change is detected before the changed bytes are used. Kernels index
+memory with these numbers unchecked, so places and offsets are compared with the block's sizes while a row group is in
+the cache.
 """
 
 from __future__ import annotations
@@ -75,36 +75,38 @@ _LAYOUT: dict[BlockKind, dict[str, dict[str, str]]] = {
         "roots": {"root": "roots", "work": "work"},
     },
 }
-"""For each kind of block its files, and for each column of these the field of the block that it holds."""
+"""The files of each kind of block; for each column of a file, the field of the block stored in it."""
 
 _PLACES_IN: dict[tuple[str, str], str] = {
     ("entries", "end"): "ends",
     ("edges", "u"): "u",
     ("edges", "v"): "v",
 }
-"""The file in whose rows a column has places; in a block of cliques ``n`` stands for both layers. ``root`` and ``row``
-have places in the file of the layer of the roots."""
+"""The file that a column's places refer to; in a block of cliques ``n`` stands for both layers. ``root`` and ``row``
+refer to the file of the roots' layer.
+"""
 
 _LONG = ("work", "stop", "edge")
 """Columns of int64; all others are int32."""
 
 _ROW_GROUP = 1 << 18
-"""Rows of a row group: 1 or 2 MB a column, what one thread reads at a time; larger ones only take more memory."""
+"""Rows of a row group, read by one thread at a time: 1 or 2 MB per column. Larger ones only take more memory."""
 
 _FEW_GROUPS = 4
-"""Least row groups for each thread that reads."""
+"""Minimum number of row groups per reading thread."""
 
 _PAGE_BYTES = 8 << 20
-"""Size of a page; larger ones need fewer headers to be read."""
+"""Size of a page; larger pages have fewer headers to read."""
 
 _PAGE_ROWS: dict[str, int] = (
     {"max_rows_per_page": _ROW_GROUP} if "max_rows_per_page" in signature(pq.ParquetWriter).parameters else {}
 )
-"""Pyarrow that limits the rows of a page to 20,000 unless told otherwise reads these at 2.1 GB/s on one core; pages of
-the full size at 2.7."""
+"""Pyarrow versions that limit pages to 20,000 rows by default read such pages at 2.1 GB/s on one core, and full-size
+pages at 2.7 GB/s.
+"""
 
 _READ_THREADS = 8
-"""Largest number of threads that read one file; more than these only wait for memory."""
+"""Maximum number of threads that read one file; more would only wait for memory."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class BlockFile:
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """A block in the manifest; ``name`` is the name of its directory in ``blocks``."""
+    """A block in the manifest; ``name`` is its directory in ``blocks``."""
 
     name: str
     kind: BlockKind
@@ -133,7 +135,7 @@ def _dtype(column: str) -> type[np.signedinteger[Any]]:
 
 
 def write_block(directory: Path, name: str, block: Block) -> BlockInfo:
-    """Write the files of a block into ``directory``, which exists; return its entry for the manifest."""
+    """Write the files of a block into the existing ``directory``; return its manifest entry."""
     kind = _KINDS[type(block)]
     has_edges = not isinstance(block, RootPart) and bool(block.edges.size)
     files = []
@@ -176,7 +178,7 @@ class BlockReader:
         self._filesystem, self._root, self._info = filesystem, f"{root}/blocks/{info.name}", info
 
     def read_block(self) -> Block:
-        """Read all of it; errors as :meth:`read`."""
+        """Read the whole block; raises as :meth:`read`."""
         info = self._info
         with_edges = any("edge" in columns for columns in _LAYOUT[info.kind].values())
         fields: dict[str, NDArray[Any]] = {"edges": np.empty(0, np.int64)} if with_edges else {}
@@ -188,7 +190,7 @@ class BlockReader:
             if "stop" in found:
                 ends[file] = int(found["stop"][-1])
         for file, end in ends.items():
-            if end != n_rows:  # that of the entries, which come last
+            if end != n_rows:  # ``end`` of the entries, which come last
                 raise self.problem(f"{file}.parquet", f"rows end at entry {end} of {n_rows}")
         if info.kind == "starts":
             return StartBlock(info.layer, **fields)
@@ -214,7 +216,7 @@ class BlockReader:
             raise self.problem(f"{name}.parquet", "the manifest does not list this file") from error
 
     def _limit(self, name: str, column: str) -> int | None:
-        """Return the number of rows that a column has places in; None for a column of ranks, ids or costs."""
+        """Return the number of rows that a column's places refer to; None for a column of ranks, ids or costs."""
         places = self._info.layer if column in ("root", "row") else _PLACES_IN.get((name, column))
         if places is None:
             return None
@@ -223,8 +225,8 @@ class BlockReader:
     def read(self, name: str, only: str | None = None) -> dict[str, NDArray[Any]]:
         """Return the columns of a file, or one of them.
 
-        A column ``stop`` of n rows comes with a zero before it, as an ``indptr``. StoreError when the file is missing,
-        was changed, or has numbers that its block cannot have.
+        A column ``stop`` of n rows is returned with a leading zero, as an ``indptr``. Raises StoreError if the file is
+        missing, was changed, or contains numbers that are invalid in its block.
         """
         entry, columns = self._entry(name), _LAYOUT[self._info.kind][name]
         types = {key: _dtype(key) for key in columns if self._info.edges or key != "edge"}
@@ -258,7 +260,7 @@ class BlockReader:
         outputs: list[NDArray[Any] | None],
         limits: list[int | None],
     ) -> None:
-        """Read the row groups of a file, which is open, in several threads that open it for themselves."""
+        """Read the row groups of an open file in several threads, each of which opens the file again."""
         n_groups = first.metadata.num_row_groups
         starts = np.cumsum([0, *(first.metadata.row_group(index).num_rows for index in range(n_groups))])
         n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups // _FEW_GROUPS))

@@ -1,15 +1,16 @@
 """Cuts a stored unipartite graph into parts for cliques (:class:`~papilio.parts.CliquePart`), out of core.
 
-1. The graph is reduced to what can be in a clique of the least size; its vertices are ranked by rising degree, ties by
-   id, and the later neighbours of each are written to disk by rank, for maximal cliques the earlier ones, too. The
-   engines follow this order in every part: that of degeneracy would take a pass over the edges for each round of it.
-2. The vertices that can be the first of a clique are grouped so that what they need fits a part: their neighbours
-   (later ones, or all of them), each priced with all of its later neighbours.
-3. Each group becomes a part: the graph that its roots and these neighbours induce. An edge is kept if its later end is
-   a root or the later neighbour of one; an earlier neighbour is kept if it is next to a later one.
+1. Reduce the graph to the vertices that can be in a clique of the least size. Rank them by rising degree, ties by id.
+   Write the later neighbours of each to disk by rank, and for maximal cliques the earlier ones, too. The engines follow
+   this order in every part, because degeneracy order would take one pass over the edges per round.
+2. Group the possible first vertices of cliques so that each group's neighbours (the later ones, or all) fit in a part.
+   Each neighbour is priced with all of its own later neighbours.
+3. Each group becomes a part: the graph induced by its roots and these neighbours. An edge is kept if its later end is
+   a root or the later neighbour of a root; an earlier neighbour is kept if it is adjacent to a later one.
 
-Every clique is that of its first vertex, and lies among the later neighbours of that; whatever extends it is there, or
-among the earlier ones. A vertex without an edge, a maximal clique of its own, is a root without neighbours.
+Every clique belongs to its first vertex, and its other vertices are later neighbours of that vertex. Any vertex that
+extends it is an earlier or a later neighbour, too. An isolated vertex is a maximal clique, and a root without
+neighbours.
 """
 
 from __future__ import annotations
@@ -60,12 +61,12 @@ from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
 
 VERTEX_BYTES = 64
-"""Host memory per vertex beside its rows: what a root needs and costs, its group, and its place among the roots."""
+"""Host memory per vertex beside its rows: needs and cost of a root, its group, and its place among the roots."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Needs:
-    rows: AnchoredRows  # later neighbours, and earlier ones
+    rows: AnchoredRows  # later neighbours and earlier ones
     wanted: NDArray[np.bool_]  # which vertices are roots
     is_maximal: bool
 
@@ -79,7 +80,7 @@ class _Needs:
 
     @property
     def sizes(self) -> Ints:
-        """Neighbours that each root needs; 0 for no root."""
+        """Number of neighbours that each root needs; 0 for other vertices."""
         sizes = np.diff(self.later.indptr)
         if self.is_maximal:
             sizes += np.diff(self.earlier.indptr)
@@ -87,7 +88,7 @@ class _Needs:
         return sizes
 
     def read(self, first: int, last: int) -> Rows:
-        """Return the neighbours that the roots [first, last) need; no root has an empty row."""
+        """Return the neighbours needed by the roots [first, last); rows of other vertices are empty."""
         later, earlier = (
             Rows(
                 layer.indptr[first : last + 1] - layer.indptr[first],
@@ -110,14 +111,14 @@ def cut_cliques(
     *,
     is_maximal: bool = False,
 ) -> Partition:
-    """Cut a stored graph into parts for the cliques of ``motif``, and for all of larger least size.
+    """Cut a stored graph into parts for the cliques of ``motif``, and for all larger least sizes.
 
-    ``output`` is the partition that is written, which must not exist. ``options`` are those of the motif; maximal
-    cliques need earlier neighbours, too.
+    ``output`` is the path of the new partition and must not exist. ``options`` are the motif's options; maximal cliques
+    need earlier neighbours, too.
 
-    UnsupportedError for an order or items that parts cannot have, or a strategy that is for other motifs. CapacityError
-    when a part of one root passes the limit, or the host memory does not do; nothing is written then. StoreError when
-    ``output`` cannot be written.
+    Raises UnsupportedError for an order or items that parts cannot have, or a strategy of other motifs. Raises
+    CapacityError, before writing anything, if a part of one root exceeds the limit or host memory is too small. Raises
+    StoreError if ``output`` cannot be written.
     """
     require_part_order(options.get("order", "auto"))
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
@@ -159,7 +160,7 @@ cut_maximal_cliques = partial(cut_cliques, is_maximal=True)
 
 
 def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
-    """Return the group of every rank, -1 for no root, and why they are grouped."""
+    """Return the group of every rank (-1 if it is no root), and the reason for the grouping."""
     request = host.request
     later, wanted, price = np.diff(needs.later.indptr), needs.wanted, request.part_bytes
     of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
@@ -204,7 +205,7 @@ def _refuse_worst(
 
 
 def _cut_part(needs: _Needs, roots: Ids, scratch: Scratch) -> CliquePart | None:
-    """Cut the part of one group of ranks, ascending; None for no root."""
+    """Cut the part of one group of ascending ranks; None if it has no root."""
     roots = roots[needs.wanted[roots]]
     if not roots.size:
         return None
@@ -232,7 +233,7 @@ def _cut_part(needs: _Needs, roots: Ids, scratch: Scratch) -> CliquePart | None:
 def _make_part(
     needs: _Needs, roots: Ids, ids: Ids, sizes: Ints, later: Ids, edges: Ints, places: Ids
 ) -> CliquePart:
-    """Number a subgraph for an engine: ``ids`` are its ranks, of which each has ``sizes`` neighbours in ``later``."""
+    """Number a subgraph for an engine: rank ``ids[i]`` has ``sizes[i]`` neighbours in ``later``."""
     places[ids] = np.arange(ids.size, dtype=np.int32)
     second, local = places[later], places[roots]
     places[ids] = -1

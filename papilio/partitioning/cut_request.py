@@ -18,22 +18,20 @@ Strategy = Literal["auto", "bcpar", "pair_blocks"]
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
 CutProgress = Callable[[float], None]
-"""Called from any thread with the share that is done, from 0 to 1, never falling."""
+"""Called from any thread with the completed share, from 0 to 1, never falling."""
 
 
 @dataclass(frozen=True)
 class CutRequest:
-    """How a graph is to be cut into parts."""
+    """How to cut a graph into parts."""
 
     per: Granularity  # counts that the parts must serve; edge ids are kept for ``edge`` only
     part_bytes: PartBytes  # memory of the worker that runs one part, by the sizes of the part
-    limit_bytes: int  # what that may be at most
-    host_bytes: int  # host memory that cutting may take for its data, beside the imported libraries
+    limit_bytes: int  # maximum of ``part_bytes``
+    host_bytes: int  # host memory for the data of the cut, beside the imported libraries
     threads: Threads  # of the cutter
     strategy: Strategy = "auto"  # ``pair_blocks``: butterflies only
-    scratch: Path | None = (
-        None  # directory for files that last as long as the cut; by default beside the output
-    )
+    scratch: Path | None = None  # directory for temporary files; by default beside the output
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -49,11 +49,11 @@ def run_within(
     threads: int,
     done: Callable[[int], None] | None = None,
 ) -> list[Result]:
-    """Run jobs in threads, begun in order, as many at a time as the memory holds; one always runs.
+    """Run jobs in threads, started in order, as many at a time as fit in memory; at least one runs.
 
-    ``jobs`` are pairs: the bytes that a job needs while it runs, and the job. ``done`` is called by the caller's
-    thread with the bytes of every job that has ended. Returns the results in the order of the jobs. When a job raises,
-    no other is begun, and its exception passes on as soon as those that run have ended.
+    ``jobs`` are pairs of the bytes a job needs while it runs, and the job. The caller's thread calls ``done`` with the
+    bytes of each finished job. Returns the results in the order of the jobs. If a job raises, no other job is started,
+    and the exception propagates once the running jobs have ended.
     """
     running: dict[Future[Result], int] = {}
     futures: list[Future[Result]] = []
@@ -79,14 +79,14 @@ def run_within(
 
 
 _PERIOD_S = 0.01
-"""Seconds between samples: each takes 20 microseconds, and nothing here allocates and frees a block faster."""
+"""Seconds between samples: each takes 20 microseconds, and no code here allocates and frees a block faster."""
 
 
 class PeakMemory:
-    """Samples the resident memory of the process in a thread of its own; a context manager.
+    """Samples the resident memory of the process in a separate thread; a context manager.
 
-    The kernel's own figure (``ru_maxrss``) never falls, so that it tells nothing of a second run in one process.
-    A peak that lasts for less than the period between samples may be missed.
+    The kernel's own figure (``ru_maxrss``) never falls, so it is useless for a second run in the same process. A peak
+    shorter than the sampling period may be missed.
     """
 
     def __init__(self) -> None:
@@ -116,46 +116,46 @@ class PeakMemory:
 
     @property
     def now_bytes(self) -> int:
-        """Growth of the resident memory since the beginning."""
+        """Growth of the resident memory since the start."""
         return self._sample() - self._first
 
     @property
     def grown_bytes(self) -> int:
-        """Largest growth of the resident memory since the beginning, until now or the end."""
+        """Largest growth of the resident memory, from the start until now or the end."""
         return max(self._most, self._sample() if self._thread.is_alive() else 0) - self._first
 
 
 Scratch = TypeVar("Scratch")
-"""Arrays that one thread needs to cut parts."""
+"""Arrays for one thread that cuts parts."""
 
 ROWS_SHARE, PLAN_SHARE = 0.4, 0.2
-"""Shares of a cut, for progress: rows on disk, and how they are grouped; the rest is for the parts."""
+"""Shares of a cut, for progress: rows on disk, then grouping; the parts take the remainder."""
 
 PLANNED_SHARE = ROWS_SHARE + PLAN_SHARE
-"""Share of a cut that is reported before the first part is written."""
+"""Share of a cut reported before the first part is written."""
 
 ROWS_PHASES = 5
 """Phases of :func:`papilio.partitioning.disk_rows.write_disk_rows`: degrees, and for each layer a spill and a sort."""
 
 TABLE_ENTRIES = 512
-"""Most entries of the cost table of a part."""
+"""Maximum number of entries in the cost table of a part."""
 
 MANIFEST_ENTRIES = 1 << 20
-"""Most entries of the cost tables of all parts: about 20 MB of manifest."""
+"""Maximum number of entries in the cost tables of all parts: about 20 MB of manifest."""
 
 
 def table_entries(n_parts: int) -> int:
-    """Return the largest number of entries of the cost table of each of ``n_parts`` parts."""
+    """Return the maximum number of cost table entries per part, for ``n_parts`` parts."""
     return max(LEAST_TABLE_ENTRIES, min(TABLE_ENTRIES, MANIFEST_ENTRIES // max(n_parts, 1)))
 
 
 @dataclass(eq=False)
 class CutRun:
-    """A cut under way; made by :func:`cut_run`."""
+    """A cut in progress; made by :func:`cut_run`."""
 
     store: GraphStore
     family: str  # see :data:`papilio.partitioning.store.Family`
-    least: tuple[int, int]  # smallest p and q that the parts are to serve; of cliques k, and 1
+    least: tuple[int, int]  # smallest p and q that the parts must serve; for cliques, k and 1
     request: CutRequest
     writer: PartitionWriter
     peak: PeakMemory
@@ -165,7 +165,7 @@ class CutRun:
     last: float = field(default_factory=time.perf_counter)
 
     def write_rows(self, host_bytes: int, **options: Any) -> DiskRows:
-        """Write the rows of the graph within so much memory: the first share of the progress."""
+        """Write the rows of the graph within ``host_bytes``: the first share of the progress."""
         progress = _report_rows(self.report)
         return write_disk_rows(
             self.store, self.directory, host_bytes, self.request.threads, progress=progress, **options
@@ -176,7 +176,7 @@ class CutRun:
     ) -> tuple[DiskRows, str]:
         """Write the rows of the core of these least degrees in U and V; return also its share of the graph, in words.
 
-        CapacityError when ``held_bytes`` and some bytes for each vertex leave no host memory.
+        Raises CapacityError if ``held_bytes`` and some bytes per vertex leave no host memory.
         """
         store, given = self.store, self.request.host_bytes
         keep_u, keep_v = (
@@ -193,13 +193,13 @@ class CutRun:
         return disk, f"{disk.n_edges:,} of {store.n_edges:,} edges ({share:.1%}) can be in a {thing}"
 
     def lap(self, step: str) -> None:
-        """Note the seconds since the last step; give back the memory that it left behind."""
+        """Record the seconds since the last step; return its freed memory to the system."""
         now = time.perf_counter()
         self.seconds[step], self.last = now - self.last, now
         release_memory()
 
     def report_parts(self, share: float) -> None:
-        """Tell which share of the parts is written; 0 once they are planned."""
+        """Report the share of the parts that is written; 0 once they are planned."""
         self.report(PLANNED_SHARE + (1 - PLANNED_SHARE) * share)
 
     def cut_groups(
@@ -213,10 +213,10 @@ class CutRun:
         reason: str,
         **rest: Any,
     ) -> Partition:
-        """Cut and write the parts of groups of roots, several at a time, in their order; then the manifest.
+        """Cut and write the parts of groups of roots, several at a time and in order; then write the manifest.
 
-        ``groups`` has the group of each vertex, -1 for none, and ``reason`` says why; ``cut`` makes the part of a group
-        of vertices, ascending. ``rest`` is as in :meth:`finish`.
+        ``groups`` has the group of each vertex, -1 for none, and ``reason`` explains the grouping; ``cut`` makes the
+        part of a group of ascending vertices. ``rest`` is as in :meth:`finish`.
         """
         self.lap("groups")
         self.report_parts(0)
@@ -257,7 +257,7 @@ class CutRun:
         table: CostTable,
         nbytes: int,
     ) -> PartInfo:
-        """Return the entry of a part for the manifest; the part must keep to the limit."""
+        """Return a part's entry for the manifest; the part must be within the limit."""
         if not self.request.fits(sizes):
             raise AssertionError(
                 f"{' with '.join(blocks)} of {sizes} passes {self.request.limit_bytes} bytes"
@@ -267,7 +267,7 @@ class CutRun:
     def finish(
         self, parts: Sequence[PartInfo], *, decisions: Decisions, nothing: str, **rest: Any
     ) -> Partition:
-        """Write the manifest; ``nothing`` says why there is no part, and ``rest`` has its other fields."""
+        """Write the manifest; ``nothing`` is the reason for having no part, ``rest`` the other fields."""
         store, request = self.store, self.request
         least_p, least_q = self.least
         return self.writer.finish(
@@ -298,7 +298,7 @@ def cut_run(
     request: CutRequest,
     progress: CutProgress | None,
 ) -> Iterator[CutRun]:
-    """Begin a cut; the partition appears as the block ends. UnsupportedError for a strategy for other motifs."""
+    """Begin a cut; the partition appears when the block ends. Raises UnsupportedError for other motifs' strategies."""
     family = family_of(motif)
     assert family.parted is not None
     if request.strategy == "pair_blocks" and family.parted.kind != "wedges":
@@ -325,7 +325,7 @@ def _tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) ->
 
 
 def _report_rows(report: CutProgress) -> Callable[[str, int, int], None]:
-    """Return a listener that reports the phases of making rows on disk as the first share of a cut."""
+    """Return a listener that reports the phases of writing rows as the first share of a cut."""
     begun: list[str] = []
     lock = threading.Lock()
     last = 0.0

@@ -1,17 +1,18 @@
-"""The rows of a graph by rank, on disk: made out of core, read a range of rows at a time.
+"""The rows of a graph by rank, on disk: made out of core, read one range of rows at a time.
 
-The rows of a unipartite graph are the later neighbours of every vertex, as those of U, and the earlier ones, as those
-of V: vertices are ranked by rising degree, ties by id, and a fourth pass counts the later neighbours of each.
+In a unipartite graph, vertices are ranked by rising degree, ties by id. The later neighbours of a vertex are its row
+in U, the earlier neighbours its row in V; a fourth pass counts the later neighbours of each vertex.
 
-Three passes over the store. The first counts degrees, which give the total order of :mod:`papilio.kernels.wedge.graph`
-and the place of every row. The other two, one for each layer, spill every edge to the bucket of its row: a range of
-rows with as many entries as a thread may sort at a time, whose place in the spill file is known beforehand. Buckets
-are then sorted by threads and written in their order, while the spill file is read; what both layers need to know of
-each other (the work of a start, which its middles' rows tell) is added up on the way. Where all entries fit the
-memory that is given, the spill is an array instead of a file.
+There are three passes over the store. The first counts degrees, which determine the total order of
+:mod:`papilio.kernels.wedge.graph` and the place of every row. The other two, one per layer, spill every edge to the
+bucket of its row: a range of rows with as many entries as a thread may sort at a time, at a known place of the spill
+file. Threads then sort the buckets and write them in order, while the spill file is read. Sums that one layer needs
+from the other (the work of a start depends on its middles' rows) are added up on the way. If all entries fit in the
+given memory, the spill is an array instead of a file.
 
-In memory lie, beside the buffers of threads, 28 bytes per vertex. The disk holds at most 8 bytes per edge for the
-spill and 4 for each of the two directions, each 8 more with edge ids."""
+Memory holds 28 bytes per vertex, beside the buffers of threads. The disk holds at most 8 bytes per edge for the spill
+and 4 for each of the two directions, plus 8 each with edge ids.
+"""
 
 from __future__ import annotations
 
@@ -63,24 +64,25 @@ from papilio.storage.store import GraphStore
 
 SCAN_BYTES = (48, 64)
 """Memory of a thread per edge of a row group, without and with edge ids: two ids 8, decoding 16, keys 8, words 8 (and
-edge ids 8), and what the allocator keeps."""
+edge ids 8), plus the allocator's overhead.
+"""
 
 SORT_BYTES = (12, 28)
 """Memory of a thread per entry of its bucket, without and with edge ids: a word and an id, and two edge ids."""
 
 _BUCKET_ENTRIES = 1 << 22
-"""Entries of a bucket, if memory allows it: its ids, 16 MB, are sorted in the last-level cache."""
+"""Entries of a bucket, if memory allows: its ids, 16 MB, are sorted in the last-level cache."""
 
 _FEW_ENTRIES = 1 << 18
-"""Buckets below this are sorted by fewer threads rather than made smaller."""
+"""Below this bucket size, fewer threads sort rather than smaller buckets."""
 
 _MANY_BUCKETS = 512
-"""Above this, buckets grow: a row group of a million edges gives each of them 16 KB or more at a time."""
+"""Above this number, buckets grow: a row group of a million edges then writes at least 16 KB to each at a time."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """One layer in the total order: the order, the rank of every vertex (-1: not kept) and the row offsets."""
+    """One layer in the total order: the order, the rank of every vertex (-1 if not kept) and the row offsets."""
 
     order: Ids
     rank: Ids
@@ -88,7 +90,7 @@ class Ranking:
 
 
 def rank_layer(degree: Ints) -> Ranking:
-    """Return the order of a layer by falling degree, without vertices that have no edge."""
+    """Return the order of a layer by falling degree, without isolated vertices."""
     order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
     return Ranking(order, *rank_vertices(order, degree))
 
@@ -98,8 +100,7 @@ def rank_by_degree(
 ) -> tuple[Ranking, Ranking]:
     """Return the order of a unipartite graph by rising degree, ties by id; one pass over the store.
 
-    It comes with the offsets of the rows of later neighbours, then with those of earlier ones. Kept vertices without
-    an edge are in it.
+    Also returns the offsets of the rows of later neighbours, and of earlier ones. Kept isolated vertices are included.
     """
     rising = order_falling(int(degree.max(initial=0)) - degree)
     order = (rising if keep is None else rising[keep[rising]]).astype(np.int32)
@@ -137,7 +138,7 @@ def _cut_rows(indptr: Ints, n_entries: int) -> Ints:
 
 @dataclass(frozen=True)
 class SortPlan:
-    """Shares of the memory for spilling and sorting."""
+    """How spilling and sorting share the memory."""
 
     scan_threads: int
     sort_threads: int
@@ -146,7 +147,7 @@ class SortPlan:
 
 
 def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edges: bool) -> SortPlan:
-    """Choose threads and the size of buckets within ``free_bytes``, which hold a batch at least."""
+    """Choose the number of threads and the bucket size within ``free_bytes``, which hold at least one batch."""
     scan, sort, word = batch * SCAN_BYTES[with_edges], SORT_BYTES[with_edges], 16 if with_edges else 8
     scan_threads = max(1, min(threads, free_bytes // max(scan, 1)))
     share = max(1, min(_BUCKET_ENTRIES, n_edges // (8 * threads)))
@@ -159,7 +160,7 @@ def plan_sort(n_edges: int, batch: int, free_bytes: int, threads: int, with_edge
 
 
 class _SortState:
-    """Buffers of one thread for buckets of up to ``size`` entries; ``read_size`` of them read from a file."""
+    """Buffers of one thread for buckets of up to ``size`` entries; ``read_size`` of them are read from a file."""
 
     def __init__(self, size: int, read_size: int, with_edges: bool) -> None:
         self.words = empty_pages(read_size, np.uint64)
@@ -310,7 +311,7 @@ class DiskRows:
         self.n_edges = self.u.n_entries
 
     def seen_from(self, layer: Layer) -> RowPair:
-        """Return the rows with those of this layer first."""
+        """Return the rows of both layers, this layer first."""
         return RowPair(self.u, self.v) if layer == "u" else RowPair(self.v, self.u)
 
     @property
@@ -325,7 +326,7 @@ class DiskRows:
 
 
 def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int:
-    """Return the bytes that are left beside the vertex arrays; refuse when these and a row group do not fit."""
+    """Return the bytes left beside the vertex arrays; raise CapacityError if these and a row group do not fit."""
     vertices = VERTEX_BYTES * (store.n_u + store.n_v)
     scan = SCAN_BYTES[with_edges] * largest_batch(store)
     if vertices + scan > host_bytes:
@@ -348,15 +349,15 @@ def write_disk_rows(
     layers: tuple[Layer, ...] = ("v", "u"),
     progress: PassProgress | None = None,
 ) -> DiskRows:
-    """Make the rows of ``layers``, by rank, within a memory that need not hold the edges.
+    """Write the rows of ``layers`` by rank, in memory that may be smaller than the edges.
 
-    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. Scratch files are made
-    in a directory of their own within ``directory``, which exists. ``host_bytes`` may be used beside what the process
-    had before; ``threads`` are fewer where that is short. Only edges between vertices of ``keep_u`` and ``keep_v`` are
-    kept, bool of shapes (n_u,) and (n_v,), and the edge ids of the entries ``with_edges``.
+    O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. Scratch files lie in a
+    new directory within the existing ``directory``. ``host_bytes`` may be used on top of the memory that the process
+    already holds; fewer than ``threads`` threads run if that is short. Only edges between vertices of ``keep_u`` and
+    ``keep_v``, bool of shapes (n_u,) and (n_v,), are kept. Edge ids of the entries are kept if ``with_edges``.
 
-    CapacityError when the vertex arrays, a row group or the longest row do not fit; before anything is written.
-    StoreError when the store cannot be read, or the scratch files not be written.
+    Raises CapacityError, before writing anything, if the vertex arrays, a row group or the longest row do not fit.
+    Raises StoreError if the store cannot be read or the scratch files cannot be written.
     """
     free_bytes = _check_vertices(store, host_bytes, with_edges)
     place = local_path(Path(directory) / "rows")

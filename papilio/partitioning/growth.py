@@ -1,27 +1,27 @@
 """Groups of roots for parts of a graph: BCPar's greedy growth.
 
-All functions take :class:`PricedRows`: ``columns[indptr[r]:indptr[r + 1]]`` is what root r needs, without repetition,
-with a cost in bytes per column and per root. A column is a neighbour of the root, with the list that a part keeps of
-it. The cost of a group is the sum of its roots and, once each, of the columns in their rows.
+All functions take :class:`PricedRows`: ``columns[indptr[r]:indptr[r + 1]]`` lists the columns that root r needs,
+without repetition, with a cost in bytes per column and per root. A column is a neighbour of the root, with the part's
+list of that neighbour. The cost of a group is the sum of its roots and of the distinct columns in their rows.
 
 A column may shrink: with ``entry_bytes`` it costs ``column_bytes + entry_bytes * k``, where k is the number of roots
-that hold it and have no earlier group, as where a part leaves out the roots of parts before it.
+that hold it and are in no earlier group, as in parts that leave out the roots of earlier parts.
 
-Groups are numbered 0, 1, ... in the order in which they grow. All results are the same on every run and for any
-number of threads. Arrays are on the host: ``indptr``, ``column_bytes`` and ``root_bytes`` of int64, ``columns`` and
-groups of int32.
+Groups are numbered 0, 1, ... in the order in which they grow. Results are the same on every run and for any number of
+threads. Arrays are on the host: ``indptr``, ``column_bytes`` and ``root_bytes`` of int64, ``columns`` and groups of
+int32.
 
-Rows that do not fit host memory are grown by chunks of roots:
+If the rows do not fit in host memory, they are grown in chunks of roots:
 
-1. The roots are put in an order in which those that share columns stand together: every root starts with a random
-   number; a column takes the mean of its roots, a root the mean of its columns, and so on, with the columns spread
-   evenly by rank in between. Each round is one pass over the rows, which are read block by block.
-2. Consecutive roots of this order make a chunk, as many as its memory holds, and each chunk is grown for itself.
-3. Groups that a chunk ended with far below the limit are joined with the next ones of their kind, which stand close
-   in the order, as long as the limit allows. A chunk may be smaller than a group.
+1. Order the roots so that roots with common columns are close: every root starts with a random number; a column takes
+   the mean of its roots, a root the mean of its columns, and so on, with the columns spread evenly by rank in between.
+   Each round is one pass over the rows, which are read block by block.
+2. Cut this order into chunks of consecutive roots, as many as fit in a chunk's memory, and grow each chunk separately.
+3. If the last groups of a chunk are far below the limit, join them with the next such groups, which are close in the
+   order, as long as the limit allows. A chunk may be smaller than a group.
 
-Where columns shrink, a chunk counts on all chunks before it to be parts already. Roots that would not fit a part of
-their own while all others are still to come are kept for the end, and the groups of step 3 come first.
+If columns shrink, a chunk assumes that all earlier chunks are parts already. Roots that fit in no part while all other
+roots are still to come are kept for the end, and the groups of step 3 come first.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class PricedRows:
 
     indptr: Ints  # (n_roots + 1,)
     columns: Ids  # (n_entries,)
-    column_bytes: Ints  # (n_columns,): of each column, or an upper bound
+    column_bytes: Ints  # (n_columns,): cost of each column, or an upper bound
     root_bytes: Ints  # (n_roots,)
-    entry_bytes: int = 0  # what each root without an earlier group adds to its columns
+    entry_bytes: int = 0  # added to its columns by each root without an earlier group
 
     def column_costs(self) -> Ints:
         """Return the bytes of each column while no root has a group; a copy."""
@@ -67,19 +67,19 @@ class PricedRows:
         return self.column_bytes + self.entry_bytes * count_ids(self.columns, self.column_bytes.size)
 
     def root_costs(self) -> Ints:
-        """Return the bytes of each root with its closure as a group of its own, before all others."""
+        """Return the bytes of each root with its closure, as the only member of the first group."""
         return np.asarray(sum_closures(self.indptr, self.columns, self.column_costs()) + self.root_bytes)
 
 
 def growth_bytes(n_roots: int, n_columns: int, n_entries: int) -> int:
-    """Return the host bytes at the peak of :func:`grow_groups`, its arguments included."""
+    """Return the peak host bytes of :func:`grow_groups`, arguments included."""
     return 104 * n_roots + 44 * n_columns + 8 * n_entries
 
 
 def closure_cost(rows: PricedRows, groups: Ids) -> Ints:
     """Return the bytes of the roots and columns of each group, for any groups numbered from 0; shape (n_groups,).
 
-    With other numbers for bytes, such as the lengths of the lists of the columns and 0 for roots, the sum of those.
+    Other numbers may replace the bytes, such as list lengths for columns and 0 for roots; they are summed the same way.
     """
     n_groups = int(groups.max(initial=-1)) + 1
     order = np.argsort(groups, kind="stable")
@@ -90,7 +90,7 @@ def closure_cost(rows: PricedRows, groups: Ids) -> Ints:
 
 
 def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) -> None:
-    """Refuse roots that cost more than the limit, each with its closure; names the one that costs most."""
+    """Raise if any root with its closure costs more than the limit; the message names the most expensive root."""
     if costs.size and int(costs.max()) > limit_bytes:
         worst = int(np.argmax(costs))
         root = worst if names is None else int(names[worst])
@@ -103,7 +103,7 @@ def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) 
 def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, by_share: bool = True) -> Ids:
     """Grow groups by these costs of columns, which are overwritten.
 
-    ``NO_GROUP`` is given to roots that fit none when all others have theirs.
+    A root that fits in no group after all others have theirs gets ``NO_GROUP``.
     """
     closure = sum_closures(rows.indptr, rows.columns, costs)
     average = closure // np.maximum(np.diff(rows.indptr), 1)
@@ -116,15 +116,15 @@ def grow_rows(rows: PricedRows, costs: Ints, limit_bytes: int, by_share: bool = 
 def grow_groups(rows: PricedRows, limit_bytes: int, by_share: bool = True) -> Ids:
     """Group the roots by Algorithm 3 of the GBC paper: grow from the heaviest, by shared columns, under a limit.
 
-    Returns the group of each root, int32. The root joins next of whose closure the group has the largest share
-    of bytes, or, without ``by_share`` and as in the paper, the most bytes. CapacityError when a root with its closure
-    passes the limit alone; names it.
+    Returns the group of each root, int32. The next root is the one whose closure shares the largest fraction of its
+    bytes with the group, or, without ``by_share`` and as in the paper, the most bytes. Raises CapacityError, naming the
+    root, if a root with its closure exceeds the limit.
 
-    O(replication x n_entries) visits of entries, each with at most O(log n_roots) steps in the heap. Unlike the paper,
-    which closes a group at the first candidate that does not fit, candidates are passed over up to ``MISSES`` times in
-    a row, and a group that shares nothing with any other root goes on from the next heaviest. Hub columns, which nearly
-    every root holds, stay in the scores: they are walked once per group that has them, which the bound above includes,
-    and with them what a root would add is known exactly without a look at its row.
+    O(replication x n_entries) visits of entries, each with at most O(log n_roots) heap steps. The paper closes a group
+    at the first candidate that does not fit; here up to ``MISSES`` candidates in a row are skipped, and a group that
+    shares nothing with any other root continues with the next heaviest. Hub columns, which nearly every root holds,
+    count in the scores: they are walked once per group that has them, which the bound above includes. The added cost
+    of a root is thereby known exactly without reading its row.
     """
     costs = rows.column_costs()
     if not rows.entry_bytes:
@@ -138,23 +138,26 @@ def grow_groups(rows: PricedRows, limit_bytes: int, by_share: bool = True) -> Id
 
 
 ROUNDS = 6
-"""Rounds of averaging. On community graphs and skewed ones more of them lower the replication by a few percent."""
+"""Rounds of averaging. On community graphs and skewed ones, more rounds lower the replication by a few percent."""
 
 CHUNKS_AT_ONCE = 4
-"""Chunks that share the memory, at most. Fixed, because the groups depend on the size of a chunk: a machine with more
-threads must find the same groups."""
+"""Maximum number of chunks that share the memory. Fixed, because groups depend on the chunk size: a machine with more
+threads must find the same groups.
+"""
 
 ONE_CHUNK_ENTRIES = 1 << 28
-"""Largest number of entries in one chunk where everything fits: a minute of one thread, more or less."""
+"""Maximum number of entries in one chunk if everything fits: about a minute of one thread."""
 
 _MOST_READ_ENTRIES = 1 << 22
-"""Entries that each thread reads at a time, at most: 16 MiB. A sixteenth of the memory, all threads together."""
+"""Maximum number of entries that a thread reads at a time: 16 MiB. All threads together read at most a sixteenth of the
+memory.
+"""
 
 _ROOT_BYTES, _COLUMN_BYTES = 104, 32
-"""Host memory by root and by column beside the chunks: arguments, values, orders, costs and groups."""
+"""Host memory per root and per column beside the chunks: arguments, values, orders, costs and groups."""
 
 _ORDER_BYTES = 96
-"""Host memory by column while the roots are put in order: values, and sums for each thread."""
+"""Host memory per column while the roots are ordered: values, and sums for each thread."""
 
 _SPREAD = 1 << 31
 """Values of columns lie between 0 and this: sums over 2^31 of them stay below 2^62."""
@@ -181,7 +184,7 @@ class _Rows:
         return np.diff(self.indptr)
 
     def blocks(self, wanted: Ints | None = None) -> list[tuple[int, int]]:
-        """Return ranges of roots with few entries each; only those with one of the roots in ``wanted``, ascending."""
+        """Return ranges of roots with few entries each; with ``wanted`` (ascending), only ranges with any of these."""
         return [
             (first, last)
             for first, last in span_rows(self.indptr, 0, self.n_roots, self.read_entries)
@@ -189,7 +192,7 @@ class _Rows:
         ]
 
     def load(self, chunks: Sequence[Ints]) -> list[tuple[Ints, Ids]]:
-        """Return the rows of each chunk of roots; the roots of a chunk ascend."""
+        """Return the rows of each chunk of roots; roots ascend within a chunk."""
         slots = np.full(self.n_roots, -1, np.int32)
         sizes = []
         for slot, chunk in enumerate(chunks):
@@ -219,10 +222,10 @@ def grow_chunks(
 ) -> Ids:
     """Group the roots as :func:`papilio.partitioning.growth.grow_groups` does, within a bound of host memory.
 
-    ``read(first, last)`` returns the rows of the roots [first, last) one after the other, int32. It is called from
-    several threads at a time, and about ten times for every root. ``host_bytes`` may be held at a time, arguments and
-    result included; they decide, with the graph, what the chunks are. ``threads`` do not change the groups.
-    CapacityError when a root with its closure passes the limit alone, or the host memory has no room for a chunk.
+    ``read(first, last)`` returns the concatenated rows of the roots [first, last), int32. Several threads call it at
+    once, about ten times per root. ``host_bytes`` bounds the memory, arguments and result included; together with the
+    graph it determines the chunks. ``threads`` do not change the groups. Raises CapacityError if a root with its
+    closure exceeds the limit, or host memory has no room for a chunk.
     """
     n_roots, n_columns, n_entries = root_bytes.size, column_bytes.size, int(indptr[-1])
     fits = growth_bytes(n_roots, n_columns, n_entries) <= host_bytes
@@ -259,7 +262,7 @@ def _read_entries(host_bytes: int) -> int:
 
 
 def _share_memory(indptr: Ints, n_columns: int, host_bytes: int) -> tuple[int, int]:
-    """Return how many chunks grow at a time, and the bytes that each has for its roots and entries."""
+    """Return how many chunks grow at a time, and the bytes of each for its roots and entries."""
     n_roots = indptr.size - 1
     base = _ROOT_BYTES * n_roots + _COLUMN_BYTES * n_columns
     room = host_bytes - base - 4 * CHUNKS_AT_ONCE * _read_entries(host_bytes)
@@ -277,9 +280,9 @@ def _share_memory(indptr: Ints, n_columns: int, host_bytes: int) -> tuple[int, i
 
 
 def order_roots(rows: _Rows, pool: Executor, threads: int) -> tuple[Ints, Ints]:
-    """Return the roots ordered so that roots with shared columns stand together, and the cost of each alone.
+    """Order the roots so that roots with common columns are close; return the order and the cost of each root alone.
 
-    Counts the roots of each column on the way, and adds ``entry_bytes`` for each to ``rows.columns``.
+    Also counts the roots of each column, and adds ``entry_bytes`` for each to ``rows.columns``.
     """
     n_columns = rows.columns.size
     values = np.random.default_rng(0).integers(0, _SPREAD, rows.n_roots)
@@ -331,7 +334,7 @@ def order_roots(rows: _Rows, pool: Executor, threads: int) -> tuple[Ints, Ints]:
 
 
 def _cut(order: Ints, lengths: Ints, share_bytes: int) -> list[Ints]:
-    """Cut roots in order into as few pieces as their memory allows, of about the same size; each ascends."""
+    """Cut ordered roots into the fewest pieces that fit in memory, of similar sizes; each piece ascends."""
     if not order.size:
         return []
     used = np.cumsum(growth_bytes(1, 0, 0) + growth_bytes(0, 0, 1) * lengths[order])
@@ -347,7 +350,7 @@ def _cut(order: Ints, lengths: Ints, share_bytes: int) -> list[Ints]:
 
 
 class _Growth:
-    """Groups found so far, as lists of roots in their order."""
+    """Groups found so far, as lists of roots in order."""
 
     def __init__(self, rows: _Rows) -> None:
         self._rows = rows
@@ -366,7 +369,7 @@ class _Growth:
             self._costs -= self._rows.entry_bytes * count_ids(columns, self._costs.size)
 
     def grow_side_by_side(self, chunks: Sequence[Ints], pool: Executor) -> None:
-        """Grow chunks at a time, each as if all roots of the chunks before it had their groups already."""
+        """Grow several chunks at a time, each as if all roots of earlier chunks already had groups."""
         running = []
         for chunk, (indptr, columns) in zip(chunks, self._rows.load(chunks), strict=True):
             running.append(
@@ -384,7 +387,7 @@ class _Growth:
                 self._small.append(len(self._lists) - 1)
 
     def grow_heavy(self, order: Ints, share_bytes: int) -> None:
-        """Grow the roots that fit no part before the others are out of the way, as they come to fit."""
+        """Grow the roots that fit in no part until others have groups, as soon as they fit."""
         stalled = 0
         while order.size:
             piece = _cut(order, self._rows.lengths, share_bytes)[0]
@@ -401,7 +404,7 @@ class _Growth:
                 require_roots_fit(closure + self._rows.roots[piece], self._rows.limit_bytes, piece)
 
     def join_tails(self) -> None:
-        """Join last groups of chunks that go together under the limit; joined ones come before all others."""
+        """Join the last groups of chunks where the limit allows; joined groups come before all others."""
         joined: list[list[int]] = []
         held = np.zeros(self._whole.size, bool)
         cost = 0

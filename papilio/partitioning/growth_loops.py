@@ -1,22 +1,22 @@
 """Groups of roots whose closures overlap, grown greedily under a limit: BCPar, Algorithm 3 of the GBC paper.
 
-Input: rows of roots, the row of a root listing its *columns*: what must be at hand to work on it, each with a cost.
-A group costs what its roots cost and, once each, the columns of its rows. Every root goes into exactly one group.
+Input: rows of roots. The row of a root lists its *columns*, the data needed to work on it, each with a cost. A group
+costs the sum of its roots and of the distinct columns of their rows. Every root is in exactly one group.
 
-A group starts with the root whose columns cost most on average. Then the root that shares most with the group joins
-it, again and again, from a max-heap of all roots that share anything: by what they share (the paper), or by the share
-of their closure that the group has, which leads to two to four times fewer copies on skewed graphs, as the first
-prefers large closures to those that cost the group little.
+A group starts with the root of highest mean column cost. Then the root that shares most with the group joins it, over
+and over, from a max-heap of all roots that share anything. The key is the shared cost (the paper), or the shared
+fraction of the root's closure, which leads to two to four times fewer copies on skewed graphs: the paper's key prefers
+large closures to closures that cost the group little.
 
-A column that comes into a group is added once to what each of its holders shares, so that what a root would add is
-known without a look at its row. The work is one visit of each holder of each column of each group: replication x
-entries, at most. Roots that have a group already leave the lists of holders as these are walked.
+A new column of the group is added once to the shared cost of each of its holders, so the added cost of a root is known
+without reading its row. The work is one visit of each holder of each column of each group: at most replication x
+entries. Roots that already have a group are removed from the lists of holders during these walks.
 
-Costs may shrink: with an entry cost above 0, a column costs that much less for each of its roots that earlier groups
-have, as where a group holds nothing of roots before it. Within a group costs stand still.
+Costs may shrink: with an entry cost above 0, a column costs that much less for each of its roots in earlier groups, as
+in parts that hold no roots of earlier parts. Costs are constant within a group.
 
-Costs are integers; a share is one division of doubles; ties go by root. Nothing takes the interpreter lock: many
-chunks of roots may be grown at a time, with results that depend on the chunk alone.
+Costs are integers; a share is one division of doubles; ties are broken by root number. No function takes the
+interpreter lock: many chunks of roots may be grown at a time, with results that depend on the chunk alone.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ from papilio.kernels.jit import Index, compiled
 from papilio.partitioning import Ids, Ints
 
 NO_GROUP = -1
-"""Group of a root that has none yet."""
+"""Group of a root that is not yet in a group."""
 
 MISSES = 256
-"""Candidates in a row that do not fit, after which a group is closed: one large root does not end a group that still
-has room for hundreds of small ones, and a full group is not offered every root of the graph."""
+"""Number of consecutive candidates that do not fit, after which a group is closed. One large root must not end a group
+that still has room for hundreds of small ones, and a full group must not try every root of the graph.
+"""
 
 _SHARED, _CLOSURE, _PLACE, _GROUP = 0, 1, 2, 3
-"""What is kept of a root, side by side, since a visit of a root is one miss of the cache: the cost of its columns that
-the group has; the cost of all its columns, or more; its place on the heap; its group."""
+"""State of a root, stored side by side because a visit of a root is one cache miss: the cost of its columns that the
+group has; an upper bound of the cost of all its columns; its place on the heap; its group.
+"""
 
 _UNTOUCHED, _TAKEN = -2, -1
-"""Places of roots that are not on the heap: nothing shared with the group; taken off, and nothing shared since."""
+"""Places of roots outside the heap: nothing shared with the group; taken off, and nothing shared since."""
 
 
 class ByteCosts(NamedTuple):
@@ -59,7 +61,10 @@ class ByteCosts(NamedTuple):
 
 
 class HeldRows(NamedTuple):
-    """Rows of roots and, transposed, the holders of each column; ``held`` of each list are still without a group."""
+    """Rows of roots and, transposed, the holders of each column.
+
+    The first ``held`` holders of each column are still without a group.
+    """
 
     indptr: Ints
     columns: Ids
@@ -77,9 +82,9 @@ class Heap(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The group that grows: its columns have its number for a stamp.
+    """The growing group; its columns carry its number as a stamp.
 
-    ``state``: its number, its cost, how many roots it has, how many share something with it or have joined.
+    ``state``: its number, its cost, its number of roots, the number of roots that share something with it or joined it.
     """
 
     state: Ints
@@ -104,7 +109,7 @@ def _add_closures(indptr: Ints, columns: Ids, column_cost: Ints, closure: Ints) 
 
 @compiled
 def _shrink(indptr: Ints, columns: Ids, costs: ByteCosts, roots: NDArray[np.signedinteger[Any]]) -> None:
-    """Let the columns of roots that an earlier group has cost less."""
+    """Lower the cost of the columns of roots in an earlier group."""
     for root in roots:
         for i in range(indptr[root], indptr[root + 1]):
             costs.column[columns[i]] -= costs.entry
@@ -112,7 +117,7 @@ def _shrink(indptr: Ints, columns: Ids, costs: ByteCosts, roots: NDArray[np.sign
 
 @compiled
 def _rise(heap: Heap, roots: Ints, at: Index, root: Index, key: float) -> None:
-    """Put a root with its key at a place of the heap, or as far above as it belongs."""
+    """Insert a root with its key at a place of the heap, and move it up to its level."""
     while at > 0:
         parent = (at - 1) >> 1
         above = heap.nodes[parent]
@@ -129,7 +134,7 @@ def _rise(heap: Heap, roots: Ints, at: Index, root: Index, key: float) -> None:
 
 @compiled
 def _pop(heap: Heap, roots: Ints) -> Index:
-    """Take the first root off the heap, which must not be empty."""
+    """Remove the first root from the heap, which must not be empty."""
     top = heap.nodes[0]
     roots[top, _PLACE] = _TAKEN
     heap.size[0] -= 1
@@ -159,7 +164,7 @@ def _pop(heap: Heap, roots: Ints) -> Index:
 
 @compiled
 def _share(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group, column: Index) -> None:
-    """Tell each holder of a column that is new in the group; drop the holders that have a group."""
+    """Update the holders of a column that is new in the group; drop the holders that have a group."""
     first = rows.starts[column]
     kept = first
     cost = costs.column[column]
@@ -186,7 +191,7 @@ def _share(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Gro
 
 @compiled
 def _join(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group, root: Index) -> None:
-    """Take a root, which is not on the heap, into the group."""
+    """Add a root, which is not on the heap, to the group."""
     roots[root, _GROUP] = group.state[0]
     group.members[group.state[2]] = root
     group.state[2] += 1
@@ -214,7 +219,7 @@ def _close(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Gro
 
 @compiled
 def _fits(rows: HeldRows, costs: ByteCosts, roots: Ints, group: Group, root: Index) -> bool:
-    """Whether a root fits; brings its closure, which may have shrunk, up to date where that decides."""
+    """Return whether a root fits; updates its closure, which may have shrunk, if that decides."""
     room = costs.limit - group.state[1] - costs.root[root] + roots[root, _SHARED]
     if roots[root, _CLOSURE] > room and costs.entry > 0:
         own = np.int64(0)
@@ -227,10 +232,11 @@ def _fits(rows: HeldRows, costs: ByteCosts, roots: Ints, group: Group, root: Ind
 def grow(
     indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: ByteCosts, order: Ints
 ) -> tuple[Ids, Index]:
-    """Group the roots; see the module. ``order`` are the roots as they may start a group, int64, shape (n_roots,).
+    """Group the roots; see the module.
 
-    ``holders`` are the roots that hold each column, where ``starts`` says.
-    Returns the group of each root, and -1 or a root that fits no group; the groups are unfinished then.
+    ``order`` lists the roots as possible starts of a group, int64, shape (n_roots,). ``holders`` lists the roots that
+    hold each column, at the offsets ``starts``. Returns the group of each root, and -1 or a root that fits in no group;
+    in the latter case the groups are unfinished.
     """
     n_roots, n_columns = costs.root.size, costs.column.size
     rows = HeldRows(indptr, columns, starts, holders, starts[1:] - starts[:-1])
@@ -251,7 +257,7 @@ def grow(
 
 @compiled
 def _grow(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Group, order: Ints) -> Index:
-    """Group the roots; return -1 or a root that fits no group."""
+    """Group the roots; return -1 or a root that fits in no group."""
     n_roots = order.size
     first, place, misses, refused = 0, 0, 0, np.int64(-1)
     while True:
@@ -334,7 +340,7 @@ def smooth_rows(indptr: Ints, columns: Ids, column_values: Ints, values: Ints, s
 
 @compiled
 def scatter_rows(indptr: Ints, columns: Ids, slots: Ids, at: Ints, out: Ids) -> None:
-    """Copy each row of a block to ``out`` at the place of its slot, and move that on; rows of slot -1 stay behind."""
+    """Copy each row of a block to ``out`` at the place of its slot and advance that place; skip rows of slot -1."""
     for row in range(slots.size):
         slot = slots[row]
         if slot < 0:

@@ -1,11 +1,11 @@
-"""The loops that cut parts of roots and of cliques out of rows; the hosts are ``root_parts`` and ``clique_parts``.
+"""The loops that cut parts of roots and cliques out of rows, for ``root_parts`` and ``clique_parts``.
 
 Bicliques: vertices are ranks in their layer, by falling degree; left is the anchored layer. Every left vertex has a
-group, and the groups are parts in their order. The *columns* of a part are the right vertices next to its roots; of
-the list of each, it keeps the vertices of its own group and of later ones.
+group; the groups, in order, are the parts. The *columns* of a part are the right vertices adjacent to its roots. From
+the list of each column, the part keeps the vertices of its own and later groups.
 
 Cliques: vertices are ranks. The *candidates* of a part are the later neighbours of its roots; the *outer* vertices,
-for maximal cliques, their earlier ones. A vertex may have several of these roles.
+for maximal cliques, their earlier neighbours. A vertex may have several of these roles.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from papilio.partitioning import Ids, Ints, Roles
 
 
 class Prices(NamedTuple):
-    """Prices of the closure of roots, in bytes: never less than its part needs."""
+    """Prices of the closure of roots, in bytes; at least the bytes that the part needs."""
 
-    root: int  # of a root
-    # added for each edge of a root, which is priced as an entry of a list too; may be negative
+    root: int  # price of a root
+    # added for each edge of a root, which is also priced as an entry of a list; may be negative
     root_entry: int
-    column: int  # of a column, without its list
-    entry: int  # of an entry of the list of a column
+    column: int  # price of a column, without its list
+    entry: int  # price of an entry of the list of a column
 
 
 @compiled
 def find_worst_root(rows: Rows, first: int, prices: Prices, shrinks: bool, kept: Ids, worst: Ints) -> None:
-    """Find the root that costs most when each is a part of its own, from the last to the first; O(entries).
+    """Find the most expensive root when every root is a separate part, from the last to the first; O(entries).
 
-    ``rows`` are the columns of the roots from rank ``first`` on. ``kept``, int32 (n_right,), holds the entries that
-    each list keeps; those of the roots are taken off where lists shrink. ``worst``, the worst root so far and its
-    cost, is updated.
+    ``rows`` are the columns of the roots from rank ``first`` on. ``kept``, int32 (n_right,), holds the number of
+    entries kept of each list; if lists shrink, the entries of the roots are subtracted. ``worst``, the worst root so
+    far and its cost, is updated.
     """
     for row in range(rows.indptr.size - 2, -1, -1):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
@@ -49,10 +49,10 @@ def find_worst_root(rows: Rows, first: int, prices: Prices, shrinks: bool, kept:
 
 
 def cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int) -> Ints:
-    """Cut ascending rows into runs that are read at once; return the place of the first of each, and the end.
+    """Cut ascending rows into runs, each read at once; return the place of the first row of each, and the end.
 
-    A run skips nothing shorter than ``most_gap`` entries, and has no more than ``max_entries``, those between its
-    rows included, or one row.
+    A run skips no gap shorter than ``most_gap`` entries. It has at most ``max_entries``, including entries between its
+    rows, or one row.
     """
     begins = np.empty(rows.size + 1, np.int64)
     return begins[: _cut_runs(rows, indptr, most_gap, max_entries, begins) + 1].copy()
@@ -75,7 +75,7 @@ def _cut_runs(rows: Ids, indptr: Ints, most_gap: int, max_entries: int, begins: 
 
 @compiled
 def mark_ids(rows: Ids, indptr: Ints, entries: Ids, roles: Roles, role: int) -> None:
-    """Give a role to all ids in some ascending rows; ``entries`` are the rows from the first of them to the last."""
+    """Give a role to all ids in some ascending rows; ``entries`` are the entries from the first row to the last."""
     base = indptr[rows[0]]
     for i in range(rows.size):
         for at in range(indptr[rows[i]] - base, indptr[rows[i] + 1] - base):
@@ -86,11 +86,11 @@ def mark_ids(rows: Ids, indptr: Ints, entries: Ids, roles: Roles, role: int) -> 
 def keep_lists(
     columns: Ids, indptr: Ints, entries: Ids, groups: Ids, group: int, sizes: Ints, kept: Ids, to: int
 ) -> int:
-    """Write the entries that a part keeps of some columns to ``kept``, from ``to`` on; return the place after.
+    """Write the entries that a part keeps of some columns to ``kept``, from ``to`` on; return the place after them.
 
-    ``columns`` ascend; ``indptr`` is that of the lists of all columns, ``entries`` are the lists from that of the first
-    of ``columns`` to that of the last. ``groups`` are those of the left vertices, and ``group`` that of the part.
-    ``sizes``, int64 (columns.size,), is filled with what is kept of each list.
+    ``columns`` ascend; ``indptr`` has the offsets of the lists of all columns; ``entries`` are the lists from the first
+    to the last of ``columns``. ``groups`` has the group of each left vertex; ``group`` is the group of the part.
+    ``sizes``, int64 (columns.size,), is set to the number of entries kept of each list.
     """
     base = indptr[columns[0]]
     for i in range(columns.size):
@@ -105,7 +105,7 @@ def keep_lists(
 
 
 def number_lefts(entries: Ids, places: Ids) -> Ids:
-    """Number the ranks in ``entries`` anew, in place, by their order; return the old ones, ascending.
+    """Renumber the ranks in ``entries`` in place, in order of rank; return the old ranks, ascending.
 
     ``places`` has shape (n_left,) and is -1 throughout, before and after.
     """
@@ -137,7 +137,7 @@ def _number_entries(entries: Ids, places: Ids, lefts: Ids) -> None:
 
 
 def drop_columns(lefts: Rows, kept: Bools) -> Rows:
-    """Return the rows without the columns that are not kept, numbered as before."""
+    """Return the rows without the dropped columns; column numbers do not change."""
     indptr = np.zeros_like(lefts.indptr)
     ids = np.empty(_count_kept(lefts.ids, kept), np.int32)
     _copy_kept(lefts, kept, indptr, ids)
@@ -201,7 +201,7 @@ _INNER = CANDIDATE | ROOT
 
 
 def join_rows(earlier: Rows, later: Rows, wanted: Bools) -> Rows:
-    """Return the rows of both, the earlier ones first; rows that are not wanted are empty."""
+    """Concatenate the rows of both, the earlier ones first; unwanted rows are empty."""
     indptr = offsets_of(np.where(wanted, np.diff(earlier.indptr) + np.diff(later.indptr), 0))
     ids = np.empty(indptr[-1], np.int32)
     _copy_joined(earlier, later, wanted, indptr, ids)
@@ -233,9 +233,10 @@ def keep_inner(
 ) -> int:
     """Write the candidates and roots among the later neighbours of some vertices to ``kept``; return the place after.
 
-    ``vertices`` ascend; ``indptr`` is that of the later neighbours of all; ``entries`` and ``edges``, or no edges, are
-    those from the first of ``vertices`` to the last. Writing begins at ``to``. ``sizes``, int64 (vertices.size,), is
-    set to what is kept of each; -1 for one that no root needs: an outer vertex that is next to no candidate.
+    ``vertices`` ascend; ``indptr`` has the offsets of the later neighbours of all vertices; ``entries`` and ``edges``
+    (which may be empty) run from the first of ``vertices`` to the last. Writing begins at ``to``. ``sizes``, int64
+    (vertices.size,), is set to the number of neighbours kept of each vertex, or -1 if no root needs the vertex: an
+    outer vertex that is adjacent to no candidate.
     """
     base = indptr[vertices[0]]
     for i in range(vertices.size):

@@ -1,20 +1,21 @@
 """Cuts a stored graph into parts for bicliques (:class:`~papilio.parts.RootPart`), out of core and in parallel.
 
-1. One layer is anchored, as the engines choose it; the graph is reduced to its core and written as rows on disk.
-2. The vertices of the anchored layer are grouped so that the closure of each group fits a part: its columns, the right
-   vertices next to its roots, with their lists cut to the vertices of its own and later groups.
+1. Anchor one layer, as the engines choose it; reduce the graph to its core and write it as rows on disk.
+2. Group the vertices of the anchored layer so that the closure of each group fits in a part. The closure consists of
+   the group's columns (the right vertices adjacent to its roots), with their lists cut to the vertices of its own and
+   later groups.
 3. Each group becomes a part: all edges between the columns of its roots and the left vertices of its own and later
    groups, reduced once more.
 
-The price of a closure is never less than what the part needs: a part holds the roots, the columns, the lists, and the
-other vertices in them, each of which is in at least as many lists as a biclique has right vertices.
+The price of a closure is at least the bytes that the part needs. A part holds the roots, the columns, the lists, and
+the other vertices in the lists, each of which is in at least as many lists as a biclique has right vertices.
 
-Every (p,q)-biclique belongs to the first part that has one of its anchored vertices for a root. The core of p and q
-keeps every biclique of at least so many vertices, stars too, so that the parts serve all larger p and q.
+Every (p,q)-biclique belongs to the first part that has one of its anchored vertices as a root. The core of p and q
+keeps every biclique of at least p and q vertices, stars too, so the parts serve all larger p and q.
 
-Maximal bicliques belong to parts in the same way, but what extends one may be a root of an earlier part. So the lists
-are whole in every part (:class:`~papilio.parts.MaximalPart`), and the roots of earlier parts in them are excluded. A
-core keeps whatever extends a biclique that it keeps.
+Maximal bicliques belong to parts in the same way, but a vertex that extends one may be a root of an earlier part. So
+the lists are complete in every part (:class:`~papilio.parts.MaximalPart`), and the roots of earlier parts in them are
+excluded. A core keeps every vertex that extends a biclique of the core.
 """
 
 from __future__ import annotations
@@ -69,41 +70,43 @@ from papilio.storage.files import release_memory
 from papilio.storage.store import GraphStore
 
 RUN_GAP = 1 << 16
-"""Entries between two rows that are read along rather than skipped: 256 KiB take as long as another request."""
+"""Longest gap between two rows that is read rather than skipped: 256 KiB take as long as another request."""
 
 RUN_ENTRIES = 1 << 22
-"""Entries that are read at once, at most: 16 MiB."""
+"""Maximum number of entries read at once: 16 MiB."""
 
 KEPT_BYTES = 12 << 20
-"""Host memory that libraries and allocators keep on the way. Measured: 8 to 12 MB."""
+"""Host memory that libraries and allocators retain. Measured: 8 to 12 MB."""
 
 RUN_SHARE = 8
-"""All threads together read at most this part of the host memory at once."""
+"""All threads together read at most one part in this many of the host memory at once."""
 
 STRANGERS = 16
-"""Columns that lost their roots are removed where they have more than this part of the entries."""
+"""Columns that lost their roots are removed if they hold more than one entry in this many."""
 
 WRITER_BYTES = 16 << 20
-"""Host memory of a thread that cuts and writes parts, whatever their size: buffers of files, and what allocators keep.
-Measured: 12 to 15 MB."""
+"""Host memory of a thread that cuts and writes parts of any size: file buffers and the allocator's overhead.
+Measured: 12 to 15 MB.
+"""
 
 ENTRY_BYTES, EDGE_ENTRY_BYTES = 24, 36
 """Host memory per edge of a part while it is cut, without and with edge ids: its columns' lists, both directions, the
-core and the part."""
+core and the part.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class AnchoredRows:
-    """Rows on disk, with the anchored layer as left."""
+    """Rows on disk, with the anchored layer on the left."""
 
     left: LayerRows
     right: LayerRows
-    run_entries: int = RUN_ENTRIES  # that a thread reads at once, where no row has more
+    run_entries: int = RUN_ENTRIES  # maximum that a thread reads at once, unless a row is longer
     entry_bytes: int = ENTRY_BYTES
 
     @classmethod
     def of(cls, disk: DiskRows, request: CutRequest) -> AnchoredRows:
-        """Return the rows of a graph with U as left, read in runs that leave room for the parts."""
+        """Return the rows of a graph with U on the left, read in runs that leave room for the parts."""
         id_bytes, entry_bytes = (4, ENTRY_BYTES) if disk.u.edge_ids is None else (12, EDGE_ENTRY_BYTES)
         share = request.host_bytes // (RUN_SHARE * id_bytes * request.threads)
         return cls(disk.u, disk.v, min(RUN_ENTRIES, share), entry_bytes)
@@ -117,7 +120,7 @@ class AnchoredRows:
         return replace(self, left=self.right, right=self.left)
 
     def read_falling(self, first: int, last: int) -> Rows:
-        """Return left rows from the last rank to the first: place i is rank n_left - 1 - i; places [first, last)."""
+        """Return the places [first, last) of the left rows in reverse order: place i is rank n_left - 1 - i."""
         left = self.left
         low, high = left.n_rows - last, left.n_rows - first
         rows = Rows(left.indptr[low : high + 1] - left.indptr[low], left.read(low, high))
@@ -126,7 +129,7 @@ class AnchoredRows:
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """Arrays of one thread that cuts parts."""
+    """Arrays for one thread that cuts parts."""
 
     roles: Roles  # (n_right,): 0 between parts
     places: Ids  # (n_left,): -1 between parts
@@ -137,7 +140,7 @@ class Scratch:
 
 
 def materialise_bytes(rows: AnchoredRows, n_entries: int) -> int:
-    """Return the host bytes of one thread that cuts a part whose lists have ``n_entries`` at most."""
+    """Return the host bytes of one thread that cuts a part whose lists have at most ``n_entries``."""
     longest = max(_longest(rows.left.indptr), _longest(rows.right.indptr), rows.run_entries)
     blocks = (4 if rows.left.edge_ids is None else 12) * min(longest, rows.n_edges)
     return (
@@ -158,9 +161,9 @@ class HostBudget(NamedTuple):
 
     @classmethod
     def of(cls, rows: AnchoredRows, request: CutRequest, left_bytes: int, right_bytes: int = 0) -> HostBudget:
-        """Share the memory beside the rows and some bytes for each left and right vertex.
+        """Share the memory left beside the rows and these bytes for each left and right vertex.
 
-        CapacityError when nothing is left to cut a part in.
+        Raises CapacityError if no memory is left to cut a part.
         """
         held = (
             KEPT_BYTES
@@ -199,7 +202,7 @@ def read_runs(
 
 
 def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> tuple[Ints, Ids]:
-    """Return the vertices of a group and of later ones in the lists of some columns, as offsets and entries."""
+    """Return the vertices of this and later groups in the lists of some columns, as offsets and entries."""
     room = int((rows.right.indptr[columns + 1] - rows.right.indptr[columns]).sum())
     indptr, kept = np.zeros(columns.size + 1, np.int64), np.empty(room, np.int32)
     to = 0
@@ -210,7 +213,7 @@ def _gather_lists(rows: AnchoredRows, groups: Ids, group: int, columns: Ids) -> 
 
 
 def _drop_strangers(core: Core, is_root: NDArray[np.bool_], least: tuple[int, int]) -> Core:
-    """Remove columns without a root and reduce to the core again, as long as that removes much."""
+    """Remove columns without a root and reduce to the core again, as long as this removes many entries."""
     while core.left_ids.size:
         n_right = core.right_ids.size
         has_root, entries = count_entries_by_root(core.rows, is_root[core.left_ids], n_right)
@@ -232,11 +235,11 @@ def cut_root_part(
     *,
     shrinks: bool = True,
 ) -> RootPart | None:
-    """Cut the part of one group; None when none of its roots is in a biclique.
+    """Cut the part of one group; return None if none of its roots is in a biclique.
 
-    ``groups`` are those of all left ranks; ``roots`` are the left ranks of this one, ascending; ``least`` are the
-    fewest left and fewest right vertices of a biclique that the part must serve. Where parts do not shrink, it is a
-    :class:`~papilio.parts.MaximalPart`: the roots of earlier ones are excluded.
+    ``groups`` has the group of each left rank; ``roots`` are the left ranks of this group, ascending; ``least`` has the
+    least left and right sizes of the bicliques that the part must serve. Without ``shrinks`` the part is a
+    :class:`~papilio.parts.MaximalPart`: the roots of earlier parts are excluded.
     """
     for begin, end, entries in read_runs(roots, rows.left.indptr, rows.left.read, rows.run_entries):
         mark_ids(roots[begin:end], rows.left.indptr, entries, scratch.roles, 1)
@@ -286,15 +289,15 @@ SCAN_ENTRIES = 1 << 24
 
 
 class ClosureTooLargeError(CapacityError):
-    """A root with the lists of its neighbours fits no part."""
+    """A root with the lists of its neighbours fits in no part."""
 
 
 def price_closures(request: CutRequest, rows: AnchoredRows, min_right: int) -> list[tuple[Prices, int]]:
-    """Return prices of closures with the limit on the price of a part, in bytes: two ways, the better one first.
+    """Return two price lists for closures, each with the price limit of a part in bytes; the better one first.
 
-    What a part holds of left vertices that are no roots is not known from its lists. Either each entry of a list pays
-    for a share of one, as each has at least ``min_right`` edges, or room is kept for all there are. The better way
-    leaves room for more entries.
+    The number of a part's left vertices that are no roots is unknown from its lists. Either each list entry pays for a
+    share of such a vertex, as each has at least ``min_right`` edges, or room is reserved for all of them. The better
+    way leaves room for more entries.
     """
     price, limit = request.part_bytes, request.limit_bytes - request.part_bytes.fixed - 1
     ways = []
@@ -310,12 +313,12 @@ def price_closures(request: CutRequest, rows: AnchoredRows, min_right: int) -> l
 def group_roots(
     rows: AnchoredRows, request: CutRequest, min_right: int, *, shrinks: bool
 ) -> tuple[Ids, str, int]:
-    """Return the group of each left rank, why they are grouped, and how many parts may be cut at a time.
+    """Return the group of each left rank, the reason for the grouping, and how many parts may be cut at a time.
 
-    Groups are parts in their order.
-    ``min_right`` is the fewest right vertices of a biclique. ``shrinks`` says whether a part leaves the roots of
-    earlier parts out of its lists. ClosureTooLargeError when a root with its closure passes the limit alone; names it,
-    and the least budget that would do. CapacityError when the host memory does not do.
+    The groups, in order, are the parts. ``min_right`` is the least number of right vertices of a biclique. With
+    ``shrinks`` a part leaves the roots of earlier parts out of its lists. Raises ClosureTooLargeError if a root with
+    its closure exceeds the limit; the message names the root and the least sufficient budget. Raises CapacityError if
+    host memory is too small.
     """
     host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
     if host.request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
@@ -351,7 +354,7 @@ def group_roots(
 
 
 def _find_worst(rows: AnchoredRows, prices: Prices, shrinks: bool) -> tuple[int, int]:
-    """Return the root whose closure costs most when every root is a part, least degree first, and what it costs."""
+    """Return the root with the most expensive closure if every root is a part, least degree first, and its cost."""
     kept = np.diff(rows.right.indptr).astype(np.int32)
     worst = np.array([-1, -1], np.int64)
     last = rows.left.n_rows
@@ -383,10 +386,10 @@ def _root_too_large(
 
 
 LEFT_BYTES = 28
-"""Host memory per left vertex beside that: its group, its place among the roots, offsets and bytes while grouped."""
+"""Host memory per left vertex beside that: its group, its place among the roots, offsets and bytes during grouping."""
 
 RIGHT_BYTES = 12
-"""Host memory per right vertex beside that: bytes of its list while roots are grouped."""
+"""Host memory per right vertex beside that: bytes of its list during grouping."""
 
 
 def cut_roots(
@@ -399,14 +402,15 @@ def cut_roots(
     *,
     is_maximal: bool = False,
 ) -> Partition:
-    """Cut a stored graph into parts for the bicliques of ``motif``, and of all of larger least sizes.
+    """Cut a stored graph into parts for the bicliques of ``motif``, and for all larger least sizes.
 
-    ``output`` is the partition that is written, which must not exist. The option ``anchor`` is the layer of the roots:
-    ``u``, ``v``, or ``auto`` as the engines choose it, or the other one where a root of that fits no part.
+    ``output`` is the path of the new partition and must not exist. The option ``anchor`` is the layer of the roots:
+    ``u``, ``v``, or ``auto``: the layer that the engines choose, or the other one if a root of the first fits in no
+    part.
 
-    UnsupportedError for a strategy for other motifs. InputError for an unknown anchor. CapacityError when a part of one
-    root passes the limit, or the host memory does not do; nothing is written then. StoreError when ``output`` cannot be
-    written.
+    Raises UnsupportedError for a strategy of other motifs, and InputError for an unknown anchor. Raises CapacityError,
+    before writing anything, if a part of one root exceeds the limit or host memory is too small. Raises StoreError if
+    ``output`` cannot be written.
     """
     shrinks = not is_maximal
     anchor = options.get("anchor", "auto")
@@ -466,7 +470,7 @@ def _choose_maximal_anchor(
 def _choose_anchor(
     layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
-    """Return the settled option, whether V is anchored, and why, from the degrees alone."""
+    """Return the resolved option, whether V is anchored, and the reason, from the degrees alone."""
     anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     swapped = choose_anchor(layers, motif, anchor)
     sizes = choose_sizes(layers, motif, swapped)

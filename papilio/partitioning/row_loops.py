@@ -1,11 +1,11 @@
-"""Serial kernels by which the rows of a graph are ranked and sorted when its edges do not fit memory.
+"""Serial kernels that rank and sort the rows of a graph whose edges do not fit in memory.
 
-Edges come in batches and leave as 64-bit words, grouped by ranges of their vertices, so that each group can be
-spilled to its place or added to its sums while these lie in the cache. Threads run the kernels at once: whatever a
-kernel writes to belongs to one batch, one range or one range of rows.
+Edges come in batches and leave as 64-bit words, grouped by ranges of their vertices, so each group can be spilled to
+its place or added to its sums while these are in the cache. Threads run the kernels at once: everything that a kernel
+writes belongs to one batch, one range or one range of rows.
 
     row words     rank of the row's vertex in the upper 32 bits, rank of the neighbour in the lower
-    sum words     what to add in the upper 32 bits, the vertex that it is added to in the lower
+    sum words     summand in the upper 32 bits, its vertex in the lower
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TABLE = 1 << 16
 """Entries of a table of :class:`Ranges`: 256 KiB, within the second-level cache."""
 
 _INSERTION = 48
-"""Rows up to this length are sorted by insertion; the counters of a radix pass cost as much as sorting these."""
+"""Longest rows sorted by insertion; the counters of a radix pass cost as much as sorting these."""
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -32,14 +32,14 @@ class Ranges(NamedTuple):
     """Consecutive ranges that cover ``[0, n)``, with tables that find the range of a number."""
 
     starts: Ints  # (n_ranges + 1,): range k is ``[starts[k], starts[k + 1])``; none is empty
-    # the range of each of the first numbers: of hubs, where numbers are ranks, many ranges hold few
+    # the range of each of the first numbers: if numbers are ranks, these are hubs, with many small ranges
     head: Ids
     tail: Ids  # the range of every multiple of ``2 ** shift``
     shift: int
 
 
 def make_ranges(starts: Ints) -> Ranges:
-    """Make the tables of consecutive ranges from their starts, 0 first, with the end of the last behind them."""
+    """Make the tables of consecutive ranges from their starts: 0 first, the end of the last range last."""
     n = int(starts[-1])
     shift = max(0, n.bit_length() - _TABLE.bit_length() + 1)
     head = np.searchsorted(starts, np.arange(min(n, _TABLE)), side="right") - 1
@@ -48,7 +48,7 @@ def make_ranges(starts: Ints) -> Ranges:
 
 
 class Words(NamedTuple):
-    """Room for 64-bit words, and for an edge id of each or none, by range: those of range k end at ``ends[k]``."""
+    """Space for 64-bit words, each with an optional edge id, by range: the words of range k end at ``ends[k]``."""
 
     ranges: Ranges
     words: Sums
@@ -68,7 +68,7 @@ def _find_range(ranges: Ranges, number: Index) -> Index:
 
 @compiled
 def _begin_ranges(counts: Ints) -> None:
-    """Turn the counts of all ranges into where each begins."""
+    """Turn the counts of all ranges into their beginnings."""
     at = np.int64(0)
     for k in range(counts.size):
         size = counts[k]
@@ -80,13 +80,13 @@ def _begin_ranges(counts: Ints) -> None:
 def count_batch(
     u: Ids, v: Ids, keep_u: Bools, keep_v: Bools, degree_u: Ints, border: Ints, out: Words
 ) -> int:
-    """Count the kept edges of sorted edges at each u, and write words that count those at each v.
+    """Count the kept edges of sorted edges at each u, and write words that count the edges at each v.
 
-    ``keep_u`` and ``keep_v`` are the vertices kept; all, where empty. ``degree_u`` is added to for all u but the first
-    and the last, which other batches may hold as well: ``border`` is set to the counts of these two, or to one count
-    and 0 where they are the same. ``out`` is set to one sum word for each kept edge, by range of v.
+    ``keep_u`` and ``keep_v`` mark the kept vertices; if empty, all are kept. Counts are added to ``degree_u`` for all u
+    but the first and the last, which other batches may also contain: ``border`` is set to the counts of these two, or
+    to one count and 0 if they are the same. ``out`` is set to one sum word for each kept edge, by range of v.
 
-    Returns the place of the first edge that is out of its layer or out of order; -1 without one.
+    Returns the place of the first edge that is out of its layer or out of order, or -1.
     """
     n_u, n_v = degree_u.size, out.ranges.starts[out.ranges.starts.size - 1]
     ends = out.ends
@@ -142,12 +142,12 @@ def rank_batch(
 ) -> int:
     """Write the row words of the kept edges of a batch, by range of the rank of the row.
 
-    ``rows`` and ``others`` are the ends of the edges: in the layer whose rows are made, and in the other. ``rank_rows``
-    and ``rank_others`` rank every vertex of these, -1 for one that is not kept. ``turn`` is 0 for two layers; of a
-    unipartite graph the row is the end of lower rank where it is 1, the other end where it is -1. ``out`` is set;
+    ``rows`` are the ends of the edges in the layer whose rows are made, ``others`` the ends in the other layer.
+    ``rank_rows`` and ``rank_others`` rank every vertex, -1 if it is not kept. ``turn`` is 0 for two layers; in a
+    unipartite graph, the row is the end of lower rank if ``turn`` is 1, the other end if it is -1. ``out`` is set;
     ``keys`` is overwritten.
 
-    Returns the place of the first edge that is out of its layer; -1 without one.
+    Returns the place of the first edge that is out of its layer, or -1.
     """
     ends = out.ends
     ends[:] = 0
@@ -178,9 +178,9 @@ def rank_batch(
 def place_words(
     words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Ids, ids: Ids, edges: Ints
 ) -> bool:
-    """Put the neighbours of some rows side by side, in no order within a row; return whether they fill these exactly.
+    """Put the neighbours of some rows side by side, unordered within a row; return whether they fill the rows exactly.
 
-    ``words`` are all row words of these rows in any order, with their edge ids or none; ``indptr`` is that of these
+    ``words`` are all row words of these rows in any order, with optional edge ids; ``indptr`` has the offsets of these
     rows and need not begin with 0. ``filled``, int32 (n_rows,), is overwritten; ``ids`` and ``edges`` are set.
     """
     filled[:] = 0
@@ -264,7 +264,7 @@ def _sort_rows(
 
 @compiled
 def _first_not_above(indptr: Ints, degree: Index) -> Index:
-    """Return the first of rows of falling length that has at most ``degree`` entries."""
+    """Return the first row with at most ``degree`` entries, of rows of falling length."""
     low, high = 0, indptr.size - 1
     while low < high:
         middle = (low + high) // 2
@@ -279,9 +279,9 @@ def _first_not_above(indptr: Ints, degree: Index) -> Index:
 def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, split: Ids) -> None:
     """Set ``split`` to the number of neighbours of each row that precede its vertex in the order of both layers.
 
-    ``indptr`` is that of these rows and need not begin with 0; ``ids`` are their neighbours, ascending in each row.
-    ``indptr_others`` is that of all rows of the other layer. ``others_first`` says whether a vertex of that precedes
-    one of the same degree of this layer.
+    ``indptr`` has the offsets of these rows and need not begin with 0; ``ids`` are their neighbours, ascending in each
+    row. ``indptr_others`` has the offsets of all rows of the other layer. ``others_first``: whether the other layer's
+    vertices precede this layer's at equal degree.
     """
     ahead: Index = np.int64(0)
     known: Index = np.int64(-1)
@@ -303,10 +303,10 @@ def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, 
 
 @compiled
 def work_words(indptr: Ints, ids: Ids, split: Ids, out: Words) -> None:
-    """Write words that sum, for each neighbour in some rows, the wedges that it starts with the row as their middle.
+    """Write words that sum, for each neighbour in some rows, the wedges that it starts with the row's vertex as middle.
 
-    Those are as many as neighbours precede it in the row, as far as they precede the row's vertex. Parameters as in
-    :func:`split_rows`; ``out`` is set, by range of the neighbour.
+    The number of these wedges is the number of neighbours that precede it in the row, up to the row's split. Parameters
+    are as in :func:`split_rows`; ``out`` is set, by range of the neighbour.
     """
     ends = out.ends
     ends[:] = 0

@@ -1,6 +1,6 @@
 """Rows of a graph by rank, in scratch files, and the degrees and the core of a stored graph.
 
-Degrees and cores take passes over the row groups of the store; only arrays by vertex are in memory. Rows of a layer
+Degrees and cores take passes over the row groups of the store, with only arrays by vertex in memory. Rows of a layer
 are read a range at a time.
 """
 
@@ -28,14 +28,14 @@ from papilio.storage.store import GraphStore
 
 
 class LayerRows:
-    """The rows of one layer: its vertices by rank, those without a kept edge left out. Any thread may read."""
+    """The rows of one layer: its vertices by rank, without vertices that have no kept edge. Any thread may read."""
 
     def __init__(self, layer: Layer, directory: Path, order: Ids, indptr: Ints, with_edges: bool) -> None:
         self.layer = layer
-        # Id in the store of each rank, and where its row begins: int32 (n_rows,), int64 (n_rows + 1,).
+        # Id in the store of each rank, and the offset of its row: int32 (n_rows,), int64 (n_rows + 1,).
         self.order, self.indptr = order, indptr
         self.n_rows, self.n_entries = int(order.size), int(indptr[-1])
-        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start there.
+        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start at the vertex.
         self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
         # Rank of each neighbour.
         with ExitStack() as stack:
@@ -51,11 +51,11 @@ class LayerRows:
         return self.order.nbytes + self.indptr.nbytes + self.split.nbytes + self.work.nbytes
 
     def read(self, first: int, stop: int) -> Ids:
-        """Return the neighbours of the ranks [first, stop), ranks in the other layer, ascending for each."""
+        """Return the neighbours of the ranks [first, stop), as ranks in the other layer, ascending for each."""
         return self.ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
     def read_edges(self, first: int, stop: int) -> Ints:
-        """Return the edge ids in the store of the entries of :meth:`read`; only of rows made with edges."""
+        """Return the edge ids in the store of the entries of :meth:`read`; only for rows made with edges."""
         assert self.edge_ids is not None
         return self.edge_ids.read(int(self.indptr[first]), int(self.indptr[stop]))
 
@@ -64,7 +64,6 @@ class LayerRows:
         return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
 
     def remove(self) -> None:
-        """Remove the files."""
         self.ids.remove()
         if self.edge_ids is not None:
             self.edge_ids.remove()
@@ -91,28 +90,29 @@ def span_rows(indptr: Ints, first: int, stop: int, max_entries: int) -> Iterator
 
 
 PassProgress = Callable[[str, int, int], None]
-"""Called with a phase, and how many of its edges are done and how many there are."""
+"""Called with a phase, the number of its edges already processed, and their total."""
 
 State = TypeVar("State")
 
 Visit = Callable[[State, int, RowGroup, Ids, Ids], int]
-"""Takes a thread's state, the place of a row group among all, the row group, u and v; returns the place of an edge
-that is out of its layer or out of order, or -1."""
+"""Takes a thread's state, the index of a row group, the row group, u and v; returns the place of an edge that is out of
+its layer or out of order, or -1.
+"""
 
 STRIPES = 64
 """Ranges of shared sums, each with a lock: four for each of 16 threads."""
 
 _RUN = 8
-"""Most row groups that a thread takes at once; so few files are opened again."""
+"""Maximum number of row groups that a thread takes at once, so that few files are reopened."""
 
 NO_EDGES = np.empty(0, np.int64)
-"""Of rows without edge ids."""
+"""Edge ids of rows without edge ids."""
 
 _NONE = np.empty(0, np.bool_)
 
 
 def largest_batch(store: GraphStore) -> int:
-    """Return the most edges that a row group of the store has."""
+    """Return the largest number of edges in a row group of the store."""
     return max((group.n_edges for group in store.row_groups), default=0)
 
 
@@ -126,7 +126,7 @@ def scan_edges(
 ) -> None:
     """Visit all row groups of a store from several threads, in about the order of their edges.
 
-    StoreError when files cannot be read, or a visit finds an edge that is wrong.
+    Raises StoreError if files cannot be read, or a visit finds an invalid edge.
     """
     groups = store.row_groups
     lock = threading.Lock()
@@ -153,7 +153,7 @@ def scan_edges(
 
 
 class SharedSums:
-    """int64 sums that several threads add to; each range of them, whose starts and last end are given, has a lock."""
+    """int64 sums that several threads add to; each range, given by its start and the last end, has a lock."""
 
     def __init__(self, sums: Ints, starts: Ints) -> None:
         self.ranges = make_ranges(starts)
@@ -166,7 +166,6 @@ class SharedSums:
         return Words(self.ranges, words, NO_EDGES, np.empty(len(self._locks), np.int64))
 
     def add(self, found: Words) -> None:
-        """Add sum words."""
         stops = [0, *found.ends.tolist()]
         turn = next(self._turns)
         for k in range(len(self._locks)):
@@ -184,10 +183,10 @@ def degrees(
     threads: int | None = None,
     progress: PassProgress | None = None,
 ) -> tuple[Ints, Ints]:
-    """Count the edges at every vertex in one pass, which also checks that the edges are sorted and in their layers.
+    """Count the edges at every vertex in one pass, and check that the edges are sorted and in their layers.
 
-    Returns the degrees of both layers, int64. Only edges between kept vertices count; ``threads`` are by default as
-    many as there are processors. StoreError when the edges cannot be read, or are not sorted or out of their layers.
+    Returns the degrees of both layers, int64. Only edges between kept vertices count; ``threads`` defaults to the
+    number of processors. Raises StoreError if the edges cannot be read, are not sorted or are out of their layers.
     """
     degree_u, degree_v = np.zeros(store.n_u, np.int64), np.zeros(store.n_v, np.int64)
     kept_u, kept_v = (_NONE if keep is None else keep for keep in (keep_u, keep_v))
@@ -216,7 +215,7 @@ def degrees(
 
 
 def _check_borders(store: GraphStore, groups: Sequence[RowGroup], borders: Ints) -> None:
-    """Check that every row group begins after the one before it ends."""
+    """Check that every row group begins after the end of the previous one."""
     late = np.flatnonzero(borders[1:, 0] <= borders[:-1, 1])
     if late.size:
         at = int(late[0]) + 1
@@ -234,11 +233,11 @@ def core_masks(
     *,
     threads: int | None = None,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Find the largest subgraph in which every vertex of U and of V has at least these degrees, from 1 on.
+    """Find the largest subgraph in which every vertex of U and V has at least these degrees, each at least 1.
 
-    Returns which vertices of both layers it holds, bool; of a unipartite graph the same ones twice, whose degrees are
-    those of all edges at them. Vertices below are dropped in rounds, one pass over the edges
-    each, until none is; 9 bytes per vertex. Errors as :func:`degrees`.
+    Returns the masks of its vertices in both layers, bool. For a unipartite graph, both masks are the same, and degrees
+    count all edges at a vertex. Vertices of lower degree are dropped in rounds, one pass over the edges each, until
+    none is left; 9 bytes per vertex. Raises as :func:`degrees`.
     """
     keep_u = keep_v = None
     while True:
@@ -246,5 +245,5 @@ def core_masks(
         if store.kind == "unipartite":
             degree_u = degree_v = degree_u + degree_v
         keep_u, keep_v = degree_u >= least_u_degree, degree_v >= least_v_degree
-        if not (degree_u[~keep_u].any() or degree_v[~keep_v].any()):  # what was dropped had no edges left
+        if not (degree_u[~keep_u].any() or degree_v[~keep_v].any()):  # the dropped vertices had no edges left
             return keep_u, keep_v

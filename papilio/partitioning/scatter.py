@@ -1,4 +1,4 @@
-"""Add the counts of one part to the counts of the whole graph, modulo 2^64: sums at ids, which may repeat."""
+"""Add the counts of one part to the counts of the whole graph, modulo 2^64; ids may repeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Ints, Sums, compiled
 
 Ids = NDArray[Any]
-"""Int32 or int64, each from 0 to the size of the whole - 1."""
+"""int32 or int64, each from 0 to the size of the whole - 1."""
 
 
 @compiled
@@ -31,10 +31,10 @@ def scatter_add_ordered(
 
 
 def order_by_slice(ids: Ids, size: int, entries: int) -> tuple[Ints, Ints]:
-    """Return the places of ids by the slice of the whole that they are in; O(k).
+    """Return the places of ids by the slice of the whole that contains them; O(k).
 
-    ``size`` and ``entries`` are those of the whole and of a slice. Returned are the places in ``ids``, rising within
-    each slice, and where each slice begins among them, shape (slices + 1,).
+    ``size`` is the size of the whole, ``entries`` the size of a slice. Returns the places in ``ids``, ascending within
+    each slice, and the beginning of each slice among them, shape (slices + 1,).
     """
     cuts = np.zeros((size + entries - 1) // entries + 1, np.int64)
     order, at = np.empty(ids.size, np.int64), np.empty_like(cuts)

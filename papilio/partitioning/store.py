@@ -1,10 +1,10 @@
-"""A stored partition: the parts of a graph that does not fit a memory, cut once and read by any worker.
+"""A stored partition: the parts of a graph that is larger than memory, cut once and read by any worker.
 
     partition.json            format version, graph, strategy, parts with their sizes and work, blocks, hash
     blocks/<name>/*.parquet   see :mod:`papilio.partitioning.blocks`
 
-A partition is written into a temporary sibling and renamed into place: it is whole or absent. It belongs to one
-graph, known by its content hash, and serves every motif for which its cut is valid.
+A partition is written into a temporary sibling and renamed, so it is complete or absent. It belongs to one graph,
+identified by its content hash, and serves every motif for which its cut is valid.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
 
 FORMAT = "papilio-partition"
-"""Value of the key ``format``, which tells a manifest from another program's ``partition.json``."""
+"""Value of the key ``format``, which distinguishes a manifest from another program's ``partition.json``."""
 
 FORMAT_VERSION = 2
-"""Version of the layout that this code writes and reads; partitions of version 1 hold no digests."""
+"""Version of the layout that this code writes and reads; partitions of version 1 have no digests."""
 
 Family = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
 """Purpose of the parts: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
@@ -53,7 +53,7 @@ Decisions = tuple[tuple[str, str], ...]
 """Decisions of the cutter, each with its reason."""
 
 _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
-"""Keys that are not part of the hash: they tell how and why the parts were cut, and not what they are."""
+"""Keys that are not part of the hash: they record how and why the parts were cut, not their content."""
 
 _BLOCKS: dict[str, tuple[BlockKind, ...]] = {
     "wedges": ("starts", "ends"),
@@ -69,19 +69,19 @@ class PartInfo:
     """A part in the manifest."""
 
     index: int
-    blocks: tuple[str, ...]  # names of its blocks: starts and ends, or the one of its roots
-    layer: Layer  # of its starts or roots
+    blocks: tuple[str, ...]  # names of its blocks: starts and ends, or one block of roots
+    layer: Layer  # layer of its starts or roots
     sizes: PartSizes
-    n_items: int  # starts or roots
+    n_items: int  # number of starts or roots
     work: int  # estimated cost of all items, in work units
     # Cost of the first items at some breakpoints, ``{"items": [0, ..., n_items], "work": [0, ..., work]}``.
     table: dict[str, list[int]]
-    nbytes: int  # of its arrays
+    nbytes: int  # bytes of its arrays
 
 
 @dataclass(frozen=True)
 class PartitionManifest:
-    """Description of a partition: everything but its blocks."""
+    """Description of a partition: everything except its blocks."""
 
     graph_hash: str  # content hash of the graph, 32 hexadecimal digits
     n_u: int
@@ -90,23 +90,23 @@ class PartitionManifest:
     family: Family
     strategy: str  # how the items were grouped, such as ``bcpar`` or ``pair_blocks``
     reason: str
-    layer: Layer | None  # the anchored layer; None where both layers have parts
+    layer: Layer | None  # the anchored layer; None if both layers have parts
     least_p: int  # smallest p and q that the parts are valid for; 2 and 2 for wedges
     least_q: int
     per: Granularity  # the most detailed counts that it serves
-    part_bytes_limit: int  # memory that one part was allowed to need, in bytes
+    part_bytes_limit: int  # memory limit of one part, in bytes
     parts: tuple[PartInfo, ...]
     decisions: Decisions = ()
-    seconds: dict[str, float] = field(default_factory=dict)  # of each step of making it
-    peak_bytes: int = 0  # most resident host memory while it was made, measured, above what was held before
+    seconds: dict[str, float] = field(default_factory=dict)  # seconds of each step of the cut
+    peak_bytes: int = 0  # measured peak growth of resident host memory during the cut
     stored_edges: int = 0  # edges in the files of the blocks
-    replication: float = 0.0  # edges of all parts together, over the edges of the graph
+    replication: float = 0.0  # edges of all parts together, divided by the edges of the graph
     blocks: tuple[BlockInfo, ...] = ()
-    hash: str = ""  # of what was cut, 32 hexadecimal digits
+    hash: str = ""  # hash of the cut, 32 hexadecimal digits
     format_version: int = FORMAT_VERSION
 
     def to_json(self) -> str:
-        """Return the text of ``partition.json``, with the hash of its content; the inverse of :meth:`from_json`."""
+        """Return the text of ``partition.json`` with the hash of its content; the inverse of :meth:`from_json`."""
         data = {"format": FORMAT, **write_record(self)}
         return seal_json(data | {"hash": _hash_of(data)}, sort_keys=True)
 
@@ -114,8 +114,8 @@ class PartitionManifest:
     def from_json(cls, text: str | bytes, name: str) -> PartitionManifest:
         """Read the text of ``partition.json``; ``name`` is its path, for messages.
 
-        StoreError when the text is not JSON, not a manifest, of another version, breaks an invariant, or was changed
-        after it was written.
+        Raises StoreError if the text is not JSON, not a manifest, of another version, breaks an invariant, or was
+        changed after it was written.
         """
         manifest, data = read_manifest(
             cls, text, name, FORMAT, FORMAT_VERSION, "a partition", PARTITION_ADVICE
@@ -173,7 +173,7 @@ _EDGE_FILES = ("entries.parquet", "edges.parquet")
 class Partition:
     """A stored partition, opened by :func:`open_partition`; holds its manifest and no blocks.
 
-    Instances are cheap to pickle as far as the manifest is; any thread may read.
+    Instances pickle as cheaply as their manifest; any thread may read.
     """
 
     def __init__(self, path: str, manifest: PartitionManifest) -> None:
@@ -193,14 +193,14 @@ class Partition:
         return {info.name: info for info in self.manifest.blocks}
 
     def read_block(self, name: str) -> Any:
-        """Read a block: a StartBlock, an EndBlock, a RootPart or a CliquePart, by its kind.
+        """Read a block: a StartBlock, an EndBlock, a RootPart or a CliquePart, depending on its kind.
 
-        StoreError when there is none of this name, or its files are missing, not readable or changed.
+        Raises StoreError if no block has this name, or its files are missing, unreadable or changed.
         """
         return self._reader(name).read_block()
 
     def read_column(self, block: str, file: str, column: str) -> NDArray[Any]:
-        """Read one column of a file of a block; errors as :meth:`read_block`."""
+        """Read one column of a file of a block; raises as :meth:`read_block`."""
         return self._reader(block).read(file, only=column)[column]
 
     def _reader(self, name: str) -> blocks.BlockReader:
@@ -209,14 +209,14 @@ class Partition:
         return blocks.BlockReader(*filesystem_of(self.path), self._infos[name])
 
     def read_part(self, index: int) -> Part:
-        """Read the part of this number; errors as :meth:`read_block`."""
+        """Read the part with this number; raises as :meth:`read_block`."""
         return join_blocks([self.read_block(name) for name in self.manifest.parts[index].blocks])
 
     def read_vector_ids(self, index: int, per: Granularity) -> dict[str, NDArray[Any]]:
-        """Return, for each vector of a partial of a part, the id in the whole graph of each entry; reads only ids.
+        """Return, for each vector of a part's partial result, the id in the whole graph of each entry; reads only ids.
 
-        The count of an id is the sum of its entries: in a part of wedges starts come before ends, so that a vertex of
-        their layer, or an edge, may come twice. StoreError when a file is missing, not readable or changed.
+        The count of an id is the sum of its entries. In a part of wedges, starts come before ends, so a vertex of their
+        layer, or an edge, may occur twice. Raises StoreError if a file is missing, unreadable or changed.
         """
         part = self.manifest.parts[index]
         if per == "total":
@@ -237,7 +237,7 @@ class Partition:
         return {part.layer: np.concatenate(own), other: self.read_column(ends, "middles", "id")}
 
     def require_graph(self, graph_hash: str) -> None:
-        """Refuse (UnsupportedError) when it is a partition of another graph than the one with this content hash."""
+        """Raise UnsupportedError if the partition belongs to a graph with another content hash."""
         if graph_hash != self.manifest.graph_hash:
             raise UnsupportedError(
                 f"{self.path} is a partition of the graph {self.manifest.graph_hash} and this graph is "
@@ -245,9 +245,9 @@ class Partition:
             )
 
     def require_serves(self, motif: Motif, per: Granularity) -> None:
-        """Check that the motif can be counted from these parts, at this granularity.
+        """Check that the motif can be counted from these parts at this granularity.
 
-        UnsupportedError when the parts are those of another motif, of larger (p, q) only, or were made for less detail.
+        Raises UnsupportedError if the parts serve another motif or only larger (p, q), or were made for less detail.
         """
         manifest = self.manifest
         parted = family_of(motif).parted
@@ -276,7 +276,7 @@ class Partition:
 def open_partition(path: str | os.PathLike[str]) -> Partition:
     """Open the partition at a local path or at a URL that pyarrow reads.
 
-    Reads the manifest and checks that the files of all blocks are there with their recorded sizes. StoreError when
+    Reads the manifest and checks that the files of all blocks exist with their recorded sizes. Raises StoreError if
     there is no partition, or it is damaged, truncated, foreign or of another version.
     """
     name = os.fspath(path)
@@ -307,7 +307,7 @@ class PartitionWriter:
         self.is_finished = False
 
     def write_block(self, name: str, block: Block) -> None:
-        """Write a block, or a part of roots; ``name`` is of small letters, digits, ``-`` and ``_``, and new."""
+        """Write a block, or a part of roots; ``name`` is new and consists of small letters, digits, ``-`` and ``_``."""
         directory = self._directory / "blocks" / name
         directory.mkdir()
         info = blocks.write_block(directory, name, block)
@@ -315,10 +315,10 @@ class PartitionWriter:
             self._infos[name] = info
 
     def finish(self, manifest: PartitionManifest) -> Partition:
-        """Write the manifest, once all blocks are written; return the partition, which appears as the block ends.
+        """Write the manifest after all blocks; return the partition, which appears when the block ends.
 
-        ``blocks``, ``stored_edges``, ``replication`` and ``hash`` are filled in here. StoreError when what it says is
-        not consistent: a part of a block that was not written, numbers out of order.
+        Fills in ``blocks``, ``stored_edges``, ``replication`` and ``hash``. Raises StoreError if the manifest is
+        inconsistent: a part refers to a block that was not written, or numbers are out of order.
         """
         infos = tuple(self._infos[name] for name in sorted(self._infos))
         stored = sum(file.n_rows for i in infos for file in i.files if file.name in _EDGE_FILES)
@@ -337,8 +337,8 @@ class PartitionWriter:
 def write_partition(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[PartitionWriter]:
     """Write a partition block by block to ``path``, a local path in an existing directory.
 
-    It appears after :meth:`PartitionWriter.finish` and the end of the block; on an exception nothing is left.
-    StoreError when ``path`` cannot be written to, or exists and is not to be replaced.
+    It appears after :meth:`PartitionWriter.finish` and the end of the block; after an exception nothing is left. Raises
+    StoreError if ``path`` cannot be written, or exists without ``overwrite``.
     """
     name = os.fspath(path)
     with atomic_directory(name, overwrite, PARTITION_NAME) as directory:

@@ -1,4 +1,4 @@
-"""Blocks of starts and ends of wedges, read out of the rows of a graph on disk."""
+"""Blocks of starts and ends of wedges, read from the rows of a graph on disk."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from papilio.parts import EndBlock, StartBlock
 _NO_EDGES = np.empty(0, np.int64)
 
 _GAP_ENTRIES = 16_384
-"""Rows of middles that are not wanted are read along where they are fewer than this: 64 KiB, about what one more
-read costs."""
+"""Shorter gaps of unwanted middle rows are read rather than skipped: 64 KiB, about the cost of one more read."""
 
 
 def read_slab(rows: LayerRows, first: int, stop: int, *, with_edges: bool = False) -> Slab:
@@ -44,13 +43,13 @@ class LayerSurvey:
     """The rows of a graph seen from the layer of the starts, with the results of one pass over them."""
 
     rows: RowPair
-    first_end: Ids  # (n_other,): first end of each middle; ``NO_END`` where it has none
-    useful: Ids  # (n_rows,): middles of each start that have an end before it
+    first_end: Ids  # (n_other,): first end of each middle, or ``NO_END``
+    useful: Ids  # (n_rows,): number of middles of each start that have an end before it
     starts: Ids  # (n_starts,): ranks of the starts that can have butterflies: with at least two such middles
 
     @property
     def n_middles(self) -> int:
-        """Middles that have an end."""
+        """Number of middles that have an end."""
         return int(np.count_nonzero(self.first_end != NO_END))
 
 
@@ -65,9 +64,9 @@ def survey_layer(rows: RowPair, slab_entries: int) -> LayerSurvey:
 
 
 def build_starts(survey: LayerSurvey, starts: Ids, slab_entries: int, *, with_edges: bool) -> StartBlock:
-    """Read the block of some starts: ranks, ascending, each one of ``survey.starts``.
+    """Read the block of some starts: ascending ranks, each in ``survey.starts``.
 
-    ``slab_entries`` are read at a time, where no row has more.
+    At most ``slab_entries`` are read at a time, unless a row is longer.
     """
     rows = survey.rows.own
     indptr = offsets_of(survey.useful[starts].astype(np.int64))
@@ -82,7 +81,7 @@ def build_starts(survey: LayerSurvey, starts: Ids, slab_entries: int, *, with_ed
 
 
 def _runs(wanted: Ids, indptr: Ints, slab_entries: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows that hold all wanted ones, without long stretches of others."""
+    """Yield ranges of rows that contain all wanted ones, without long stretches of others."""
     if not wanted.size:
         return
     gaps = indptr[wanted[1:]] - indptr[wanted[:-1].astype(np.int64) + 1]
@@ -92,7 +91,7 @@ def _runs(wanted: Ids, indptr: Ints, slab_entries: int) -> Iterator[tuple[int, i
 
 
 def build_ends(rows: RowPair, first: int, stop: int, slab_entries: int, *, with_edges: bool) -> EndBlock:
-    """Read the block of the ends of ranks [first, stop); their rows are read twice where they are many."""
+    """Read the block of the ends of ranks [first, stop); their rows are read twice if they are many."""
     slabs = list(span_rows(rows.own.indptr, first, stop, slab_entries))
     kept = [read_slab(rows.own, *slabs[0], with_edges=with_edges)] if len(slabs) == 1 else None
 
@@ -120,7 +119,7 @@ def build_ends(rows: RowPair, first: int, stop: int, slab_entries: int, *, with_
 def gather_end_block(rows: RowPair, first: int, stop: int, reader: EndReader) -> EndBlock:
     """Read the block of the ends of ranks [first, stop) as :func:`build_ends` does, from the rows of all middles.
 
-    Reads more, but in order, and in all threads of the reader: for blocks that are a large share of a layer.
+    Reads more, but in order and in all threads of the reader: for blocks that are a large share of a layer.
     """
     middles = np.flatnonzero(rows.other.split).astype(np.int32)
     lengths, ends, edges = reader.gather(rows, middles, first, stop)
@@ -133,7 +132,7 @@ def gather_end_block(rows: RowPair, first: int, stop: int, reader: EndReader) ->
 
 
 def build_closure(rows: RowPair, starts: StartBlock, reader: EndReader) -> EndBlock:
-    """Read the block of all ends that precede the last of some starts, next to a middle of any."""
+    """Read the block of all ends that precede the last of some starts and are adjacent to any of their middles."""
     middles = distinct_ranks(starts.middles, rows.other.n_rows)[0]
     lengths, ends, edges = reader.gather(rows, middles, 0, int(starts.rank[-1]))
     rank, number = distinct_ranks(ends, rows.own.n_rows)
@@ -148,14 +147,14 @@ def _end_block(rows: RowPair, rank: Ids, middles: Ids, indptr: Ints, ends: Ids, 
 
 @dataclass(frozen=True)
 class EndReader:
-    """Reads ends out of the rows of their middles."""
+    """Reads ends from the rows of their middles."""
 
-    slab_entries: int  # entries that are read at a time, where no row has more
+    slab_entries: int  # maximum number of entries read at a time, unless a row is longer
     with_edges: bool  # whether to keep edge ids
     threads: int = 1
 
     def gather(self, rows: RowPair, middles: Ids, low: int, high: int) -> tuple[Ints, Ids, Ints]:
-        """Return how many ends of ranks [low, high) each of the middles has, these ends, and their edge ids."""
+        """Return the number of ends of ranks [low, high) of each middle, these ends, and their edge ids."""
         lengths = np.zeros(middles.size, np.int64)
 
         def read(run: tuple[int, int]) -> tuple[Ids, Ints]:
@@ -178,7 +177,7 @@ class EndReader:
 
 
 def distinct_ranks(ranks: Ids, n_ranks: int) -> tuple[Ids, Ids]:
-    """Return the distinct ranks, ascending, and the place of each among them (-1 for any other)."""
+    """Return the distinct ranks, ascending, and the place of each among them (-1 for all other ranks)."""
     places = np.full(n_ranks, -1, np.int32)
     places[ranks] = 0
     return number_marked(places), places

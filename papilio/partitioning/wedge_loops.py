@@ -1,11 +1,10 @@
-"""Blocks of starts and ends of wedges, out of slabs of rows: what the cutter of wedge parts does to every edge.
+"""Blocks of starts and ends of wedges, from slabs of rows: the work per edge of the cutter of wedge parts.
 
-The first ``split`` entries of a row precede its vertex in the total order of :mod:`papilio.kernels.wedge.graph`. Hence
-the row of a vertex from ``split`` on holds the middles of which it is an end, and the first ``split`` entries of the
-row of a middle are its ends.
+The first ``split`` entries of a row precede its vertex in the total order of :mod:`papilio.kernels.wedge.graph`. So if
+a vertex is an end, its middles are the entries of its row from ``split`` on; if it is a middle, its ends are the
+first ``split`` entries.
 
-All functions take C-contiguous arrays on the host and run without the interpreter lock; each thread has outputs of
-its own.
+All functions take C-contiguous arrays on the host and release the interpreter lock; each thread has separate outputs.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from papilio.partitioning import Ids, Ints
 class Slab(NamedTuple):
     """Consecutive rows of one layer."""
 
-    first: int  # rank of the first one
+    first: int  # rank of the first row
     offsets: Ints
     columns: Ids  # ranks in the other layer, ascending in each row
-    edges: Ints  # their edge ids, or (0,)
+    edges: Ints  # edge ids of ``columns``, or (0,)
     split: Ids  # entries of each row that precede its vertex
 
 
 NO_END = np.iinfo(np.int32).max
-"""First end of a middle without any."""
+"""First end of a middle without ends."""
 
 
 @compiled
 def find_first_ends(slab: Slab, first_end: Ids, useful: Ids) -> None:
-    """Note the first end of every middle, and how many middles of every start have an end before it.
+    """Record the first end of every middle, and how many middles of every start have an end before it.
 
-    Slabs come in rising order of rank. ``first_end``, int32 (n_other,), is updated: ``NO_END`` where no end was met.
-    ``useful``, int32 (n_rows,), is written.
+    Slabs come in ascending order of rank. ``first_end``, int32 (n_other,), is updated: ``NO_END`` until an end is
+    found. ``useful``, int32 (n_rows,), is written.
     """
     offsets, columns = slab.offsets, slab.columns
     for i in range(offsets.size - 1):
@@ -64,12 +63,11 @@ def add_ends(slab: Slab, n_ends: Ids) -> None:
 def grow_end_blocks(
     slab: Slab, vertex_bytes: float, entry_bytes: float, limit_bytes: float, stamp: Ids, state: Ints
 ) -> Ints:
-    """Fill blocks with ends in rising order of rank, each as full as the limit allows; one end always fits.
+    """Fill blocks with ends in ascending order of rank, each as full as the limit allows, with at least one end.
 
-    Slabs come in rising order. ``vertex_bytes`` and ``entry_bytes`` are what an end or middle and an entry take.
-    ``stamp``, int32 (n_other,), has the number of the last block in which each middle was met, before the first slab
-    -1; ``state``, int64 (5,), the open block: its number, first rank, ends, middles, entries, before the first slab all
-    0. Both are updated.
+    Slabs come in ascending order. ``vertex_bytes`` is the size of an end or middle, ``entry_bytes`` of an entry.
+    ``stamp``, int32 (n_other,), has the number of the last block with each middle, initially -1. ``state``, int64 (5,),
+    describes the open block: its number, first rank, ends, middles, entries, initially all 0. Both are updated.
 
     Returns first rank, ends, middles and entries of the blocks that this slab closed, shape (n_closed, 4).
     """
@@ -123,9 +121,9 @@ def fill_starts(
 ) -> None:
     """Copy the middles of starts that have an end before the start.
 
-    ``rows`` and ``ranks`` are the rows of the slab that are starts, and their ranks; ``first_end`` is as
-    :func:`find_first_ends` leaves it. ``middles`` and ``middle_edges``, which may be (0,), are written from
-    ``indptr[0]`` on; all of ``indptr``, int64 (n_starts + 1,), is known beforehand.
+    ``rows`` are the rows of the slab that are starts, ``ranks`` their ranks; ``first_end`` is the result of
+    :func:`find_first_ends`. ``middles`` and ``middle_edges``, which may be (0,), are written from ``indptr[0]`` on; all
+    of ``indptr``, int64 (n_starts + 1,), is computed beforehand.
     """
     with_edges = middle_edges.size > 0
     for i in range(rows.size):
@@ -165,9 +163,9 @@ def count_entries(slab: Slab, places: Ids, indptr: Ints) -> None:
 def fill_ends(place: int, slab: Slab, places: Ids, cursor: Ints, ends: Ids, end_edges: Ints) -> int:
     """Write the entries of the ends of a slab into the rows of their middles; return the place after the last end.
 
-    ``place`` is the place in the block of the first end of the slab; rows without entries of an end are none.
-    ``places``, int32 (n_other,), has the place of each middle in the block; ``cursor``, int64 (n_middles,), where its
-    next entry goes, and is updated. ``ends`` and ``end_edges``, which may be (0,), are written.
+    ``place`` is the place in the block of the first end of the slab; rows without entries of an end do not count as
+    ends. ``places``, int32 (n_other,), has the place of each middle in the block; ``cursor``, int64 (n_middles,), has
+    the position of its next entry and is updated. ``ends`` and ``end_edges``, which may be (0,), are written.
     """
     offsets, with_edges = slab.offsets, end_edges.size > 0
     for i in range(offsets.size - 1):
@@ -196,11 +194,11 @@ def renumber(values: Ids, places: Ids) -> None:
 def gather_ends(
     slab: Slab, rows: Ints, low: int, high: int, lengths: Ints, ends: Ids, end_edges: Ints
 ) -> int:
-    """Copy those ends of some middles of a slab whose ranks are in [low, high); return how many they are.
+    """Copy the ends of some middles of a slab whose ranks are in [low, high); return their number.
 
-    The slab is one of rows of middles; ``rows``, int64 (n_wanted,), are those to take. ``lengths``, int64
-    (n_wanted,), is set to the entries taken from each row; ``ends`` and ``end_edges``, at least as long as the slab
-    (or (0,)), to the ranks of the ends and their edge ids.
+    The slab contains rows of middles; ``rows``, int64 (n_wanted,), selects some of them. ``lengths``, int64
+    (n_wanted,), is set to the number of entries taken from each row. ``ends`` and ``end_edges``, at least as long as
+    the slab (or (0,)), are set to the ranks of the ends and their edge ids.
     """
     with_edges = end_edges.size > 0
     to = 0

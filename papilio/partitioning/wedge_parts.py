@@ -1,10 +1,10 @@
 """Cuts a stored graph into parts of the wedge engine (:class:`~papilio.parts.WedgePart`), out of core, in parallel.
 
-1. The rows of both layers are written to disk, by rank (:mod:`papilio.partitioning.disk_rows`).
-2. A survey of each layer finds the starts, and the middles of each that have an end before it.
-3. The strategy that moves fewer bytes is chosen before a part is written: pairs of blocks of starts and ends, or
-   groups of starts with their closures (:mod:`papilio.partitioning.wedge_plan`).
-4. The blocks are built and written, as many at a time as the host memory holds.
+1. Write the rows of both layers to disk, by rank (:mod:`papilio.partitioning.disk_rows`).
+2. Survey each layer for its starts, and the middles of each start that have an end before it.
+3. Choose the strategy that moves fewer bytes, before a part is written: pairs of blocks of starts and ends, or groups
+   of starts with their closures (:mod:`papilio.partitioning.wedge_plan`).
+4. Build and write the blocks, as many at a time as fit in host memory.
 """
 
 from __future__ import annotations
@@ -53,43 +53,43 @@ _SURVEY_BYTES = 12
 """Host memory per vertex of a survey: first end, useful middles, and its rank among the starts."""
 
 _PLAN_BYTES = 64
-"""Host memory per vertex of a layer while its grid is laid out: costs, entries, and sums of these."""
+"""Host memory per vertex of a layer while its grid is planned: costs, entries, and sums of these."""
 
 TURNED_COPIES, GATHERED_COPIES = 1.5, 2.5
-"""Bytes at a time for each byte of a block that is put together in place, with a cursor for each middle, or from
-pieces."""
+"""Peak bytes per byte of a block that is built in place, with a cursor for each middle, or from pieces."""
 
 _WRITTEN_COPIES, _WRITTEN_BYTES = 2, 128 << 20
-"""Bytes for each byte of a block on its way to a file, and most of them: some row groups of two million rows."""
+"""Bytes per byte of a block that is being written, and their maximum: some row groups of two million rows."""
 
 _MAX_SLAB_ENTRIES = 1 << 20
-"""Entries that are read at a time, at most: 4 MiB, and 8 MiB more with edge ids."""
+"""Maximum number of entries read at a time: 4 MiB, and 8 MiB more with edge ids."""
 
 _MAX_SHAPES = 6
-"""Shapes of a grid that are tried at most: starts get a share of a part, room for all of them, or for the largest."""
+"""Maximum number of grid shapes tried: starts get a share of a part, room for all of them, or for the largest."""
 
 _GROWN_ENTRIES_PER_S = 2.0e6
-"""Entries of starts that one thread groups in a second where groups share little: a visit of an entry takes 0.1 to
-0.3 microseconds, and an entry is visited once for each group that has its middle."""
+"""Start entries that one thread groups per second if groups share little: a visit of an entry takes 0.1 to 0.3
+microseconds, and each entry is visited once per group that has its middle.
+"""
 
 _MOVED_BYTES_PER_S = 2.0e9
-"""Bytes that a worker reads and copies to its device in a second."""
+"""Bytes per second that a worker reads and copies to its device."""
 
 _RUNS = 10
-"""Runs that a partition is made for."""
+"""Number of runs that a partition is expected to serve."""
 
 
 @dataclass(frozen=True)
 class CutterMemory:
     """How the host memory of a cut is shared."""
 
-    room_bytes: int  # for everything but the arrays by vertex that stay
-    slab_entries: int  # entries that are read at a time, where no row has more
-    slab_bytes: int  # of reading and sorting out so many
-    vertex_bytes: int  # of arrays by vertex that building any block needs
+    room_bytes: int  # for everything except the permanent arrays by vertex
+    slab_entries: int  # maximum number of entries read at a time, unless a row is longer
+    slab_bytes: int  # for reading and sorting out ``slab_entries``
+    vertex_bytes: int  # for the arrays by vertex needed to build any block
 
     def block_bytes(self, copies: float) -> int:
-        """Return the most bytes of a block as stored, where building it takes ``copies`` of it."""
+        """Return the maximum size of a stored block whose building takes ``copies`` times its bytes."""
         room = self.room_bytes - self.of_block(0)
         return int(max(room / (copies + _WRITTEN_COPIES), (room - _WRITTEN_BYTES) / copies))
 
@@ -102,10 +102,10 @@ class CutterMemory:
 def share_memory(n_u: int, n_v: int, held_bytes: int, request: CutRequest) -> CutterMemory:
     """Share the host memory of a cut whose rows of ``n_u + n_v`` vertices keep ``held_bytes`` of arrays in memory.
 
-    CapacityError when the arrays by vertex leave no room.
+    Raises CapacityError if the arrays by vertex leave no room.
     """
     held = held_bytes + _SURVEY_BYTES * (n_u + n_v)
-    room = (request.host_bytes - held) * 7 // 8  # allocators keep some of what is free
+    room = (request.host_bytes - held) * 7 // 8  # allocators retain some freed memory
     planning = _PLAN_BYTES * max(n_u, n_v) + 4 * max(n_u, n_v)
     read = 12 if request.per == "edge" else 4
     slab = min(_MAX_SLAB_ENTRIES, max(1024, room // (16 * request.threads * read)))
@@ -125,7 +125,7 @@ class CutPlan:
 
     strategy: str
     reason: str
-    decisions: Decisions  # what was decided on the way, and why
+    decisions: Decisions  # intermediate decisions with their reasons
     layers: tuple[Grid | Groups, ...]  # one for each layer
 
 
@@ -139,7 +139,7 @@ class Planner:
     pool: Executor
 
     def plan(self) -> CutPlan:
-        """Return the plan. CapacityError when no part within the limit can be cut by the strategy, or by any."""
+        """Return the plan. Raises CapacityError if the strategy (or every strategy) cuts no parts within the limit."""
         strategy = self.request.strategy
         if strategy == "bcpar":
             groups = tuple(map(self._group, self.layers))
@@ -173,7 +173,7 @@ class Planner:
         return (*decisions, ("smaller parts", limited))
 
     def _tell_effort(self, grids: tuple[Grid, ...]) -> str | None:
-        """Return why growing groups takes longer than it can save, or None."""
+        """Return the reason if growing groups takes longer than it can save, else None."""
         entries = sum(int(layer.useful[layer.starts].sum(dtype=np.int64)) for layer in self.layers)
         grow_s = entries / (_GROWN_ENTRIES_PER_S * min(self.request.threads, CHUNKS_AT_ONCE))
         saved_s = sum(grid.cost_bytes - grid.stored_bytes for grid in grids) / _MOVED_BYTES_PER_S
@@ -204,7 +204,7 @@ class Planner:
         return group_starts(layer, self._budget(GATHERED_COPIES, most_bytes), self.pool)
 
     def _compare(self, grids: tuple[Grid, ...], decisions: Decisions) -> CutPlan:
-        """Group the starts as long as that costs less than the pair blocks."""
+        """Group the starts as long as this costs less than the pair blocks."""
         told = _tell("pair_blocks", grids)
         most = sum(grid.cost_bytes for grid in grids)
         groups: list[Groups] = []
@@ -224,7 +224,7 @@ class Planner:
         return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))
 
     def _plan_groups_alone(self, refused: CapacityError) -> CutPlan:
-        """Group the starts where pair blocks do not fit: closures, without middles that have no start, still may."""
+        """Group the starts when pair blocks do not fit; closures, without middles that have no start, may still fit."""
         try:
             groups = tuple(map(self._group, self.layers))
         except CapacityError:
@@ -247,24 +247,25 @@ def _tell_grid(layer: str, grid: Grid) -> tuple[str, str]:
 
 
 _GATHER_COST = 0.4
-"""To gather the ends of n blocks of a layer takes all threads and, for each block, a look at every entry, some 8 ns; to
-turn rows round takes one thread for each block and some 20 ns for each entry of it: the first is faster where
-0.4 n^2 is below the number of threads."""
+"""Gathering the ends of n blocks of a layer takes all threads and some 8 ns per entry and block. Transposing rows takes
+one thread per block and some 20 ns per entry of the block. Gathering is faster if 0.4 n^2 is below the number of
+threads.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class _Written:
-    """Sizes and costs of a block that was written."""
+    """Sizes and costs of a written block."""
 
     name: str
     n_vertices: int
     n_entries: int
     nbytes: int
-    table: CostTable | None  # of starts
+    table: CostTable | None  # costs of starts
 
 
 _Job = tuple[int, Callable[[], tuple[_Written, ...]]]
-"""The bytes that it needs, and what builds and writes a block, or both blocks of a part."""
+"""Memory needed in bytes, and a function that builds and writes a block, or both blocks of a part."""
 
 
 def cut_wedges(
@@ -277,9 +278,9 @@ def cut_wedges(
 ) -> Partition:
     """Cut a stored graph into parts for butterflies, which have no options.
 
-    ``output`` is the partition that is written, which must not exist. CapacityError when a part that cannot be cut
-    further passes the limit, or the host memory does not do; nothing is written then. StoreError when ``output`` cannot
-    be written.
+    ``output`` is the path of the new partition and must not exist. Raises CapacityError, before writing anything, if a
+    part that cannot be cut further exceeds the limit or host memory is too small. Raises StoreError if ``output``
+    cannot be written.
     """
     with (
         cut_run(store, output, motif, request, progress) as run,
@@ -309,7 +310,7 @@ def cut_wedges(
 def _write_parts(
     run: CutRun, layers: tuple[LayerSurvey, ...], plan: CutPlan, memory: CutterMemory, room_bytes: int
 ) -> list[PartInfo]:
-    """Build and write all blocks, as many at a time as fit the room; return the entries of the manifest."""
+    """Build and write all blocks, as many at a time as fit in memory; return their manifest entries."""
     request = run.request
     entries = table_entries(sum(cut.n_parts for cut in plan.layers))
     cutter = _Cutter(run.writer, memory, request.per == "edge", entries, request.threads)
@@ -342,11 +343,11 @@ class _Cutter:
     writer: PartitionWriter
     memory: CutterMemory
     with_edges: bool  # whether to keep edge ids
-    table_entries: int  # most entries of the cost table of a block
+    table_entries: int  # maximum number of entries in the cost table of a block
     threads: int
 
     def grid_jobs(self, layer: LayerSurvey, grid: Grid) -> Iterator[_Job]:
-        """Yield the jobs of the start blocks, then of the end blocks that are in a pair."""
+        """Yield the jobs of the start blocks, then of the end blocks that belong to a pair."""
         for i, nbytes in enumerate(grid.start_bytes.tolist()):
             members = layer.starts[grid.start_cuts[i] : grid.start_cuts[i + 1]]
             needed = self.memory.of_block(nbytes, TURNED_COPIES)
@@ -413,7 +414,7 @@ def _take_groups(groups: Groups, written: Iterator[tuple[_Written, ...]]) -> Ite
 def _pair_up(layer: LayerSurvey, grid: Grid, written: Iterator[tuple[_Written, ...]]) -> Iterator[_Pair]:
     """Yield the pairs that can have wedges, by end block.
 
-    The work of a start block is shared among the end blocks by their entries before its last start.
+    The work of a start block is divided among the end blocks by their entries before its last start.
     """
     starts = [block for (block,) in islice(written, grid.last_start.size)]
     ends = [block for (block,) in islice(written, grid.used_ends)]
@@ -428,6 +429,6 @@ def _pair_up(layer: LayerSurvey, grid: Grid, written: Iterator[tuple[_Written, .
 
 
 def _scale(table: CostTable, share: int, whole: int) -> CostTable:
-    """Return the table of ``share / whole`` of the work, at least 1."""
+    """Return the table scaled to ``share / whole`` of the work, at least 1."""
     work = [value * share // whole for value in table.work]
     return CostTable(table.items, (*work[:-1], max(work[-1], 1)))

@@ -1,12 +1,13 @@
-"""The two ways to cut the starts of one layer: a grid of pair blocks, or groups with closures (bcpar).
+"""Two ways to cut the starts of one layer: a grid of pair blocks, or groups with closures (bcpar).
 
-A pair of a start block and an end block is a part; pairs follow each other by end block, so that a worker keeps the
-ends and moves the starts. Every end block costs one round of the starts after it: the larger the ends, the fewer
-bytes move. Several shapes within the budget are filled with the real blocks, and the one that moves least is taken.
+A part of the grid is a pair of a start block and an end block. Pairs are ordered by end block, so that a worker keeps
+the ends and moves the starts. Every end block costs one round of the starts after it: the larger the end blocks, the
+fewer bytes move. Several shapes within the budget are filled with the real blocks; the one that moves least is chosen.
 
-The closure of a group is every end that precedes one of its starts next to one of its middles. Starts are grouped
-chunk by chunk, a chunk being starts of consecutive ranks whose rows fit host memory. A middle costs a group what it
-has of ends before the last start of the chunk, so that chunks of hubs, which come first, have small closures.
+The closure of a group is every end that is adjacent to one of its middles and precedes one of its starts. Starts are
+grouped chunk by chunk; a chunk consists of starts of consecutive ranks whose rows fit in host memory. The cost of a
+middle is the number of its ends before the last start of the chunk, so chunks of hubs, which come first, have small
+closures.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ from papilio.partitioning.wedge_loops import add_ends, grow_end_blocks, renumber
 from papilio.parts import PartBytes
 
 PART_OVERHEAD_BYTES = 32 << 20
-"""Overhead of a part besides its bytes, in bytes: to hand it out and set it up takes 8 to 40 ms on one H200 (216 parts
-of 40 million edges), in which storage gives as much."""
+"""Overhead of a part besides its bytes, in bytes: dispatch and set-up take 8 to 40 ms on one H200 (216 parts of 40
+million edges), the time in which storage delivers this much.
+"""
 
 _START_SHARES = (1 / 2, 1 / 4, 1 / 8, 1 / 16)
-"""Shares of the room of a part tried for start blocks, besides the shares that follow from the graph."""
+"""Shares of a part's room tried for start blocks, besides the shares that follow from the graph."""
 
 _ROUNDING = 1e-9
-"""Relative error of sums of bytes of blocks."""
+"""Relative error of sums of block bytes."""
 
 
 @dataclass(frozen=True)
 class BlockBytes:
     """Bytes of blocks, as stored and moved."""
 
-    start: int  # for a start and for each of its middles
+    start: int  # bytes of a start, and of each of its middles
     start_entry: int
-    end: int  # for an end, a middle, and an entry of both
+    end: int  # bytes of an end, of a middle, and of an entry of both
     middle: int
     end_entry: int
 
@@ -69,18 +71,19 @@ def raw_bytes(per: str) -> BlockBytes:
 class BlockBudget:
     """Limits of the blocks of a part."""
 
-    part_bytes: PartBytes  # what a part takes on a worker
-    limit_bytes: int  # and may take
-    sizes: BlockBytes  # what is stored and moved
-    block_bytes: int  # most bytes of the blocks of a part as stored: what the cutter can hold
-    slab_entries: int  # entries that are read at a time, where no row has more
-    host_bytes: int  # for all chunks at work, while starts are grouped
-    most_bytes: int | None = None  # grouping is given up as soon as the groups cost more than this
+    part_bytes: PartBytes  # memory of a part on a worker
+    limit_bytes: int  # maximum of ``part_bytes``
+    sizes: BlockBytes  # bytes stored and moved
+    block_bytes: int  # maximum stored bytes of a part's blocks: the capacity of the cutter
+    slab_entries: int  # maximum number of entries read at a time, unless a row is longer
+    host_bytes: int  # for all active chunks during grouping
+    most_bytes: int | None = None  # grouping stops as soon as the groups cost more than this
 
     def tight_part(self) -> PartBytes:
         """Return prices by which a part within ``limit_bytes`` is also within ``block_bytes`` as stored.
 
-        Of the two limits the one that a start, end or entry takes more of counts, which is a little above both.
+        Each start, end or entry is priced by the limit of which it takes the larger share, so the total slightly
+        exceeds both.
         """
         part, sizes = self.part_bytes, self.sizes
         scale = (self.limit_bytes - part.fixed) / self.block_bytes
@@ -94,7 +97,7 @@ class BlockBudget:
 
     @property
     def room_bytes(self) -> int:
-        """Bytes for the blocks of a part; one is kept back for rounding."""
+        """Bytes for the blocks of a part, minus one for rounding."""
         return self.limit_bytes - self.part_bytes.fixed - 1
 
 
@@ -106,12 +109,12 @@ class Grid:
     start_cuts: Ints
     last_start: Ints  # (n_start_blocks,): rank of the last start of each block
     start_entries: Ints  # (n_start_blocks,)
-    # (n_end_blocks,): rank of the first end of each block, and how many ends, middles and entries it has
+    # (n_end_blocks,): rank of the first end of each block, and its number of ends, middles and entries
     first_end: Ints
     ends: Ints
     middles: Ints
     end_entries: Ints
-    sizes: BlockBytes  # what all these take
+    sizes: BlockBytes  # bytes of starts, ends and entries
 
     @property
     def starts(self) -> Ints:
@@ -119,12 +122,12 @@ class Grid:
 
     @property
     def first_partner(self) -> Ints:
-        """For each end block the first start block with a start after an end of it; all later ones have some too."""
+        """For each end block, the first start block with a start after an end of it; all later start blocks have one."""
         return np.searchsorted(self.last_start, self.first_end, side="right")
 
     @property
     def n_parts(self) -> int:
-        """Pairs that can have wedges."""
+        """Number of pairs that can have wedges."""
         return int((self.last_start.size - self.first_partner).sum())
 
     def pairs(self) -> Iterator[tuple[int, int]]:
@@ -143,31 +146,31 @@ class Grid:
 
     @property
     def used_ends(self) -> int:
-        """End blocks, the first ones, that are in a pair."""
+        """Number of end blocks in a pair; these are the first ones."""
         return int(np.searchsorted(self.first_partner, self.last_start.size))
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all blocks that are in a pair, each once."""
+        """Bytes of all blocks that are in a pair, each counted once."""
         return int(self.start_bytes.sum()) + int(self.end_bytes[: self.used_ends].sum())
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that one worker moves: every end block once, and for each the start blocks that it meets."""
+        """Bytes that one worker moves: every end block once, and for each the start blocks paired with it."""
         from_block = np.concatenate((np.cumsum(self.start_bytes[::-1])[::-1], [0]))
         return int(self.end_bytes[: self.used_ends].sum() + from_block[self.first_partner].sum())
 
     @property
     def cost_bytes(self) -> int:
-        """Bytes moved, and what the parts cost besides."""
+        """Bytes moved, plus the overhead of the parts."""
         return self.moved_bytes + PART_OVERHEAD_BYTES * self.n_parts
 
 
 def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: Executor) -> Grid:
-    """Find the shape of the blocks that moves least bytes; shapes are filled in the threads of ``pool``.
+    """Find the block shape that moves the fewest bytes; shapes are filled in the threads of ``pool``.
 
-    At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer. CapacityError when
-    the largest start and the largest end do not fit together; names them and the least budget.
+    At most ``n_shapes``, at least 1, are tried; each takes 4 bytes per vertex of the other layer. Raises CapacityError,
+    naming both and the least budget, if the largest start and the largest end do not fit together.
     """
     if not survey.starts.size:
         none = np.zeros(0, np.int64)
@@ -208,10 +211,10 @@ class _LayerCosts:
         return float(self.starts.max() + self.ends.max())
 
     def start_shares(self, room: float, n_shapes: int) -> list[float]:
-        """Return the bytes that start blocks may take, largest first; the ends get the rest."""
+        """Return the possible bytes of start blocks, largest first; ends get the remaining room."""
         least = max(float(self.starts.max()), 1.0)
         if self.all_ends + least < (1 - _ROUNDING) * room:
-            # One block of all ends. What is left over is for both kinds of blocks, as sums of floats may round up.
+            # One block of all ends. Both kinds of blocks share the spare bytes, as sums of floats may round up.
             spare = max(room - self.all_ends - float(self.starts.sum()), _ROUNDING * room)
             return [room - self.all_ends - spare / 2]
         wanted = [float(self.starts.sum()), *(share * room for share in _START_SHARES), least]
@@ -241,7 +244,7 @@ def _fill(
     shares: list[float],
     pool: Executor,
 ) -> list[Grid]:
-    """Fill start blocks of each share of the room, and end blocks with the rest: one pass over the rows for all."""
+    """Fill start blocks of each share of the room, and end blocks with the remainder; one pass over the rows."""
     rows = survey.rows
     limits = [(part.vertex, part.entry, budget.room_bytes - share) for share in shares]
     stamps = [np.full(rows.other.n_rows, -1, np.int32) for _ in shares]
@@ -267,7 +270,7 @@ def _fill(
 
 
 def _cut(taken: NDArray[np.float64], limit: float) -> Ints:
-    """Cut a row of things into blocks that take at most ``limit``, each as long as can be; no thing takes more."""
+    """Cut a sequence into blocks of at most ``limit``, each as long as possible; no single item exceeds the limit."""
     before = np.concatenate(([0.0], np.cumsum(taken)))
     cuts = [0]
     while cuts[-1] < taken.size:
@@ -277,17 +280,18 @@ def _cut(taken: NDArray[np.float64], limit: float) -> Ints:
 
 
 _TRIAL_CHUNKS, _TRIAL_GROUPS, _TRIAL_ENTRIES = 16, 4, 1 << 20
-"""Where groups may be given up, a sixteenth of the entries at a time is grouped, if it makes four groups and a million
-entries."""
+"""If grouping may be given up, a sixteenth of the entries is grouped at a time, provided that this makes four groups
+and a million entries.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Starts of a layer by group."""
 
-    starts: Ids  # (n_starts,): ranks: those of the first group, ascending, then those of the next, and so on
-    cuts: Ints  # (n_groups + 1,): where each group begins
-    nbytes: Ints  # (n_groups,): bytes of the blocks of each group as stored, at most
+    starts: Ids  # (n_starts,): ranks of the first group, ascending, then of the next group, and so on
+    cuts: Ints  # (n_groups + 1,): offset of each group
+    nbytes: Ints  # (n_groups,): upper bound of the stored bytes of each group's blocks
     complete: bool  # whether all starts have a group
 
     @property
@@ -296,7 +300,7 @@ class Groups:
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes of all blocks, at most: each is moved once."""
+        """Upper bound of the bytes of all blocks; each is moved once."""
         return int(self.nbytes.sum())
 
     @property
@@ -305,7 +309,7 @@ class Groups:
 
 
 class _Chunk(NamedTuple):
-    """Rows of starts by numbers of their own for the middles, and the ends of each middle so far."""
+    """Rows of starts, with the middles renumbered, and the number of ends of each middle so far."""
 
     starts: Ids
     indptr: Ints
@@ -315,9 +319,10 @@ class _Chunk(NamedTuple):
 
 
 def group_starts(survey: LayerSurvey, budget: BlockBudget, pool: Executor) -> Groups:
-    """Group the starts of a layer; incomplete when the groups would cost more than ``budget.most_bytes``.
+    """Group the starts of a layer; incomplete if the groups would cost more than ``budget.most_bytes``.
 
-    CapacityError when a start with its closure does not fit a part, naming it; or a chunk of one start the host memory.
+    Raises CapacityError if a start with its closure does not fit in a part (the message names the start), or a chunk of
+    one start does not fit in host memory.
     """
     starts, counts, nbytes = [np.empty(0, np.int32)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     running: deque[tuple[Ids, Future[tuple[Ids, Ints]]]] = deque()
@@ -345,7 +350,7 @@ def group_starts(survey: LayerSurvey, budget: BlockBudget, pool: Executor) -> Gr
 
 
 def _read_chunks(survey: LayerSurvey, budget: BlockBudget) -> Iterator[_Chunk]:
-    """Yield chunks of starts in rising order of rank, each within its share of the memory."""
+    """Yield chunks of starts in ascending order of rank, each within its share of the memory."""
     rows = survey.rows
     n_ends = np.zeros(rows.other.n_rows, np.int32)
     distinct, done = 0, 0
@@ -363,7 +368,7 @@ def _read_chunks(survey: LayerSurvey, budget: BlockBudget) -> Iterator[_Chunk]:
 
 
 def _chunk_bounds(survey: LayerSurvey, budget: BlockBudget) -> Iterator[tuple[int, int]]:
-    """Yield ranges of ``survey.starts``: of one chunk each; all in one where that fits."""
+    """Yield ranges of ``survey.starts``, one per chunk; a single range if everything fits."""
     per_start, per_entry = growth_bytes(1, 0, 0) + 32, growth_bytes(0, 0, 1) + 8
     columns = growth_bytes(0, survey.n_middles, 0)
     lengths = survey.useful[survey.starts].astype(np.int64)
@@ -397,12 +402,12 @@ def _chunk_bounds(survey: LayerSurvey, budget: BlockBudget) -> Iterator[tuple[in
 
 
 def _group_chunk(own: LayerRows, chunk: _Chunk, budget: BlockBudget) -> tuple[Ids, Ints]:
-    """Return the group of each start of a chunk, and the bytes of the blocks of each group, at most."""
+    """Return the group of each start of a chunk, and an upper bound of each group's stored bytes."""
     sizes = budget.sizes
     part, room = budget.tight_part(), budget.room_bytes
     lengths = np.diff(chunk.indptr)
     root_bytes = np.ceil(part.root + part.root_entry * lengths).astype(np.int64)
-    # Either an end for every entry, or all ends of the chunk, which are kept back from the room.
+    # Either an end for every entry, or all ends of the chunk, reserved in advance.
     all_ends = math.ceil(part.vertex * chunk.distinct_ends)
     choices = []
     for kept_back, per_end in ((0, part.entry + part.vertex), (all_ends, part.entry)):
