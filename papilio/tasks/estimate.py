@@ -9,7 +9,7 @@ slice depends only on its number and the seed, so the estimate is the same for a
 
 Counts of vertices: the value of a probe is divided among the vertices of the motifs that it represents, and the mean of
 these shares estimates the count of each vertex. Variances by stratum would take a vector for each stratum; instead, the
-probes of a slice are dealt to groups, each with a part of every stratum and an estimate of its own. The means and
+probes of a slice are dealt to groups, each with a part of every stratum and one estimate. The means and
 variances of vertices are computed over the groups.
 
 Probes of a search are skewed: few are heavy, and whether some were drawn moves both the mean and its error. Intervals
@@ -131,7 +131,7 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, found: Moments, known: int) -> Sample:
-        """Return the estimate of a count of which ``known`` motifs are certain."""
+        """Return the estimate of a count that includes ``known`` certain motifs."""
         n = np.maximum(found.n, 1.0)
         means = found.sums / n
         second = np.maximum(found.squares / n - means**2, 0.0)
@@ -216,7 +216,7 @@ class VertexMoments(NamedTuple):
     sizes: dict[str, int]  # vertices of each layer
     scale: int
     n: int  # groups
-    vertices: NDArray[np.int64]  # rising; those of the second layer after those of the first
+    vertices: NDArray[np.int64]  # rising; the second layer after the first
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     cubes: NDArray[np.float64]

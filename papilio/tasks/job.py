@@ -162,7 +162,7 @@ class PrepareTask:
     job: JobSpec
     engine: EngineName
     run_id: str  # identifies one call; results are never shared between calls
-    slot: int = 0  # number of the worker among those that prepare at the same time; only slot 0 returns the costs
+    slot: int = 0  # number of the worker among all that prepare at the same time; only slot 0 returns the costs
     attempt: int = 0  # how many times the task was dispatched before
     predict: bool = False  # whether to probe the items, to predict the run time and the size of a listing
 
@@ -330,7 +330,7 @@ _MANY_EDGES = 1 << 17
 
 
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
-    """Return the content hash of a graph in memory, the same as that of a store written from it."""
+    """Return the content hash of a graph in memory, the same as the hash of a store written from it."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
     if graph.n_edges < _MANY_EDGES:
         content.update(graph.u, graph.v, graph.sign)
@@ -401,7 +401,7 @@ def require_kind(motif: Motif, kind: str, source: str) -> None:
 
 
 def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> None:
-    """Raise UnsupportedError for a graph of another kind; it names what is counted there and how to convert."""
+    """Raise UnsupportedError for a graph of another kind; names the motifs counted there and the conversion."""
     if kind != needed:
         there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
         how = f"else convert the input as {needed} (--{needed})"

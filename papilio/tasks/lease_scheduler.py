@@ -58,7 +58,7 @@ class PartAffinity:
         return chosen
 
     def expect(self, worker: str, left: Mapping[int, int]) -> int | None:
-        """Return the partition that a worker will probably get after its last one; None if none is free.
+        """Return the partition that a worker will probably get after its last one; None if no partition is free.
 
         Other workers get it only if they have no other work.
         """

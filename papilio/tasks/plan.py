@@ -55,7 +55,7 @@ def mean_vector_entries(job: JobSpec, manifest: PartitionManifest) -> int:
 def explain_parts(
     job: JobSpec, engine: EngineName, threads: int, manifest: PartitionManifest | None, memory: MemoryForecast
 ) -> Iterator[tuple[str, str]]:
-    """Yield the decisions about the parts of a job, if any, with figures; ``memory`` is that of one worker."""
+    """Yield the decisions about the parts of a job, if any, with figures; ``memory`` is the forecast for one worker."""
     if manifest is None:
         peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
         yield (
@@ -264,7 +264,7 @@ class CountPlan(Described):
         return done
 
     def validate(self) -> None:
-        """Check that the leases, with what was finished before, tile every partition exactly.
+        """Check that the leases, with the finished intervals, tile every partition exactly.
 
         TilingError naming the first gap or overlap.
         """
@@ -332,7 +332,7 @@ def make_plan(
 
     ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` holds partition, start
     and stop of the intervals that earlier sessions finished: the leases cover the others. Set ``kept`` if finished
-    leases are kept, in a ledger. ``cluster`` holds the name of the cluster and the reason for it, if none was named.
+    leases are kept, in a ledger. ``cluster`` holds the name of the cluster and the reason for it, unless the user named it.
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
