@@ -204,9 +204,9 @@ def draw_histogram(axes: Any, values: Sequence[float], observed: float, what: st
 
 
 def draw_mixing(axes: Any, means: Sequence[tuple[int, float]], steps: int, what: str) -> None:
-    """Draw means against the number of trades; a line marks the trades of a sample."""
+    """Draw means against the number of steps of a chain; a line marks the steps of a sample."""
     axes.plot(*zip(*means, strict=True), marker=".", color=BLUE, label="mean of the chains")
-    axes.axvline(steps, color=GREY, linestyle="--", label="trades of a sample")
-    axes.set_xlabel("global trades")
+    axes.axvline(steps, color=GREY, linestyle="--", label="steps of a sample")
+    axes.set_xlabel("steps of the chain")
     axes.set_ylabel(what)
     axes.legend(fontsize=8)

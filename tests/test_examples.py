@@ -30,8 +30,8 @@ PRINTED = {
     ],
     "from_pandas": ["341 butterflies in 89 attendances"],
     "more_than_chance": [
-        "341 butterflies; with the same degrees 312 on average: z = 1.7, p = 0.122",
-        "q = 4: 160, by chance  77.1 ± 22.7, z = 3.6",
+        "341 butterflies; with the same degrees 313 on average: z = 1.7, p = 0.102",
+        "q = 4: 160, by chance  78.4 ± 23.2, z = 3.5",
     ],
     "generate_planted": ["60 vertices of U are in as many"],
 }

@@ -46,6 +46,9 @@ RATE_FACTOR = 2.0
 UNPROBED_FACTOR = 3.0
 """The same for a rate if costs are exactly an engine's work."""
 
+TIMED_FACTOR = 2.0
+"""The same where one item was timed, and all are alike."""
+
 ROW_BYTES, FIXED_ROW_BYTES = 9.0, 2.4
 """Bytes of a row of any length, and of a row of one length, on disk: a row mostly repeats the one before it, so its
 length matters little. Measured: 5.6 to 12.6 on eight graphs with 7 to 53 vertices in a row, 1.2 to 3.6 on six."""
@@ -183,6 +186,13 @@ def predict(
     the items: the engine's on CPUs, else 1. ``even`` is the pace by the rate of the engine, used without probes. Set
     ``same_work`` if costs are exactly the engine's work, ``lists`` if motifs are written as rows.
     """
+    timed_s = engine.time_items(prepared)
+    if timed_s is not None:
+        seconds, total = max(timed_s / threads, 1e-9), float(even.work[-1])
+        spread = Range(seconds, seconds / TIMED_FACTOR, seconds * TIMED_FACTOR)
+        return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(
+            total, total / seconds
+        )
     if same_work:
         seconds = float(even.ns[-1]) / NS
         spread = Range(seconds, seconds / UNPROBED_FACTOR, seconds * UNPROBED_FACTOR)

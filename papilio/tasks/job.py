@@ -116,14 +116,10 @@ class JobSpec(Question):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What alone determines the answer: graph content, motif with its parameters, granularity, listing options.
-
-        For a comparison with random graphs, also the null model and its settings.
-        """
+        """What alone determines the answer: graph content, motif, granularity, listing options, null model."""
         identity = {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
-        if self.ensemble is not None:
-            identity["ensemble"] = asdict(self.ensemble)
-        return identity if self.listing is None else {**identity, "listing": asdict(self.listing)}
+        special = {"listing": self.listing, "ensemble": self.ensemble}
+        return identity | {name: asdict(each) for name, each in special.items() if each is not None}
 
     @property
     def question(self) -> Question:

@@ -114,7 +114,7 @@ def explain_forecast(
         )
     what = f"about {forecast.seconds.show('s')} on one worker"
     if not forecast.probes:
-        return what, f"{forecast.reason}, {rated}"
+        return what, forecast.reason if job.ensemble is not None else f"{forecast.reason}, {rated}"
     found = f"{forecast.probes:,} probes of the search predict it"
     if forecast.rows is not None and job.listing is not None:
         found += f", and {forecast.rows.show()} rows"
