@@ -227,7 +227,7 @@ def check_versions(workers: Sequence[WorkerInfo]) -> None:
 
 
 def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName, str, tuple[WorkerInfo, ...]]:
-    """Return the engine, the reason for it, and the workers that can run it.
+    """Return the engine, why it was chosen, and the workers that can run it.
 
     An explicit ``gpu`` is never replaced by ``cpu``. ClusterError when two processes would share a GPU.
     UnsupportedError for ``gpu`` on an executor that does not offer it. EngineUnavailableError for ``gpu`` when no
