@@ -122,7 +122,7 @@ class PartLoader:
         self._under_way = self._thread.submit(self._go_ahead, running, index)
 
     def keep_only(self, index: int) -> None:
-        """Drop all blocks but those of one part: for when memory runs out."""
+        """Drop all blocks except the blocks of one part: for when memory runs out."""
         self._wanted = None
         self._settle()
         names = set(self.partition.manifest.parts[index].blocks)
@@ -261,7 +261,7 @@ class PartVectors:
     def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
         """Add the vectors of some items of a part.
 
-        ExecutionError when their shapes are not those of the part. StoreError when the ids of the part cannot be read,
+        ExecutionError when their shapes do not match the part. StoreError when the ids of the part cannot be read,
         or are not ids of the graph.
         """
         places = self._places(index)

@@ -31,7 +31,7 @@ _SIDE, _SIZES = 10, (3, 4, 6)
 
 
 Tell = Callable[[str, float], None]
-"""Called with the name of what was compiled, and its seconds."""
+"""Called with the name of each compilation, and its seconds."""
 
 
 def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
