@@ -42,7 +42,7 @@ from papilio.motifs import (
 )
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
-"""``auto`` uses the GPUs of workers that have them; the other choices are exact or raise."""
+"""``auto`` uses the GPUs of workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
 
 Names = Mapping[EngineName, str]
 """The import name for each kind of processor."""

@@ -4,7 +4,7 @@
                   leases (:func:`finishing`) is not interrupted yet: its leases are cut, and their counts registered.
     WRAP_UP_S     A job that is still running is interrupted, too; a second signal does so at once.
     LIMIT_S       A process that is still alive, in a call that cannot be interrupted or on a file system that hangs,
-                  is killed: its worker processes are killed, its temporary files removed.
+                  exits at once: its worker processes are killed, its temporary files removed.
 
 A thread receives signals through a pipe that the C handler of Python writes to, so that none waits for the main thread.
 Only the command line listens: a program that uses Papilio as a library keeps its own handlers, and the functions here
@@ -31,7 +31,7 @@ WRAP_UP_S = 1.5
 """Time for leases to end and their counts to be registered."""
 
 LIMIT_S = 2.3
-"""Time from a signal until the process is killed."""
+"""Time from a signal until the process exits at once."""
 
 REMOVAL_S = 0.4
 """Time for removing temporary files in that case."""
@@ -210,7 +210,7 @@ def waking(wake: Callable[[], None]) -> AbstractContextManager[None]:
 
 
 def removed_at_end(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
-    """Remove a file or directory also if the process is killed; otherwise the block removes it."""
+    """Remove a file or directory also if the process exits at once; otherwise the block removes it."""
     return _listed(_listener.removals, os.fspath(path))
 
 

@@ -36,8 +36,8 @@ WORKER_CONFIG = {
     "distributed.admin.tick.interval": "1s",
 }
 """Workers keep one prepared graph and no Dask data: nothing can be spilled, and a pause would end in a stall. Dask's
-HTTP pages require no credentials, so they are disabled. So are samples of the threads' stacks, which Dask takes a
-hundred times a second, and of the delays of its event loops, fifty times a second: nothing uses them."""
+HTTP pages require no credentials, so they are disabled. So are the samples of the threads' stacks, a hundred a second
+by default; the delays of event loops are measured once a second, not fifty times: nothing uses either."""
 
 NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
 """Any free port, without a warning when another cluster has the usual one."""

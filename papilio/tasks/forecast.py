@@ -25,7 +25,7 @@ NS = 10**9
 """Units of work of a plan in a second: nanoseconds, as predicted for one worker."""
 
 _MAX_NS = 2**61
-"""Largest predicted work of all items, 73 years: longer predictions are capped here."""
+"""Largest predicted work of all items, 73 years: longer predictions are scaled down to it."""
 
 PILOT, LEAST, MOST = 4, 32, 256
 """Mean number of probes per stratum: of the pilot, and the bounds of a second round for longer runs. A second round

@@ -168,7 +168,7 @@ def split_shares(
 ) -> tuple[ItemRange, ...]:
     """Return the leases of a run without cuts or failures: first one for each worker.
 
-    Parameters are as for :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; no lease is empty.
+    Parameters are as for :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; none are empty.
     """
     pending = PendingWork(tables, pieces)
     leases: list[ItemRange] = []

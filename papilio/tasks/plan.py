@@ -332,7 +332,7 @@ def make_plan(
 
     ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` holds partition, start
     and stop of the intervals that earlier sessions finished: the leases cover the others. Set ``kept`` if finished
-    leases are kept, in a ledger. ``cluster`` holds the name of the cluster and why it was chosen, unless the user named it.
+    leases are kept, in a ledger. ``cluster`` holds an automatically chosen cluster and the reason.
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)

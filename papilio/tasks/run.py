@@ -4,7 +4,7 @@ A process runs one engine call at a time: the CPU engine already uses all thread
 would only slow each other down. Other tasks of the same process wait for the lock.
 
 Leases end early in the process that runs them, on request or by the clock. A request may come while its lease runs,
-before it begins, or after it has ended: it is only stored, and the lease checks the store.
+before it begins, or after it has ended: it is only recorded, and the lease looks it up.
 """
 
 from __future__ import annotations
