@@ -46,7 +46,7 @@ def read_variant(entry: str) -> tuple[str, dict[str, int]]:
 
 
 def list_entries(arch: int) -> list[str]:
-    """Return the launched kernels on an architecture, as entries of the budgets; for 8.6 only those not of 8.0."""
+    """Return the launched kernels on an architecture, as entries of the budgets; for 8.6 the differences from 8.0."""
     budgets = json.loads(BUDGET_FILE.read_text())["budgets"]
     if arch not in _LITTLE_SHARED:
         return [*budgets]

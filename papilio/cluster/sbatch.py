@@ -54,7 +54,7 @@ class SbatchSpec:
     counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV, ..., by its suffix
     job: str | None = None  # directory of the durable job: running the script again resumes it
     max_requeues: Number = 0  # how often a run that hit the time limit is queued again; needs ``job``
-    partition: str | None = None  # where Slurm runs the job and whom it charges; None leaves either to the site
+    partition: str | None = None  # where Slurm runs the job and whom it charges; None: up to the site
     account: str | None = None
     name: str | None = None  # of the job; by default ``papilio-`` and the motif
     interface: str | None = None  # network interface of scheduler and workers, such as ``ib0``

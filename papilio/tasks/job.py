@@ -158,7 +158,7 @@ class PrepareTask:
     job: JobSpec
     engine: EngineName
     run_id: str  # identifies one call; results are never shared between calls
-    slot: int = 0  # number of the worker among all that prepare at the same time; only slot 0 returns the costs
+    slot: int = 0  # number of the worker among those preparing now; only slot 0 returns costs
     attempt: int = 0  # how many times the task was dispatched before
     predict: bool = False  # whether to probe the items, to predict the run time and the size of a listing
 
