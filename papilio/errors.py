@@ -21,7 +21,7 @@
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
         └── ClusterError            the cluster cannot be reached or started, or lost something that the run needs
 
-:class:`InputWarning`, which tells how a file of edges was read, is no error.
+:class:`InputWarning` reports how a file of edges was read; it is no error.
 
 Messages hold the name, the actual value, the limit with its unit and what to change. A missing or unknown argument of a
 function is a TypeError, as everywhere in Python. :data:`FAULTS` maps errors to faults of the lease that raised them.

@@ -325,7 +325,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._drop(address, n_suspects=0)
 
     def _share_tail(self) -> None:
-        """Ask as many busy workers to share as there are idle ones, up to a limit, those with most work left first."""
+        """Ask one busy worker to share per idle one, up to a limit; those with most work left first."""
         idle = sum(not place.held for place in self._places.values())
         most = min(idle, MOST_CUTS) - sum(place.is_asked for place in self._places.values())
         if most <= 0:

@@ -185,7 +185,7 @@ def _probe_gpu(gpu: GpuInfo) -> Outcome:
 
 
 def _find_toolchain() -> Toolchain | Exception | None:
-    """Return CuPy; any error of importing it; None where it is not installed."""
+    """Return CuPy, the error of importing it, or None if it is not installed."""
     try:
         return None if find_spec("cupy") is None else inspect_toolchain()
     except Exception as error:

@@ -31,7 +31,7 @@ class PhaseAdvanced:
 
 @dataclass(frozen=True)
 class PlanMade:
-    """The plan is known; leases are handed out next."""
+    """The plan is known; leases are dispatched next."""
 
     plan: CountPlan
 

@@ -144,7 +144,7 @@ class SlurmExecutor(OwnCluster):
     def _share_config(self, stack: ExitStack) -> dict[str, Any]:
         """Set and return the configuration of the scheduler and its workers until ``stack`` ends.
 
-        The workers read their credentials, as files, where ``jobqueue.slurm.shared-temp-directory`` says or in the
+        The workers read their credentials, as files, from ``jobqueue.slurm.shared-temp-directory`` or from the
         current directory.
         """
         shared = dask.config.get("jobqueue.slurm.shared-temp-directory", None) or os.getcwd()

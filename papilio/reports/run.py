@@ -248,7 +248,7 @@ SHORT_S = 10.0
 
 
 def counting_s(seconds: Mapping[str, float]) -> float:
-    """Return the wall time from the end of starting workers and reading the graph on, by the times of phases."""
+    """Return the wall time after starting workers and reading the graph, from the times of phases."""
     return seconds["total"] - seconds["start"] - seconds["read"]
 
 

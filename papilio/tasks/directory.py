@@ -170,7 +170,7 @@ class JobDirectory:
         return plan
 
     def history(self, content: LedgerContent | None = None) -> JobHistory:
-        """Return what the ledger says; read now, unless its content is given. Works while another process writes it."""
+        """Return the history in the ledger; read now, unless its content is given. Works while another process writes it."""
         content = content or read_ledger(self.ledger_path)
         history = read_history(self.ledger_path, content.records, content.tip)
         other = next((key for key in history.plan_keys if key != self.plan_key), None)
@@ -234,7 +234,7 @@ class JobDirectory:
         )
 
     def answer(self) -> JobAnswer:
-        """Return what ``result.json`` holds."""
+        """Return the content of ``result.json``."""
         return JobAnswer.read(self._read("result.json"), str(self.root / "result.json"))
 
     def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:

@@ -326,7 +326,7 @@ _MANY_EDGES = 1 << 17
 
 
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
-    """Return the content hash of a graph in memory, the same as the hash of a store written from it."""
+    """Return the content hash of a graph in memory, equal to the hash of its store."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
     if graph.n_edges < _MANY_EDGES:
         content.update(graph.u, graph.v, graph.sign)

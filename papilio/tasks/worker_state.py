@@ -236,7 +236,7 @@ _owners: dict[str, weakref.WeakSet[Any]] = {}
 
 
 def keep_graph(owner: Any, graph_hash: str) -> None:
-    """Keep the data read and prepared from a graph in this process until its owners are gone or memory runs out."""
+    """Keep the data of a graph in this process until its owners are gone or memory runs out."""
     owners = _owners.setdefault(graph_hash, weakref.WeakSet())
     if owner not in owners:
         owners.add(owner)
@@ -311,7 +311,7 @@ def run_alone(run: Callable[[], Made], forget: Callable[[], None]) -> Made:
 
 
 def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
-    """Load the kernels of an engine by running it once on a graph of a few edges, while the real graph is read."""
+    """Load an engine's kernels by running it once on a tiny graph, while the real graph is read."""
     question = job.question
     if question.listing is not None:
         question = replace(question, listing=Listing())
