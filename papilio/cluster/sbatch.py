@@ -24,7 +24,8 @@ MIN_GRACE_S = 10
 """Ending a count, its workers and its scheduler takes a few seconds."""
 
 _PATIENCE_SHARE, _MAX_PATIENCE_S = 0.5, 30
-"""Time for a count to end normally: a share of the grace, at most this many seconds; it needs a second, or three if workers do not answer."""
+"""Time for a count to end normally: a share of the grace, at most this many seconds; it needs a
+second, or three if workers do not answer."""
 
 _WORKER_SHARE = 0.9
 """Share of a node's memory for its workers; the client and the scheduler share the first node with them."""

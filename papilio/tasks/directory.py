@@ -170,7 +170,7 @@ class JobDirectory:
         return plan
 
     def history(self, content: LedgerContent | None = None) -> JobHistory:
-        """Return the history in the ledger; read now, unless its content is given. Works while another process writes it."""
+        """Return the history in the ledger, read now unless its content is given; another process may be writing it."""
         content = content or read_ledger(self.ledger_path)
         history = read_history(self.ledger_path, content.records, content.tip)
         other = next((key for key in history.plan_keys if key != self.plan_key), None)
