@@ -52,7 +52,7 @@ class MemoryForecast:
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
     """Predict the peaks of a job on the whole graph; ``threads`` is the number of threads of the cpu engine.
 
-    With random graphs, each thread holds one graph in addition to the original.
+    With random graphs, each thread holds its own graph, and the original is kept as well.
     """
     n_graphs = threads if job.ensemble is not None and engine == "cpu" else 1
     host, device = job.family.memory.predict_graph(job, engine, threads // n_graphs)
