@@ -63,6 +63,7 @@ def list_earlier(later: Later) -> Earlier:
 
 
 def make_maximal_search(later: Later, earlier: Earlier) -> MaximalSearch:
+    """Return the memory of a thread."""
     n = later.indptr.size - 1
     out, back = np.diff(later.indptr), np.diff(earlier.indptr)
     most, w = int(out.max(initial=0)), (int(out.max(initial=0)) + 63) >> 6
