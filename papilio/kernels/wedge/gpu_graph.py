@@ -217,10 +217,10 @@ def add_degrees(device: Device, module: Module, ids: Any, degree: Any) -> None:
 def _place_rows(
     device: Device, module: Module, degree_of: Any, n_u: int, first_layer: Layer | None
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the rank of each id, and arrays by row: degree, rows of the other layer ahead of it (int32), place in the
-    order over both layers (int64), and offsets of all rows (int64).
+    """Return the ranks by id and the degrees, places and offsets of all rows.
 
-    ``module`` is ``wedge_order``.
+    By row: its degree, the rows of the other layer ahead of it (int32), its place in the order over both layers
+    (int64); last the offsets of all rows (int64). ``module`` is ``wedge_order``.
     """
     xp, n_rows = device.xp, degree_of.size
     sizes = np.int32(n_u), np.int32(n_rows)
