@@ -245,6 +245,7 @@ def collect_below(alive: Items, supports: Ints, bound: Index, going: Items) -> I
 
 @compiled
 def set_states(items: Items, states: States, state: int) -> None:
+    """Give all the items a state."""
     for i in items:
         states[i] = state
 

@@ -60,7 +60,7 @@ def sum_supports(blooms: BloomIndex, start: Index, stop: Index, supports: Ints) 
 def take_wedges(
     going: Items, start: Index, stop: Index, states: States, blooms: BloomIndex, rest: LeftBlooms
 ) -> None:
-    """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list the blooms touched first.
+    """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list each bloom when first touched.
 
     Run by several threads at once, each with its own edges.
     """
