@@ -210,7 +210,8 @@ def test_a_worker_that_goes_while_it_is_asked_is_passed_over(
     monkeypatch.setattr(local.client, "run", lose_one)  # type: ignore[attr-defined]
     local.workers = local.workers[1:]  # others than the scheduler knows
     assert papilio.count(senate, papilio.Butterfly(), cluster=local, engine="cpu").count == 25_666_956
-    assert asked == ["describe_dask_worker", "find_store_problem"]
+    # A worker that has nothing left may ask the others for half of what they have; it depends on who is done first.
+    assert [name for name in asked if name != "leave_half"] == ["describe_dask_worker", "find_store_problem"]
     assert gone in [worker.name for worker in local.workers]
 
 
