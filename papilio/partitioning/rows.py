@@ -35,7 +35,7 @@ class LayerRows:
         # Id in the store of each rank, and the offset of its row: int32 (n_rows,), int64 (n_rows + 1,).
         self.order, self.indptr = order, indptr
         self.n_rows, self.n_entries = int(order.size), int(indptr[-1])
-        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start at the vertex.
+        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges from the vertex.
         self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
         # Rank of each neighbour.
         with ExitStack() as stack:
@@ -237,7 +237,7 @@ def core_masks(
 
     Returns the masks of its vertices in both layers, bool. For a unipartite graph, both masks are the same, and degrees
     count all edges at a vertex. Vertices of lower degree are dropped in rounds, one pass over the edges each, until
-    none is left; 9 bytes per vertex. Raises as :func:`degrees`.
+    no more are found; 9 bytes per vertex. Raises as :func:`degrees`.
     """
     keep_u = keep_v = None
     while True:

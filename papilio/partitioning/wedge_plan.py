@@ -82,8 +82,7 @@ class BlockBudget:
     def tight_part(self) -> PartBytes:
         """Return prices by which a part within ``limit_bytes`` is also within ``block_bytes`` as stored.
 
-        Each start, end or entry is priced by the limit of which it takes the larger share, so the total slightly
-        exceeds both.
+        Each start, end or entry is priced by the limit whose larger share it takes, so the total slightly exceeds both.
         """
         part, sizes = self.part_bytes, self.sizes
         scale = (self.limit_bytes - part.fixed) / self.block_bytes
@@ -122,7 +121,7 @@ class Grid:
 
     @property
     def first_partner(self) -> Ints:
-        """For each end block, the first start block with a start after an end of it; all later start blocks have one."""
+        """For each end block, the first start block with a start after an end of it; all later ones have one, too."""
         return np.searchsorted(self.last_start, self.first_end, side="right")
 
     @property
