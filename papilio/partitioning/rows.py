@@ -64,6 +64,7 @@ class LayerRows:
         return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
 
     def remove(self) -> None:
+        """Remove the files."""
         self.ids.remove()
         if self.edge_ids is not None:
             self.edge_ids.remove()
@@ -166,6 +167,7 @@ class SharedSums:
         return Words(self.ranges, words, NO_EDGES, np.empty(len(self._locks), np.int64))
 
     def add(self, found: Words) -> None:
+        """Add sum words."""
         stops = [0, *found.ends.tolist()]
         turn = next(self._turns)
         for k in range(len(self._locks)):

@@ -183,7 +183,7 @@ class Deduplicator:
 
 
 Duplicates = Literal["first", "last", "error"]
-"""Which of several equal edges to keep: by time if there is a time column, else by place in the input."""
+"""Which one of equal edges to keep: by time if there is a time column, else by place in the input."""
 
 ConvertProgress = Callable[[str, int, int], None]
 """Called with ("read", bytes read, total bytes), then ("write", edges written, maximum number of edges)."""

@@ -556,7 +556,7 @@ class Vectors(Mapping[str, T]):
         For edges: a pandas Series with the index of the data frame, a polars Series, a pyarrow or NumPy array with an
         entry for each row, a dictionary by edge of a NetworkX graph, a SciPy sparse array of the same shape and format;
         equal rows have equal values, self loops 0. For vertices with labels: a pandas Series by label, else a
-        dictionary. All other values, including those of stored graphs, are by id. Raises as :meth:`by_id`.
+        dictionary. All other values, also for stored graphs, are by id. Raises as :meth:`by_id`.
         """
         values: Any = self.by_id(name)
         if self._graph is None:

@@ -146,10 +146,10 @@ def dense_map(tracker: LabelTracker) -> IdMap | None:
 def declared_maps(
     name: str, declared: Declared, trackers: tuple[LabelTracker, LabelTracker]
 ) -> tuple[OffsetMap, OffsetMap] | None:
-    """Return the maps that keep all labels within the declared sizes, or None if there are none.
+    """Return the maps that keep all labels within the declared sizes, or None if some label does not fit.
 
-    Both layers count from the same base, the first of ``declared.bases`` that fits. Raises InputError if labels do not
-    fit and the sizes are binding.
+    Both layers count from the same base, the first of ``declared.bases`` that fits. Raises InputError instead of
+    returning None if the sizes are binding.
     """
     sizes = (declared.n_u, declared.n_v)
     for base in declared.bases:
@@ -236,8 +236,8 @@ _SHOWN = 3
 
 
 LayerNames = Mapping[str, pa.Array]
-"""The names of the vertices of each layer (``u`` and ``v``, or ``n`` if unipartite): labels (int64 or string), or ids
-(int32) if there are none.
+"""The names of the vertices of each layer (``u`` and ``v``, or ``n`` if unipartite): labels (int64 or string), else ids
+(int32).
 """
 
 

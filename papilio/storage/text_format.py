@@ -245,7 +245,7 @@ def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tup
 
 
 def _is_header(first: list[bytes], second: list[bytes]) -> bool:
-    """Return whether the first of two rows contains names; ``second`` is empty if there is none.
+    """Return whether the first of two rows contains names; ``second`` may be empty.
 
     It does if every column that is numeric in the second row (at least one) is not numeric in the first, or if its
     fields are usual column names.
@@ -560,7 +560,7 @@ def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
 
 
 def _dimacs(head: Head, options: ReadOptions) -> TextLayout:
-    """Return the layout of DIMACS and PACE graphs: ``c`` comments, a ``p`` line, then ``e u v``, ``a u v w`` or ``u v``."""
+    """Return the layout of DIMACS and PACE graphs: ``c`` comments, ``p`` line, then ``e u v``, ``a u v w``, ``u v``."""
     comments = (b"c", b"p")
     at, line = next(((at, line) for at, line in enumerate(head.lines) if line.startswith(b"p")), (0, b""))
     header = _DIMACS.match(line)
