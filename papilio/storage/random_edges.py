@@ -255,7 +255,7 @@ class Permutation:
 def edge_signs(keys: NDArray[np.int64], positive: float, seed: int) -> NDArray[np.int8]:
     """Return +1 with probability ``positive``, else -1, int8 of shape (k,), by hashing (u, v, seed).
 
-    The sign of an edge depends on no other edge.
+    The sign of an edge ``u << 32 | v`` in ``keys`` does not depend on other edges.
     """
     offset = SeedSequence(seed, spawn_key=(_SIGN_KEY,)).generate_state(1, np.uint64)[0]
     z = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + offset
