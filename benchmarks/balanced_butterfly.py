@@ -115,7 +115,7 @@ def measure_case(
 
 
 def main() -> int:
-    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
     parser.add_argument(

@@ -132,7 +132,7 @@ class Row:
 
     @property
     def compared_s(self) -> float:
-        """What is compared with others: on one thread the time of the processor, whatever else runs."""
+        """The time for comparisons: on one thread the processor's time, which other programs change little."""
         return self.cpu_s if self.threads == 1 else self.prepare_s + self.run_s
 
 
@@ -202,7 +202,7 @@ def _bound(seconds: float) -> str:
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
-    """Measure the cases asked for in every way asked for."""
+    """Measure the requested cases in every requested way."""
     graphs: dict[str, BipartiteGraph | None] = {}
     ways = [
         each.split(",") for each in (options.threads, options.algorithms, options.anchors, options.orders)
@@ -222,7 +222,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__)
     parser.add_argument("--cases", help="names with spaces between, as marvel:3,3 or marvel:all; default all")
     parser.add_argument("--algorithms", default="auto", help="comma-separated: auto, enumerate, pivot")

@@ -52,7 +52,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "patient": {"check_steps": 1024},
     "crowded": {"blocks_per_sm": (5, 5, 4), "list_blocks_per_sm": 6},
 }
-"""What is changed of the tuning: no sub-trees are shared, who waits is asked for less often, more warps with fewer
+"""Changes to the tuning: no sub-trees are shared, waiting warps are looked for less often, more warps with fewer
 registers."""
 
 
@@ -110,7 +110,7 @@ def measure(
 
 
 def ways(case: BicliqueCase) -> list[tuple[str, str]]:
-    """Return the (algorithm, variant) to measure, those of the targets first."""
+    """Return the (algorithm, variant) pairs to measure, targets first."""
     if case.motif.is_table:
         return [("pivot", variant) for variant in ("", "alone", "patient")]
     if max(case.motif.p or 0, case.motif.q or 0) > 4:
@@ -124,7 +124,7 @@ def ways(case: BicliqueCase) -> list[tuple[str, str]]:
 
 
 def time_prepare(engine: Any, graph: BipartiteGraph, case: BicliqueCase, repeats: int) -> tuple[Any, float]:
-    """Prepare once to compile, then a few times; return what was prepared and the median time."""
+    """Prepare once to compile, then a few times; return the prepared graph and the median time."""
     times = []
     for _ in range(1 + repeats):
         started = perf_counter()
@@ -135,7 +135,7 @@ def time_prepare(engine: Any, graph: BipartiteGraph, case: BicliqueCase, repeats
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
-    """Measure the cases asked for, in their order, while there is time."""
+    """Measure the requested cases in order, while there is time."""
     began = perf_counter()
     wanted = options.cases.split(";") if options.cases else list(TARGETS_S)
     order = {case.name: case for case in CASES}
@@ -146,7 +146,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
             continue
         engine: Any = load_engine(case.motif, "gpu")
         usual = engine.tuning
-        made: dict[str, tuple[Any, float]] = {}  # each algorithm has working memory of its own
+        made: dict[str, tuple[Any, float]] = {}  # each algorithm has separate working memory
         for algorithm, variant in ways(case):
             if perf_counter() - began > options.seconds:
                 print(f"{name}, {algorithm}: no time left", file=sys.stderr)
@@ -159,7 +159,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def list_columns(limit: float) -> dict[str, Callable[[Row], str]]:
-    """Return the columns of the table, where so many words a second can be intersected."""
+    """Return the columns of the table, for a limit of intersected words a second."""
 
     def show(seconds: float | None) -> str:
         return "" if seconds is None else f"{seconds * 1e3:g}"
@@ -183,7 +183,7 @@ def list_columns(limit: float) -> dict[str, Callable[[Row], str]]:
 
 
 def main() -> int:
-    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__, seconds=25.0)
     parser.add_argument("--cases", help="names such as marvel:4,4;yelp2018:all, split by semicolons")
     parser.add_argument("--repeats", type=int, default=5)

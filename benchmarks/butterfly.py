@@ -16,7 +16,7 @@ _CPU_SKIPS = ("rb1",)
 
 
 def main() -> int:
-    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
     parser.add_argument("--cases", help="comma-separated names; by default all (rb1 only on a GPU)")

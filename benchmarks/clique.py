@@ -70,7 +70,7 @@ class Row:
 
     @property
     def share(self) -> float | None:
-        """Our time by that of the peer."""
+        """Our time divided by the peer's."""
         return None if self.peer_s is None else self.ours_s / self.peer_s
 
 
@@ -108,7 +108,7 @@ def measure(name: str, graph: UnipartiteGraph, motif: Motif, repeats: int) -> Ro
 def measure_choices(name: str, graph: UnipartiteGraph, k: int, repeats: int) -> list[str]:
     """Return a line for each choice: processor seconds of the order and of the search, and the count.
 
-    The last column is the sum by that of the fastest choice.
+    The last column is the sum divided by the sum of the fastest choice.
 
     Raises
     ------

@@ -29,7 +29,7 @@ from papilio.motifs import Clique, Granularity, MaximalClique
 
 @dataclass(frozen=True)
 class CliqueCase:
-    """A question about one graph, with answers that other programs gave, by size; None where none is known."""
+    """A question about one graph, with answers of other programs, by size; None if unknown."""
 
     graph: str
     motif: Clique | MaximalClique
@@ -56,7 +56,7 @@ FACEBOOK_TOTALS = {
     7: 101_416_510_158,
     8: 1_121_740_700_496,
 }
-"""By k; from 7 on those of the engines of CPU and GPU."""
+"""By k; from 7 on by the engines of CPU and GPU."""
 
 CASES = (
     CliqueCase("ca-HepPh", Clique(), {5: 6_491_049_885, 6: 246_404_858_376}, target_s=0.003),
@@ -101,12 +101,12 @@ GRID = (
 )
 
 _PIECES = 16
-"""Slices of the first run of a case, after each of which it can end."""
+"""Slices of the first run of a case; it can end after each."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """What is asked for: the flags of the command, and whether sub-trees are shared between warps."""
+    """The variant: the flags of the command, and whether sub-trees are shared between warps."""
 
     algorithm: str = "auto"
     order: str = "auto"
@@ -122,7 +122,7 @@ class Way:
 
     @property
     def variant(self) -> str:
-        """What is not as it is by default."""
+        """The settings that differ from the default."""
         words = ("" if self.order == "auto" else self.order, "alone" if self.alone else "")
         return ", ".join(filter(None, words))
 
@@ -151,7 +151,7 @@ class Row:
 
 
 def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple[Any, float, float]:
-    """Prepare once to compile, then three times; return what was prepared, the kernels' time and the time of all."""
+    """Prepare once to compile, then three times; return the prepared graph, the kernels' time and the whole time."""
     kernels, times = [], []
     for _ in range(4):
         timer = TimedKernels(engine.device)
@@ -239,7 +239,7 @@ def ways(case: CliqueCase, options: argparse.Namespace) -> list[Way]:
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
-    """Measure the cases asked for, in their order, while there is time."""
+    """Measure the requested cases in order, while there is time."""
     began = perf_counter()
     cases = GRID if options.grid else CASES
     wanted = options.cases.split(";") if options.cases else [case.name for case in cases]
@@ -258,7 +258,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Run the cases asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__, seconds=25.0)
     parser.add_argument("--cases", help="names such as ca-HepPh:6;ca-HepPh:all, split by semicolons")
     parser.add_argument("--plain", action="store_true", help="only what is chosen by default")

@@ -1,7 +1,7 @@
-"""kClist and Pivoter, serial, after their papers: what counts of cliques on CPUs are compared with.
+"""kClist and Pivoter, serial, after their papers: the peers of counts of cliques on CPUs.
 
-kClist (Danisch, Balalau and Sozio, WWW 2018) goes down an oriented graph level by level: labels say which vertices are
-in the subgraph of a level, and the neighbours that are in it are moved to the front of their list. Pivoter (Jain and
+kClist (Danisch, Balalau and Sozio, WWW 2018) descends an oriented graph level by level: labels mark the vertices in the
+subgraph of a level, and the neighbours that are in it are moved to the front of their list. Pivoter (Jain and
 Seshadhri, WSDM 2020) builds the succinct clique tree on partitioned arrays (as Eppstein, Löffler and Strash list
 maximal cliques), and adds binomials to the counts of all sizes at each leaf. Both order the vertices by degeneracy
 (Batagelj and Zaversnik 2003). Counts of Pivoter are floats of 64 bits, as in its program.
@@ -23,7 +23,7 @@ __all__ = ["count_by_kclist", "count_by_pivoter"]
 Floats = NDArray[np.float64]
 
 plain = njit(nogil=True)
-"""Numba as it is, compiled anew by every process: what calls itself is broken when loaded from its cache."""
+"""Plain Numba, compiled anew by every process: recursive functions break when loaded from its cache."""
 
 
 @plain

@@ -62,7 +62,7 @@ def write_text(path: Path, n_edges: int, kind: str) -> None:
 
 
 def convert_once(source: str, output: str, memory_bytes: int, kind: str) -> dict[str, Any]:
-    """Convert in this process and return what it took."""
+    """Convert in this process and return time and memory."""
     from papilio.storage.convert import convert
 
     phases: dict[str, float] = {}

@@ -121,7 +121,7 @@ def _digest(directory: Path, edge_ids: bool) -> str:
 def run_once(
     way: str, path: str, place: Path, memory_bytes: int, threads: int, edge_ids: bool
 ) -> dict[str, Any]:
-    """Make the rows in this process, once what is compiled is; return what it took."""
+    """Make the rows in this process, after compiling; return time and memory."""
     with write_disk_rows(open_store(f"{path}-small"), place, memory_bytes, threads, with_edges=edge_ids):
         store = open_store(path)
     with ExitStack() as stack:

@@ -1,8 +1,8 @@
 """R-MAT graphs with the random stream on which published baselines were measured; NumPy alone.
 
-The stream is that of ``numpy.random.default_rng(seed).random(edges, dtype=numpy.float32)``, called once per level
-of the recursion: level after level, each over all edges. It is reproduced here in blocks of edges (PCG64 can
-jump), with integer comparisons and on several threads, so that memory stays close to that of the result.
+The stream equals ``numpy.random.default_rng(seed).random(edges, dtype=numpy.float32)``, called once per level of the
+recursion: level after level, each over all edges. It is reproduced here in blocks of edges (PCG64 can jump), with
+integer comparisons and on several threads, so that memory stays close to the size of the result.
 
     python -m benchmarks.graphs bipartite 21 19 3e7 1 rb1.npy    # 1,017,049 x 374,241, 28,200,008 edges
     python -m benchmarks.graphs unipartite 19 19 1e7 1 ru1.npy   # 9,144,391 edges
@@ -63,7 +63,7 @@ def _draw_block(
 
 
 def _compact(ids: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], int]:
-    """New ids of the vertices in use, in the old order, shape (size,), and how many there are."""
+    """New ids of the vertices in use, in the old order, shape (size,), and their number."""
     used = np.zeros(size, dtype=bool)
     used[ids] = True
     return np.cumsum(used) - 1, int(np.count_nonzero(used))

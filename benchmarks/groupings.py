@@ -26,7 +26,7 @@ MAX_PAIRS = 1 << 22
 many lowered the replication of yelp2018 from 8.3 to 6.6 and changed nothing elsewhere."""
 
 _TRIES = 3
-"""Numbers of parts that METIS is asked for before its last groups are split."""
+"""Attempts with METIS, each with another number of parts, before its last groups are split."""
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def _join_roots(indptr: Ints, columns: Ids, n_columns: int, max_pairs: int) -> t
 def paper_rows(indptr: Ints, ids: Ids, n_right: int, least: int) -> PricedRows:
     """Return the closures of the GBC paper: roots and later ones that share ``least`` columns, each with its lists.
 
-    The lists are those of 1-hop and of 2-hop neighbours, at four bytes an id. Roots are grouped as given.
+    The lists hold 1-hop and 2-hop neighbours, at four bytes an id. Roots are grouped as given.
     """
     n_left = indptr.size - 1
     pairs = find_pairs(Rows(indptr, ids), n_right, least, 2, PAIR_BYTES << 27, n_left)

@@ -2,7 +2,7 @@
 
 Phases: ``read`` (Parquet store to host arrays), ``copy`` (host to device; GPU only), ``prepare`` (rank, relabel, CSR,
 costs, schedules), ``kernels`` (device time of the counting kernels by events; on the CPU the whole run),
-``run`` (the engine's run as the caller sees it), ``processor`` (what all threads of a run spent, a mean; CPU only).
+``run`` (the engine's run as the caller sees it), ``processor`` (time of all threads of a run, a mean; CPU only).
 ``after_copy`` is prepare and run: everything once the graph is where the engine is.
 """
 
@@ -294,7 +294,7 @@ def make_parser(
 
 
 def in_time(turns: Iterable[Row], seconds: float) -> Iterator[Row]:
-    """Yield what comes to its turn within so many seconds, and say of the rest that it is skipped."""
+    """Yield items until ``seconds`` have passed, and report the others as skipped."""
     began = perf_counter()
     for turn in turns:
         if perf_counter() - began <= seconds:
@@ -346,7 +346,7 @@ def print_table(facts: dict[str, str], rows: list[Measurement], output: Path | N
 
 
 def write_json(path: Path, facts: Mapping[str, str], rows: Iterable[Any]) -> None:
-    """Write the measurements, dataclasses, with what holds for all of them."""
+    """Write the measurements, dataclasses, with the facts common to all of them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {"machine": {**facts}, "measurements": [asdict(row) for row in rows]}
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

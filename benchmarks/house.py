@@ -43,7 +43,7 @@ def count_lines() -> Counter[str]:
 
 
 def held(value: Any, depth: int) -> Iterator[str]:
-    """Give the names of the types of a value and of what it holds, ``depth`` levels down."""
+    """Yield the names of the types of a value and of its contents, ``depth`` levels down."""
     yield type(value).__name__
     if depth and hasattr(type(value), "__dataclass_fields__"):
         for name in value.__dataclass_fields__:
@@ -51,7 +51,7 @@ def held(value: Any, depth: int) -> Iterator[str]:
 
 
 def watch(ways: dict[str, set[str]]) -> Callable[[FrameType, str, Any], None]:
-    """Return a profile function that notes the files of the package on each way."""
+    """Return a profile function that records the files of the package on each way."""
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or not frame.f_code.co_filename.startswith(str(PACKAGE)):

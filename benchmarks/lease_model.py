@@ -1,9 +1,9 @@
 """A discrete-event model of a run of leases: the scheduler of the product, a serial client, workers of uneven speed.
 
-What is handed out comes from :class:`papilio.tasks.lease_scheduler.LeaseScheduler` itself; who gets it, and who is
-asked to leave half of what is left, follows :class:`papilio.cluster.dispatcher.Dispatcher`, and what a worker answers
+Leases come from :class:`papilio.tasks.lease_scheduler.LeaseScheduler` itself; their distribution, and the requests to
+share, follow :class:`papilio.cluster.dispatcher.Dispatcher`, and the workers' answers
 :class:`papilio.tasks.run.CutWatch`. The client serves one answer at a time and needs ``latency_s`` for each lease that
-it hands out; a request to share reaches its worker after ``ask_s``, and the answer the client after as long.
+it dispatches; a request to share reaches its worker after ``ask_s``, and the answer reaches the client after as long.
 
 Everything is a pure function of its arguments: the same seed gives the same schedule on every machine.
 """
@@ -44,7 +44,7 @@ class Machine:
     latency_s : float
         Time of client and scheduler for one lease, from its first byte to its answer; one at a time.
     ask_s : float
-        Time of a message to a worker, or from it, beside the leases.
+        Time of a message to or from a worker, in addition to the leases.
     look_s : float
         Time of the client, at each answer, for every worker.
     lease_noise : float
@@ -52,7 +52,7 @@ class Machine:
     worker_noise : float
         Spread of the speeds of the workers.
     slow_every : int
-        Every so many-th worker runs at half its speed; 0 for none.
+        One worker in every ``slow_every`` runs at half its speed; 0 for none.
     seed : int
     """
 
@@ -81,11 +81,11 @@ class Policy:
     Attributes
     ----------
     in_flight : int
-        Leases that a worker holds, the one that runs included.
+        Leases that a worker holds, with the running one.
     asked_at_once : int
         Workers that may be asked to share at the same time; 0 for no sharing.
     kept : bool
-        Whether a ledger keeps what is finished, so that leases are short.
+        Whether a ledger keeps finished leases, so that leases are short.
     """
 
     in_flight: int = LEASES_IN_FLIGHT
@@ -95,7 +95,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one simulated run came to.
+    """The result of one simulated run.
 
     Attributes
     ----------
@@ -104,13 +104,13 @@ class Outcome:
     work_s : float
         Time that all leases took, at speed 1.
     efficiency : float
-        ``work_s`` over what the workers could have done in the makespan: the sum of their speeds times it.
+        ``work_s`` over the possible work in the makespan: the sum of the workers' speeds times the makespan.
     leases : int
-        Leases handed out.
+        Leases dispatched.
     shares : int
-        Requests that workers left half of a lease at.
+        Requests to share after which workers left half of a lease.
     scheduler_share : float
-        Share of the makespan in which the client was at work.
+        Share of the makespan in which the client was busy.
     intervals : tuple of (start, stop)
         Items as they were run, in the order of their answers.
     """
@@ -125,7 +125,7 @@ class Outcome:
 
 
 def plan_items(table: CostTable, n_workers: int) -> CountPlan:
-    """Return the plan of a count of items that are predicted to take so many nanoseconds."""
+    """Return the plan of a count of items with predicted nanoseconds ``table``."""
     job = JobSpec(
         Butterfly(), "total", source="", graph_hash="", kind="bipartite", n_u=1, n_v=1, n_edges=1, signed=False
     )  # fmt: skip
@@ -158,9 +158,9 @@ class _Run:
         self.speeds = machine.speeds()
         self.noise = np.random.default_rng([machine.seed, 2])
         self.queues: list[deque[_Lease]] = [deque() for _ in range(n)]
-        """What is at each worker: the lease that runs, then those that wait."""
+        """Leases at each worker: the running one, then the waiting ones."""
         self.held: list[list[_Lease]] = [[] for _ in range(n)]
-        """What each worker holds for all the client knows."""
+        """Leases of each worker, as known to the client."""
         self.n_held = np.zeros(n, dtype=np.int64)
         self.is_asked = np.zeros(n, dtype=bool)
         self.began_s, self.asked_s = np.zeros(n), np.full(n, -inf)
@@ -183,7 +183,7 @@ class _Run:
         self.busy_s += seconds
 
     def hand_out(self, now_s: float) -> None:
-        """Fill the workers up, evenly; ask some to share when nothing is left to fill them with."""
+        """Give leases to all workers, evenly; ask some to share when no leases are left."""
         for level in range(self.policy.in_flight):
             if not self.scheduler.has_more:
                 break
@@ -206,7 +206,7 @@ class _Run:
         self.push(self.free_s, _Kind.ARRIVE, lease)
 
     def serve(self, now_s: float) -> None:
-        """Take the next answer, and hand out what it makes room for."""
+        """Process the next answer, and dispatch leases to the freed worker."""
         lease = self.inbox.popleft()
         worker, start, stop = lease.worker, lease.task.start, lease.end_at
         self.held[worker].remove(lease)
@@ -229,12 +229,12 @@ class _Run:
             self.push(max(now_s, self.free_s), _Kind.SERVE)
 
     def watch_tail(self, now_s: float) -> None:
-        """Look again when nothing has come for a while and somebody is idle."""
+        """Check again when nothing has come for a while and a worker is idle."""
         if self.policy.asked_at_once != 0 and self.n_held.any() and not self.n_held.all():
             self.push(max(now_s, self.free_s) + TAIL_WATCH_S, _Kind.POLL, self.n_served)
 
     def share_tail(self, now_s: float) -> None:
-        """Ask as many busy workers to share as there are idle ones, up to a bound, those with most left first."""
+        """Ask as many busy workers to share as there are idle ones, up to a limit, those with most left first."""
         idle = int((self.n_held == 0).sum())
         most = min(idle, self.policy.asked_at_once) - int(self.is_asked.sum())
         if most <= 0:
@@ -300,7 +300,7 @@ class _Run:
             self.push(max(now_s, self.free_s), _Kind.SERVE)
 
     def ask(self, now_s: float, lease: _Lease) -> None:
-        """Leave half of what is left, by what is predicted of the items, if that is worth it by the worker's pace."""
+        """Leave half of the remaining work, by prediction, if sharing is worth it at the worker's pace."""
         queue, stop = self.queues[lease.worker], None
         if queue and queue[0] is lease:
             ran_s = now_s - lease.began_s
@@ -347,10 +347,10 @@ def simulate(
     cumulative_s : ndarray of float64, shape (n_items + 1,)
         Time of all items before each on a worker of speed 1, in seconds; rising from 0.
     table : CostTable
-        What the planner believes of the same items, in nanoseconds.
+        The planner's prediction for the same items, in nanoseconds.
     machine : Machine
     policy : Policy, optional
-        By default that of the code.
+        By default the policy of the code.
 
     Raises
     ------

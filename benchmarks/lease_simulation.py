@@ -46,10 +46,10 @@ JOBS_S = {"1 s": 1.0, "10 s": 10.0, "1 min": 60.0, "10 min": 600.0, "1 h": 3600.
 """Jobs by the time that one worker needs."""
 
 STUDY_JOB = "1 h"
-"""The job on which what matters in a long run is compared: 14 s on 256 workers."""
+"""The job for comparing effects in a long run: 14 s on 256 workers."""
 
 SHORT_JOB = "10 min"
-"""The job on which what matters at the end of a run is compared: 2.3 s on 256 workers."""
+"""The job for comparing effects at the end of a run: 2.3 s on 256 workers."""
 
 SLOW_EVERY = 16
 
@@ -64,14 +64,14 @@ RATE_PROFILE = (
 )  # fmt: skip
 """Time per wedge in 16 equal sections of the work, heaviest items first, relative to their mean before scaling.
 
-Measured on one thread of the CPU engine on the graph of this study: the light items at the end take most, for
-their tables are small and their fixed costs count. The planner does not know this.
+Measured on one thread of the CPU engine on the graph of this study: the light items at the end take most, for their
+tables are small and their fixed costs count. The planner does not predict this.
 """
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The items of a job: what the planner believes and what they take.
+    """The items of a job: their predicted and their true times.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Workload:
         return np.interp(share, np.linspace(0.0, 1.0, knots.size), knots) * self.job_s
 
     def table(self, times: float = 1.0, entries: int = MAX_TABLE_ENTRIES) -> CostTable:
-        """Return what the planner believes: that the job takes so many times as long as it does."""
+        """Return the planner's prediction: ``times`` as long as the job takes."""
         table = CostTable.from_costs(self.costs, entries)
         ns = int(self.job_s * times * NS)
         return CostTable(table.items, tuple(work * ns // max(table.total, 1) for work in table.work))

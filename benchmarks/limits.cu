@@ -1,7 +1,7 @@
 // The wedge limit: ids scanned from L2 and counted by returning atomics in shared memory, nothing else.
 //
 // Requires: n ids below `counters`, n a multiple of 4; shared memory of `counters` words. Every block scans all ids
-// from a start of its own, `rounds` times; the sum of the old values keeps the atomics from being dropped.
+// from a different start, `rounds` times; the sum of the old values keeps the atomics from being dropped.
 extern "C" __global__ void __launch_bounds__(1024)
 wedge_limit(const int4* ids, const int n_quads, const int rounds, const int counters, unsigned long long* sums) {
     extern __shared__ unsigned table[];

@@ -1,4 +1,4 @@
-"""The limits of the engines, measured in the same run as what is compared with them.
+"""The limits of the engines, measured in the same run as the results that they are compared with.
 
 A wedge costs at least one id read and one counter advanced. On a GPU that is an id from L2 and a returning
 atomic in shared memory (``limits.cu``); on a CPU an id and a counter from the first-level cache, per thread. A set

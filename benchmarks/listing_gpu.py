@@ -43,7 +43,7 @@ _ROW_KERNELS = ("clique_copy", "clique_choose", "maximal_expand", "record_keys",
 
 @dataclass(frozen=True)
 class Row:
-    """One listing; seconds, of kernels alone where it says so."""
+    """One listing; times in seconds, of kernels alone where noted."""
 
     case: str
     rows: int
@@ -148,7 +148,7 @@ def time_disk(paths: Sequence[Path]) -> float:
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
-    """Measure the cases asked for, in their order, while there is time."""
+    """Measure the requested cases in order, while there is time."""
     for name in in_time(options.cases, options.seconds):
         graph_name = CASES[name][0]
         graph = load_graph(graph_name, options.data)
@@ -157,7 +157,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Run the cases asked for; the exit status is 1 when a number of rows is wrong."""
+    """Run the requested cases; the exit status is 1 when a number of rows is wrong."""
     parser = make_parser(__doc__, seconds=60.0)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
     parser.add_argument("--folder", type=Path, help="where the files go; by default that of temporary files")

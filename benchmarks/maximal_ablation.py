@@ -41,7 +41,7 @@ class Ablation:
 def count_branches(
     rows: list[int], earlier: list[list[int]], later: list[list[int]], filters: tuple[str, ...]
 ) -> Ablation:
-    """Search below every row; rows are sets of columns, the others those that share a column with each."""
+    """Search below every row; rows are sets of columns, the others are all rows that share a column with each."""
     few, taken_row, excluded_row = (name in filters for name in FILTERS)
     least = 2 if few else 1
     found = branches = intersections = 0

@@ -44,10 +44,10 @@ VARIANTS: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One graph in one way; times are medians in seconds, that of ``search`` of its kernels alone.
+    """One graph in one way; times are medians in seconds, for ``search`` of its kernels alone.
 
-    ``words`` of 64 bits are those of rows that were intersected; ``most`` is what the busiest block has of them, by the
-    mean over the blocks.
+    ``words`` of 64 bits counts the rows that were intersected; ``most`` is the number of the busiest block over
+    the mean of all blocks.
     """
 
     graph: str
@@ -110,7 +110,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
-    """Measure the graphs asked for, in their order, while there is time."""
+    """Measure the requested graphs in order, while there is time."""
     variants = VARIANTS if options.filters else [""]
     for variant, name in in_time(product(variants, options.graphs), options.seconds):
         graph = load_graph(name, options.data)
@@ -119,7 +119,7 @@ def run_cases(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def main() -> int:
-    """Run the graphs asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested graphs; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__, seconds=60.0)
     parser.add_argument("--graphs", nargs="+", default=list(ANSWERS), choices=list(ANSWERS))
     parser.add_argument("--filters", action="store_true", help="also without each filter")

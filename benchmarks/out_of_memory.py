@@ -34,8 +34,8 @@ __all__ = ["Row", "measure"]
 class Row:
     """One count. ``budget_bytes`` is None for the whole graph; seconds are wall time of this process.
 
-    ``busy_s`` are the seconds of all workers by what they did; ``read_bytes`` come from storage, ``staged_bytes`` go
-    to devices; ``driver_peak_bytes`` is the most that the driver saw in use of a device when a lease ended, by all.
+    ``busy_s`` are the seconds of all workers by activity; ``read_bytes`` come from storage, ``staged_bytes`` go to
+    devices; ``driver_peak_bytes`` is the most memory of a device in use by all when a lease ended, by the driver.
     """
 
     workers: int
@@ -59,7 +59,7 @@ class Row:
 
 
 class _Ledger:
-    """What the events of one count say."""
+    """The facts from the events of one count."""
 
     def __init__(self) -> None:
         self.results: list[LeaseResult] = []

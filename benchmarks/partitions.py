@@ -52,7 +52,7 @@ from papilio.storage.store import GraphStore, open_store, write_store
 __all__ = ["GRAPHS", "PartCase", "community_graph"]
 
 PARTS = (4, 16, 64)
-"""Parts that the budgets aim at, with the growth of groups."""
+"""Numbers of parts that the budgets aim at, with the growth of groups."""
 
 ENTRY_BYTES, COLUMN_BYTES, ROOT_BYTES = 4, 8, 16
 """Prices of the tables in memory: an id, an offset, and an id with an offset and its work."""
@@ -161,7 +161,7 @@ def paper_closure(graph: BipartiteGraph, anchor: str) -> Closure:
 
 
 def seek_limit(count: Callable[[int], int], wanted: int, whole: int, tries: int = 7) -> int | None:
-    """Return a limit that gives about so many parts; None where a part of one root is larger."""
+    """Return a limit that gives about ``wanted`` parts; None if a part of one root is larger."""
     low, high = whole / wanted / 4, float(whole)
     best: tuple[float, int] | None = None
     for _ in range(tries):
@@ -331,7 +331,7 @@ def chunks_table(case: PartCase, graph: BipartiteGraph) -> Iterator[list[str]]:
 
 
 def grow_from_files(place: Path, limit: int, host_bytes: int) -> tuple[Ids, float, int]:
-    """Grow groups in a process of its own; return them, the seconds, and the memory that it grew by meanwhile."""
+    """Grow groups in a separate process; return them, the seconds, and the memory growth."""
     block = np.arange(65) * 64, np.tile(np.arange(64, dtype=np.int32), 64)
     some = np.ones(64, np.int64), np.ones(64, np.int64), 10**6
     for bytes_once in (40_000, 10**6):  # compiles, by chunks and in one

@@ -33,7 +33,7 @@ from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, Maximal
 from papilio.tasks.forecast import Range
 
 REPEATED_S = 1.0
-"""A run that takes less is run again, or one that takes three times as long as predicted: it may have compiled."""
+"""A shorter run is repeated, and one that takes three times as long as predicted: it may have compiled."""
 
 EVERYTHING = 10**15
 """The limit of a listing that ends at none: rows are not counted again to check them."""
@@ -83,7 +83,7 @@ PROGRESS: tuple[Question, ...] = (
 
 @dataclass(frozen=True)
 class Row:
-    """One question; an estimate is None where nothing predicts it, and a truth where the run was too long."""
+    """One question; an estimate is None without a prediction, and a truth if the run was too long."""
 
     graph: str
     question: str
@@ -101,7 +101,7 @@ class Row:
 
 
 class Watch:
-    """A listener that notes how much of a run is done as it goes."""
+    """A listener that records the share done during a run."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._done, self._ended = clock, 0, threading.Event()
@@ -123,7 +123,7 @@ class Watch:
             self.notes.append((self._clock() - began, self._done + work_underway()))
 
     def worst(self, first: float) -> float | None:
-        """Stop, and return how far the end was off from the share ``first`` of the run on."""
+        """Stop, and return the error of the predicted end from the share ``first`` of the run on."""
         self._ended.set()
         end, reached, before, off = self.notes[-1][0] if self.notes else 0.0, 0.0, 0, []
         for at, done in self.notes:
@@ -223,7 +223,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 
 
 def summary(rows: list[Row], least_s: float) -> str:
-    """Return how many jobs of so many seconds or more were predicted within two times, and how often intervals held."""
+    """Return how many jobs of ``least_s`` or more were predicted within two times, and how often intervals held."""
     lines = []
     for what, pairs in {
         "seconds": [(row.seconds, row.took_s) for row in rows if (row.took_s or 0) >= least_s],

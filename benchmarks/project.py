@@ -21,7 +21,7 @@ import papilio
 
 PROGRAMS = ("papilio", "papilio jaccard", "papilio hypergeometric", "duckdb", "scipy")
 _MEMORY = "8GB"
-"""Limit of DuckDB, which moves what is more to the disk."""
+"""Memory limit of DuckDB, which spills to disk beyond it."""
 
 
 def _by_papilio(store: str, edges: str, target: str, layer: str, least: int, how: str) -> int:
@@ -70,7 +70,7 @@ _BY = {"papilio": _by_papilio, "duckdb": _by_duckdb, "scipy": _by_scipy}
 
 
 def run_one(program: str, store: str, edges: str, target: str, layer: str, least: int) -> None:
-    """Run one program in this process and print what it took."""
+    """Run one program in this process and print its time and memory."""
     name, _, how = program.partition(" ")
     if name != "papilio":
         __import__(name)

@@ -57,7 +57,7 @@ QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
     "peel": [],
     "listing": [(MaximalClique(), "total"), (Clique(4), "total"), (MaximalBiclique(), "total")],
 }
-"""What is asked, by the name of a family; ``peel`` stands for tips and wings, ``listing`` for all that GPUs list."""
+"""Questions by the name of a family; ``peel`` stands for tips and wings, ``listing`` for all listings on GPUs."""
 
 _TABLES = WedgeTuning(
     hub_min_wedges=1 << 40, match_max_wedges=-1, tables=(TableClass("dense", 128, 64, 1 << 40),)
@@ -74,7 +74,7 @@ TUNINGS = {
     "hub columns by block": replace(_HUBS, block_degree=0, crowd_threads=128),
     "hub columns by large block": replace(_HUBS, block_degree=0, large_degree=0, large_threads=128),
 }
-"""What has a graph counted by the kernels that its name tells, where pairs of vertices are counted."""
+"""Tunings that make the named kernels count a graph, for families that count pairs of vertices."""
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
@@ -142,7 +142,7 @@ def decompose(kind: PeelingKind, engine: EngineName) -> Decomposed:
 
 
 def allocate_apart() -> None:
-    """Make every array an allocation of its own: the tools do not see the bounds of arrays within one.
+    """Allocate every array separately: the tools do not see the bounds of arrays within one allocation.
 
     Sizes are whole multiples of 16 bytes, as kernels read up to the end of the 16 bytes that an array ends in.
     """
@@ -216,7 +216,7 @@ def sanitize(tool: str, family: str, seconds: float) -> int:
 
 
 def main() -> int:
-    """Run the tools asked for; the exit status is 1 when one of them reports anything, or an answer is wrong."""
+    """Run the requested tools; the exit status is 1 when one of them reports anything, or an answer is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -49,7 +49,7 @@ _SMALL_EDGES = 20_000_000
 
 @dataclass(frozen=True)
 class Dataset:
-    """What is generated for one published network.
+    """Generated graph of one published network.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ def _parse() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the datasets asked for; the exit status is 1 when a count is wrong."""
+    """Run the requested datasets; the exit status is 1 when a count is wrong."""
     options = _parse()
     facts = {}
     for name in ("cpu", "gpu"):

@@ -1,10 +1,10 @@
 """Generated graphs of given layers, edges and skew of degrees, drawn in memory on several threads.
 
 The vertex at place r of a layer of n vertices has the weight ``integral of x^-fall from r to r + 1``, r = 1 ... n, over
-the sum of all weights; ``fall`` is 0 for layers of equal vertices. An edge is there with the probability
+the sum of all weights; ``fall`` is 0 for layers of equal vertices. An edge exists with the probability
 ``1 - exp(-draws * weight_u * weight_v)``, independently of all others, so that pairs of heavy vertices fill up and no
-degree passes the other layer. The number of draws is solved for the edges asked for; the few surplus edges go at
-random. Places are given to ids at random. What is expected of such a graph can be computed without drawing it.
+degree passes the other layer. The number of draws is solved for the requested edges; the few surplus edges are removed
+at random. Places are given to ids at random. Expectations for such a graph can be computed without drawing it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["draw_skewed", "expected_butterflies"]
 _BLOCK_DRAWS = 1 << 22
 _BINS = 400
 _SURPLUS = 2e-3
-"""Share of edges drawn beyond those asked for: more than what grouping vertices into bins can be wrong by."""
+"""Surplus of drawn edges, as a share: more than the error of grouping vertices into bins."""
 
 
 def _masses(places: NDArray[np.float64], fall: float) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ _PAPILIO = [sys.executable, "-m", "papilio"]
 
 @dataclass(frozen=True)
 class Row:
-    """One command and what it took."""
+    """The times of one command."""
 
     name: str
     wall_s: float
@@ -73,7 +73,7 @@ def time_command(name: str, words: Sequence[str], environment: Mapping[str, str]
 
 
 def measure(named: Mapping[str, Sequence[str]], repeat: int) -> list[Row]:
-    """Return all rows; the first one is that of the imports."""
+    """Return all rows; the first one is for the imports."""
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     rows = [time_command("imports", BASE, plain, repeat)]
     for name, words in named.items():

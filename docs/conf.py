@@ -16,6 +16,8 @@ include_patterns = [
 ]  # fmt: skip
 html_theme = "furo"
 html_title = "Papilio"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
 myst_heading_anchors = 3
 nb_execution_mode = "force"

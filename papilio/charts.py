@@ -22,11 +22,11 @@ _COLOURS = BLUE, ORANGE, GREY
 _NAMES = {"u": "vertices of U", "v": "vertices of V", "n": "vertices", "edge": "edges"}
 
 _MAX_WRITTEN = 12
-"""Rows and columns of a table up to which its cells have their counts written in."""
+"""Largest number of rows and columns of a table whose cells show their counts."""
 
 
 def require_matplotlib() -> None:
-    """Raise MissingPackageError where figures cannot be drawn."""
+    """Raise MissingPackageError if figures cannot be drawn."""
     import_extra("matplotlib", "figures need", "leave the figures out")
 
 
@@ -143,7 +143,7 @@ def draw_numbers(axes: Any, numbers: Mapping[str, int], what: str = "count") -> 
 
 
 def draw_shares(axes: Any, shares: Mapping[str, float | None]) -> None:
-    """Draw a value from 0 to 1 under each name as a bar; None is undefined."""
+    """Draw a value from 0 to 1 under each name as a bar; None means undefined."""
     bars = axes.barh(range(len(shares)), [share or 0.0 for share in shares.values()], color=BLUE)
     texts = ["undefined" if share is None else f"{share:.4g}" for share in shares.values()]
     axes.bar_label(bars, texts, padding=3, fontsize=8)
@@ -162,7 +162,7 @@ def draw_interval(axes: Any, name: str, value: float, interval: tuple[float, flo
 
 
 def draw_at_least(axes: Any, values: Mapping[str, NDArray[np.float64]], what: str) -> None:
-    """Draw the share of items that have at least a value, by names as of :func:`draw_distribution`; NaN is none."""
+    """Draw the share of items that have at least a value, named as in :func:`draw_distribution`; NaN is left out."""
     for (name, column), colour in zip(values.items(), _COLOURS, strict=False):
         known = np.sort(column[~np.isnan(column)])
         at_least = np.arange(known.size, 0, -1) / max(known.size, 1)
@@ -186,7 +186,7 @@ def draw_lines(axes: Any, at: Sequence[int], lines: Mapping[str, Sequence[int]],
 
 
 def draw_points(axes: Any, x: Sequence[int], y: Sequence[int], name_x: str, name_y: str) -> None:
-    """Draw a point for each pair of sizes; those that lie on each other are darker."""
+    """Draw a point for each pair of sizes; points on top of each other are darker."""
     axes.scatter(x, y, color=BLUE, alpha=0.4, edgecolors="none")
     axes.set_xlabel(name_x)
     axes.set_ylabel(name_y)
@@ -195,7 +195,7 @@ def draw_points(axes: Any, x: Sequence[int], y: Sequence[int], name_x: str, name
 
 
 def draw_histogram(axes: Any, values: Sequence[float], observed: float, what: str) -> None:
-    """Draw how values are distributed, and one beside them as a line."""
+    """Draw a histogram of values, and the observed one as a line."""
     axes.hist(values, bins="auto" if min(values) < max(values) else 1, color=BLUE, label="random graphs")
     axes.axvline(observed, color=ORANGE, label="the graph itself")
     axes.set_xlabel(what)
@@ -204,9 +204,9 @@ def draw_histogram(axes: Any, values: Sequence[float], observed: float, what: st
 
 
 def draw_mixing(axes: Any, means: Sequence[tuple[int, float]], steps: int, what: str) -> None:
-    """Draw means against the number of trades; a line marks the trades of a sample."""
+    """Draw means against the number of steps of a chain; a line marks the steps of a sample."""
     axes.plot(*zip(*means, strict=True), marker=".", color=BLUE, label="mean of the chains")
-    axes.axvline(steps, color=GREY, linestyle="--", label="trades of a sample")
-    axes.set_xlabel("global trades")
+    axes.axvline(steps, color=GREY, linestyle="--", label="steps of a sample")
+    axes.set_xlabel("steps of the chain")
     axes.set_ylabel(what)
     axes.legend(fontsize=8)

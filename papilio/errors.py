@@ -8,23 +8,23 @@
     ├── StoreError              a graph store is missing, corrupt, truncated, foreign or of another version
     │   └── JobBusyError            another process has the job directory
     ├── UnsupportedError        the motif, engine or graph kind do not go together
-    ├── CapacityError           a size passes a limit (ids, counts, memory); says which and what to do
-    │   └── LeaseTooLargeError      a lease does not fit the memory of its worker; a part of it may
-    ├── EngineUnavailableError  the engine asked for cannot run here (no GPU)
+    ├── CapacityError           a size passes a limit (ids, counts, memory); names it and the remedy
+    │   └── LeaseTooLargeError      a lease does not fit in the memory of its worker; part of it may
+    ├── EngineUnavailableError  the requested engine cannot run here (no GPU)
     │   └── MissingPackageError     an optional package is not installed; names the extra that installs it
-    ├── JobUnfinishedError      a job did not end within the time that was waited for it
+    ├── JobUnfinishedError      a job did not end within the given waiting time
     └── ExecutionError          a run did not end with an exact answer
         ├── TilingError             finished intervals do not tile the work items exactly
         ├── JobCancelledError       the job was cancelled on request; its ledger is kept
-        ├── WorkerError             a worker, or the machine that it is on, cannot go on; no lease is to blame
-        │   └── DeviceLostError         a GPU refuses everything after a failed kernel, until its process ends
+        ├── WorkerError             a worker or its machine is unusable; no lease is to blame
+        │   └── DeviceLostError         a GPU is unusable after a failed kernel, until its process ends
         ├── FailedItemsError        some work items fail wherever they run; the others are finished
-        └── ClusterError            the cluster cannot be reached or started, or lost what the run needs
+        └── ClusterError            the cluster cannot be reached or started, or lost something that the run needs
 
-How a file of edges was read is an :class:`InputWarning`, which is no error.
+:class:`InputWarning` reports how a file of edges was read; it is no error.
 
 Messages hold the name, the actual value, the limit with its unit and what to change. A missing or unknown argument of a
-function is a TypeError, as everywhere in Python. What an error says of the lease that raised it is in :data:`FAULTS`.
+function is a TypeError, as everywhere in Python. :data:`FAULTS` maps errors to faults of the lease that raised them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Literal
 
 
 class PapilioError(Exception):
-    """Root of every error that Papilio raises on purpose."""
+    """Base class of every error that Papilio raises on purpose."""
 
 
 class InputError(PapilioError, ValueError):
@@ -73,11 +73,11 @@ class CapacityError(PapilioError):
 
 
 class LeaseTooLargeError(CapacityError):
-    """A lease does not fit the memory of its worker, even after all else was dropped; a part of it may."""
+    """A lease does not fit in the memory of its worker, even with nothing else kept; part of it may."""
 
 
 class EngineUnavailableError(PapilioError):
-    """The engine asked for cannot run on this machine."""
+    """The requested engine cannot run on this machine."""
 
 
 class MissingPackageError(EngineUnavailableError, ImportError):
@@ -85,7 +85,7 @@ class MissingPackageError(EngineUnavailableError, ImportError):
 
 
 class JobUnfinishedError(PapilioError):
-    """A job did not end within the time that was waited for it."""
+    """A job did not end within the given waiting time."""
 
 
 class ExecutionError(PapilioError):
@@ -101,11 +101,11 @@ class TilingError(ExecutionError):
 
 
 class WorkerError(ExecutionError):
-    """A worker, or the machine that it is on, cannot go on; its leases are not to blame."""
+    """A worker or its machine is unusable; its leases are not to blame."""
 
 
 class DeviceLostError(WorkerError):
-    """A GPU refuses everything after a failed kernel; the process that holds it must end."""
+    """A GPU is unusable after a failed kernel; the process that holds it must end."""
 
 
 class FailedItemsError(ExecutionError):
@@ -117,9 +117,9 @@ class ClusterError(ExecutionError):
 
 
 Fault = Literal["lease", "size", "worker", "run"]
-"""What is wrong when a lease raises. ``lease``: perhaps its items, so that it is tried again, then bisected. ``size``:
-it is too large here, so that it is halved. ``worker``: the worker, which gets no more leases, while others may go on.
-``run``: what every worker would meet, so that the run ends at once."""
+"""Where the fault lies when a lease raises. ``lease``: perhaps in its items; it is retried, then bisected. ``size``: it
+is too large here; it is halved. ``worker``: in the worker, which gets no more leases while others continue. ``run``:
+every worker would raise the same; the run ends at once."""
 
 FAULTS: dict[type[BaseException], Fault] = {
     PapilioError: "run",
@@ -146,9 +146,9 @@ FAULTS: dict[type[BaseException], Fault] = {
     OSError: "worker",
     Exception: "lease",
 }
-"""Of each class of errors, and of what is no error of Papilio: only in doubt is it held against the lease."""
+"""The fault by class of error, Papilio's and others; only in doubt is the lease blamed."""
 
 
 def fault_of(error: Exception) -> Fault:
-    """Return what is wrong when a lease raises ``error``, by the nearest class in :data:`FAULTS`."""
+    """Return the fault of a lease that raises ``error``, by the nearest class in :data:`FAULTS`."""
     return next(FAULTS[kind] for kind in type(error).__mro__ if kind in FAULTS)

@@ -1,4 +1,4 @@
-"""Optional packages: the extra that installs each of them, and the one error where one is missing."""
+"""Optional packages: the extra that installs each of them, and the error for a missing one."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def how_to_install(module: str) -> str:
 
 
 def missing_package(what: str, module: str, instead: str = "") -> MissingPackageError:
-    """Return the error for ``what``, such as ``figures need``, with the advice to do something else ``instead``."""
+    """Return the error for ``what``, such as ``figures need``, with the alternative ``instead``."""
     advice = f", or {instead}" if instead else ""
     return MissingPackageError(f"{what} {module}: {how_to_install(module)}{advice}", name=module)
 
 
 def import_extra(module: str, what: str, instead: str = "") -> Any:
-    """Import an optional module for ``what``, such as ``figures need``; MissingPackageError where it is missing."""
+    """Import an optional module for ``what``, such as ``figures need``; MissingPackageError if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
-            raise  # the package is installed and lacks something itself
+            raise  # the package is installed but one of its dependencies is missing
         raise missing_package(what, module.split(".")[0], instead) from error

@@ -1,7 +1,7 @@
-"""The registry: one frozen row per motif, with all that the layers above the kernels need to know of it.
+"""The registry: one frozen row per motif, with all its facts for the layers above the kernels.
 
-A new family is a folder in ``kernels``, a dataclass in :mod:`papilio.motifs` and a row here. What a row names by
-``module:attribute`` is imported when it is first needed, so that planning loads no kernels.
+A new family is a folder in ``kernels``, a dataclass in :mod:`papilio.motifs` and a row here. Names of the form
+``module:attribute`` in a row are imported when first needed, so that planning loads no kernels.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from papilio.motifs import (
 )
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
-"""``auto`` takes the GPUs where the workers have them; the others are taken at their word or refused."""
+"""``auto`` uses the GPUs of workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
 
 Names = Mapping[EngineName, str]
-"""What to import for each kind of processor."""
+"""The import name for each kind of processor."""
 
 
 @dataclass(frozen=True)
 class WorkRate:
-    """Speed of one motif on one kind of processor, for items that no probe has timed; no count depends on it."""
+    """Speed of one motif on one kind of processor, for items without timed probes; counts do not depend on it."""
 
     unit: str  # of work, in the plural
     per_second: float  # of one CPU thread, or of one device, for a plain count
-    share: Mapping[str, float]  # of that, by granularity: vectors need further traversals
+    share: Mapping[str, float]  # of ``per_second``, by granularity: vectors need further traversals
 
     def speed(self, engine: EngineName, per: str, threads: int) -> float:
-        """Return the work units per second of one worker, before anything was measured."""
+        """Return the predicted work units per second of one worker."""
         return self.per_second * self.share[per] * (threads if engine == "cpu" else 1)
 
 
@@ -73,11 +73,11 @@ def _rates(unit: str, cpu: float, gpu: float) -> dict[EngineName, WorkRate]:
 
 
 _SEARCH_RATES = _rates("set operations", 2.0e7, 2.0e9)
-"""Of searches whose items no probe has timed, such as those of parts: predicted operations, which leave out how deep
-the search goes. One thread does 5e6 to 2e8 of them a second, by motif and graph, one H200 7e6 to 2e10."""
+"""For searches whose items no probe has timed, such as searches in parts: predicted operations, which ignore the depth
+of the search. One thread does 5e6 to 2e8 of them a second, by motif and graph, one H200 7e6 to 2e10."""
 
 _LISTING_RATES = _rates("steps", 5.0e6, 1.0e8)
-"""The same, with the rows: most of the time goes to writing them."""
+"""The same, with the rows: most of the time is spent writing them."""
 
 
 _PAIR_RATES: dict[EngineName, WorkRate] = {"cpu": WorkRate("wedges", 1.3e8, {"total": 1.0})}
@@ -91,11 +91,11 @@ _PAIR_LISTING_RATES: dict[EngineName, WorkRate] = {"cpu": WorkRate("steps", 4e7,
 class ListingSupport:
     """How the motifs of a family are listed.
 
-    ``columns`` gives what a row holds: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and how
-    many, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is made with
-    threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
+    ``columns`` gives the content of a row: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and
+    their number, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is
+    made with threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
 
-    ``numbers`` are the numbers that a lister passes on behind the vertices, with their types; files then have a column
+    ``numbers`` are the numbers that a lister returns after the vertices, with their types; files then have a column
     for each vertex. ``call`` is the class of the calls that list.
     """
 
@@ -110,9 +110,9 @@ class ListingSupport:
 class PartitionSupport:
     """How a graph beyond memory is cut into parts for a family.
 
-    ``kind`` is what its partitions are of, see :data:`papilio.partitioning.store.Family`. ``cutter`` cuts them, see
-    :func:`papilio.partitioning.root_parts.cut_roots`. ``least_sizes`` gives the least p and q that a question asks for;
-    for cliques the least k, and 1.
+    ``kind`` is the family of its partitions, see :data:`papilio.partitioning.store.Family`. ``cutter`` cuts them, see
+    :func:`papilio.partitioning.root_parts.cut_roots`. ``least_sizes`` gives the least p and q of a question; for
+    cliques the least k, and 1.
     """
 
     kind: str
@@ -122,7 +122,7 @@ class PartitionSupport:
 
 @dataclass(frozen=True)
 class Family:
-    """One motif, as everything above its kernels sees it."""
+    """One motif, as all layers above its kernels see it."""
 
     motif: type[Motif]
     engines: Names  # classes: cpu ones are made with threads, gpu ones with a device
@@ -132,11 +132,11 @@ class Family:
     rates: Mapping[EngineName, WorkRate] = field(default_factory=lambda: _SEARCH_RATES)
     graph_kind: GraphKind = "bipartite"
     key: tuple[str, ...] = ("p", "q")  # names of the parts of a cell's key
-    classes: tuple[CensusClass, ...] = ()  # what cells mean that are no sizes
+    classes: tuple[CensusClass, ...] = ()  # meaning of cells that are not sizes
     same_work: bool = True  # whether all engines do the same units of work for the same items
     listed: ListingSupport | None = None
     parted: PartitionSupport | None = None
-    # why a listing is refused
+    # why a listing is rejected
     not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
 
@@ -145,9 +145,9 @@ class Family:
         return (self.listed.rates if listing and self.listed is not None else self.rates)[engine]
 
     def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
-        """Return the engine to ask for, and why where there is only one.
+        """Return the engine to request, and the reason if there is only one.
 
-        UnsupportedError for one that counts or lists nothing of this family.
+        UnsupportedError for an engine that counts or lists nothing of this family.
         """
         names = list(self.listed.listers if listing and self.listed else self.engines)
         place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
@@ -172,7 +172,7 @@ class Family:
         return {} if self.listed is None else self.listed.numbers(motif)
 
     def vector_sums(self, motif: Motif, total: int, cells: Mapping[Cell, int]) -> dict[str, int]:
-        """Return what the entries of each vector sum to: every motif adds 1 at each of its members."""
+        """Return the sum of the entries of each vector: every motif adds 1 at each of its members."""
         sums: dict[str, int] = {}
         for cell, count in (cells or {(): total}).items():
             for name, size in self.members(motif, cell).items():
@@ -189,17 +189,17 @@ def family_of(motif: Motif) -> Family:
 
 @dataclass(frozen=True)
 class Question:
-    """A motif to count or to list, and how: made once, checked as it is made, and carried to the engines.
+    """A motif to count or to list, with options: created and checked once, and passed to the engines.
 
     UnsupportedError, InputError for a granularity or a listing that the motif does not have.
     """
 
     motif: Motif
     per: Granularity
-    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; no part of the identity
+    # how its engines compute it, as :func:`papilio.motifs.choose_options` returns it; not in the identity
     options: EngineOptions = ()
     listing: Listing | None = None  # which motifs are listed; None when they are counted
-    ensemble: Ensemble | None = None  # random graphs in which they are counted as well
+    ensemble: Ensemble | None = None  # random graphs in which they are also counted
 
     def __post_init__(self) -> None:
         motif = self.motif
@@ -229,7 +229,7 @@ class Question:
         sizes: Mapping[str, Any] | None = None,
         ensemble: Ensemble | None = None,
     ) -> Question:
-        """Return the question that a call asks; InputError for an unknown motif, parameter or option."""
+        """Return the question of a call; InputError for an unknown motif, parameter or option."""
         motif = read_motif(motif, sizes)
         return cls(motif, per, choose_options(motif, options or {}), listing, ensemble)
 
@@ -272,19 +272,19 @@ class Question:
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"
 
     def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
-        """Return the engine to ask for, and why where only one counts, or lists, the motif."""
+        """Return the engine to request, and the reason if only one counts, or lists, the motif."""
         return self.family.settle_engine(choice, listing=self.listing is not None)
 
     def rate(self, engine: EngineName) -> WorkRate:
-        """Return the speed of an engine before anything was measured."""
+        """Return the predicted speed of an engine."""
         return self.family.rate(engine, listing=self.listing is not None)
 
     def load_engine(self, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
-        """Return the engine that counts or lists; parameters and errors are those of :func:`load_engine`."""
+        """Return the engine that counts or lists; parameters and errors as for :func:`load_engine`."""
         options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.options)}
         if self.ensemble is None:
             return load_engine(self.motif, name, threads, listing=self.listing, **options)
-        engine = load_engine(self.motif, name, 1, **options)  # each thread counts samples of its own
+        engine = load_engine(self.motif, name, 1, **options)  # one per thread, each with separate samples
         sampler: Engine = resolve(_SAMPLER)(engine, self.ensemble, threads)
         return sampler
 
@@ -293,7 +293,7 @@ _SAMPLER = "papilio.kernels.null.engine:SampleEngine"
 
 
 def resolve(name: str) -> Any:
-    """Import what ``module:attribute`` names."""
+    """Import an object from its name, ``module:attribute``."""
     module, attribute = name.split(":")
     return getattr(import_module(module), attribute)
 
@@ -315,11 +315,11 @@ def load_engine(
     Parameters
     ----------
     threads : int, optional
-        Bounds the threads of the cpu engine; by default all processors that this process may use.
+        Number of threads of the cpu engine; by default all processors that this process may use.
     memory_bytes : int, optional
-        Most device memory that arrays of the gpu engine may take, all engines of this process together.
+        Most device memory that arrays of the gpu engine may take, for all engines of this process together.
     listing : Listing, optional
-        The engine lists: its ``run`` takes a ``sink`` for the rows, beside what all take.
+        The engine lists: its ``run`` takes a ``sink`` for the rows, in addition to the usual parameters.
     **options : str
         See ``Motif.choices``.
     """

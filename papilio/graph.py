@@ -311,7 +311,7 @@ class UnipartiteGraph(_EdgeArrays):
 
     @property
     def n_u(self) -> int:
-        """The number of vertices, as of both ends of edges in :class:`BipartiteGraph`."""
+        """The number of vertices, for both ends of edges as in :class:`BipartiteGraph`."""
         return self.n
 
     n_v = n_u

@@ -1,12 +1,12 @@
-"""Signals that end the command line: heard at once, answered within seconds, whatever the process does.
+"""Signals that end the command line: noticed at once, handled within seconds, whatever the process does.
 
     0 s           The signal. :class:`Stopped` is raised in the main thread, which cleans up. Only a job that keeps its
                   leases (:func:`finishing`) is not interrupted yet: its leases are cut, and their counts registered.
     WRAP_UP_S     A job that is still running is interrupted, too; a second signal does so at once.
     LIMIT_S       A process that is still alive, in a call that cannot be interrupted or on a file system that hangs,
-                  ends the hard way: its worker processes are killed, its temporary files removed.
+                  exits at once: its worker processes are killed, its temporary files removed.
 
-A thread hears signals through a pipe that the C handler of Python writes to, so that none waits for the main thread.
+A thread receives signals through a pipe that the C handler of Python writes to, so that none waits for the main thread.
 Only the command line listens: a program that uses Papilio as a library keeps its own handlers, and the functions here
 then see no signal. Nothing heavy is imported, so that listening begins early.
 """
@@ -31,13 +31,13 @@ WRAP_UP_S = 1.5
 """Time for leases to end and their counts to be registered."""
 
 LIMIT_S = 2.3
-"""Time from a signal to the hard way."""
+"""Time from a signal until the process exits at once."""
 
 REMOVAL_S = 0.4
-"""Time for removing temporary files then."""
+"""Time for removing temporary files in that case."""
 
 _REMINDER_S = 0.2
-"""Interval at which the main thread is interrupted again, as libraries swallow exceptions."""
+"""Interval at which the main thread is interrupted again, since libraries swallow exceptions."""
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
@@ -75,7 +75,7 @@ class _Listener:
         self.answer()
 
     def answer(self) -> None:
-        """Interrupt the main thread, which calls this, unless it is to end by itself."""
+        """Interrupt the main thread, which calls this, unless it must end on its own."""
         insisted = self._late or self.heard > 1
         if self.signum and not self.raised and not self.n_held and (not self.n_finishing or insisted):
             self.raised = True
@@ -124,10 +124,10 @@ _listener = _Listener()
 
 
 def listen_during(run: Callable[[], Any]) -> None:
-    """Call ``run`` and answer SIGINT and SIGTERM meanwhile; after one, until the process has ended.
+    """Call ``run`` and handle SIGINT and SIGTERM meanwhile; after one, until the process has ended.
 
-    Stopped is raised then, after a line on standard error. It is no context manager: a signal between its beginning and
-    that of its block would be answered without a word.
+    Stopped is raised then, after a line on standard error. This is no context manager: a signal between entering it and
+    entering its block would be handled silently.
     """
     global _listener
     listener = _listener = _Listener()
@@ -180,7 +180,7 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def finishing() -> Iterator[None]:
-    """Let the block, which checks :func:`requested`, end by itself within ``WRAP_UP_S`` after a signal; then raise."""
+    """Let the block, which checks :func:`requested`, finish within ``WRAP_UP_S`` after a signal; then raise."""
     listener = _listener_of_thread()
     listener.n_finishing += 1
     try:
@@ -210,12 +210,12 @@ def waking(wake: Callable[[], None]) -> AbstractContextManager[None]:
 
 
 def removed_at_end(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
-    """Have a file or directory, which the block removes however it ends, removed also where it cannot end."""
+    """Remove a file or directory also if the process exits at once; otherwise the block removes it."""
     return _listed(_listener.removals, os.fspath(path))
 
 
 def set_advice(text: str) -> None:
-    """Print ``text`` with the line on how the process ends, should a signal come; the empty text for nothing."""
+    """Print ``text`` with the line on how the process ends, if a signal comes; the empty text for nothing."""
     _listener.advice = text
 
 

@@ -1,9 +1,9 @@
-"""Compile all CUDA sources, with all defines that are launched, into the machine code that a wheel brings along.
+"""Compile all CUDA sources, with all defines that are launched, into the machine code for the wheel.
 
 python -m tools.build_cubins [ARCHITECTURE ...]
 
-Needs NVRTC, not a GPU. What lies in the folder from other sources is removed. What is launched has a budget of
-registers and memory, which the tests check: the entries of ``budgets.json`` name it.
+Needs NVRTC, not a GPU. Files in the folder from other sources are removed. Launched kernels have a budget of registers
+and memory, which the tests check: the entries of ``budgets.json`` name it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_variant(entry: str) -> tuple[str, dict[str, int]]:
 
 
 def list_entries(arch: int) -> list[str]:
-    """Return what is launched on an architecture, as entries of the budgets; of 8.6 what 8.0 has not."""
+    """Return the launched kernels on an architecture, as entries of the budgets; for 8.6 the differences from 8.0."""
     budgets = json.loads(BUDGET_FILE.read_text())["budgets"]
     if arch not in _LITTLE_SHARED:
         return [*budgets]
@@ -55,7 +55,7 @@ def list_entries(arch: int) -> list[str]:
 
 
 def _with_blocks_there(entry: str) -> str:
-    """Return the entry as it is launched where there is little shared memory."""
+    """Return the entry as launched on devices with little shared memory."""
     plain = _BLOCKS.sub("", entry)
     blocks = _BLOCKS_THERE.get(plain, _BLOCKS_THERE.get(plain.split()[0]))
     return entry if blocks is None or plain == entry else f"{plain} MIN_BLOCKS={blocks}"

@@ -1,9 +1,9 @@
-"""Compile the CPU kernels into the machine code that a wheel brings along, for each level of x86-64 processors.
+"""Compile the CPU kernels into the machine code for the wheel, for each level of x86-64 processors.
 
 python -m tools.build_machine_code
 
-Runs all questions and the commands below on small graphs: what they compile is what the wheel holds. Other files in the
-folder are removed.
+Runs all questions and the commands below on small graphs; the wheel holds the code compiled meanwhile. Other files in
+the folder are removed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def build(folder: Path, commands: tuple[str, ...] = COMMANDS, *, ahead: bool = T
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         path.unlink()
-    jit.this_machine().levels.clear()  # what is packaged already is not used
+    jit.this_machine().levels.clear()  # already packaged code is not used
     if platform.machine() == "x86_64":
         also_kept.extend((folder.resolve(), jit.Target(name, name)) for name in jit.LEVELS)
     with tempfile.TemporaryDirectory() as scratch, chdir(scratch), redirect_stdout(StringIO()):

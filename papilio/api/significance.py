@@ -1,4 +1,4 @@
-"""The public function that compares a count with those of random graphs."""
+"""The public function that compares a count with the counts in random graphs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def significance(
     Parameters
     ----------
     graph, motif, cluster, engine, workers, progress, job, options, asked
-        As for :func:`papilio.count`. Of a motif of several sizes, each size is compared.
+        As for :func:`papilio.count`. For a table of sizes, each size is compared.
     null : {"degrees", "expected-degrees", "edges", "signs"}, optional
         What random graphs share with the graph: the degree of each vertex; these degrees on average; the number of
         edges alone; or all edges, with their signs permuted. By default "signs" for motifs that are defined by signs,
@@ -66,8 +66,8 @@ def significance(
     seed : int
         Of the random graphs.
     steps : int, optional
-        Global trades from the graph to a sample, for "degrees"; by default 20. Of 100 samples and more, 20 further
-        chains of twice the trades show whether they are enough (``mixing``, ``warning``).
+        Steps of the chain from the graph to a sample, for "degrees"; by default 20. From 100 samples on, 20 further
+        chains of twice as many steps show whether they are enough (``mixing``, ``warning``).
     per : {"total", "vertex"}
         Compare the count of the whole graph, or of every vertex.
     output : path-like, optional

@@ -133,7 +133,7 @@ ENSEMBLE_OPTIONS = with_options(
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs."),
     click.option(
         "--steps", type=integer, metavar="N",
-        help="Global trades from the graph to a sample, for --null degrees; 20 by default.",
+        help="Steps of the chain from the graph to a sample, for --null degrees; 20 by default.",
     ),
     click.option(
         "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,

@@ -1,7 +1,7 @@
-"""Credentials of one run: whoever holds them may connect to its scheduler and its workers, and nobody else.
+"""Credentials of one run: only their holders can connect to its scheduler and its workers.
 
-A Dask scheduler runs what any client sends it, and a client what its scheduler sends, so that on a machine with other
-users an open port is as good as a login. Each run makes a key of its own, which ends with it.
+A Dask scheduler runs any code that a client sends, and a client runs code from its scheduler, so on a machine with
+other users an open port is as good as a login. Each run makes its own key, which is discarded with the run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ CERTIFICATE, KEY = "certificate.pem", "key.pem"
 _ROLES = ("client", "scheduler", "worker")
 
 _SKEW, _VALID = timedelta(days=1), timedelta(days=365)
-"""The clocks of nodes differ, by how much is a site's affair; a run takes no year."""
+"""The clocks of nodes may differ, by an amount that depends on the site; no run takes a year."""
 
 
 def _make_pair() -> tuple[str, str]:
-    """Return a certificate that signs itself and its key, in PEM format.
+    """Return a self-signed certificate and its key, in PEM format.
 
     An elliptic curve takes under a millisecond; the RSA key of ``distributed.Security.temporary`` takes 50 to 250, and
-    its certificate is refused by a node whose clock is behind.
+    a node whose clock is behind rejects its certificate.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -66,7 +66,7 @@ def make_security() -> Security:
 def write_credentials(folder: Path) -> None:
     """Make a directory that only its owner can enter, with ``certificate.pem`` and ``key.pem``.
 
-    A StoreError says that it exists already, or cannot be made.
+    StoreError if it exists already, or cannot be made.
     """
     certificate, key = _make_pair()
     try:

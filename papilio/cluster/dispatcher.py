@@ -1,9 +1,9 @@
-"""Hand tasks to Dask workers as these come free, share the tail, and notice when a worker or the scheduler goes.
+"""Dispatch tasks to free Dask workers, share the last tasks, and notice lost workers or schedulers.
 
-Each task is bound to one worker, so that none can wait for a worker that never comes. When a worker has nothing
-to do and no task is left, the worker with most left is asked to leave half of it, and goes on with the other half.
-A watch looks at the cluster once a second while nothing finishes, gives the tasks of a lost worker to the others,
-and ends the run when no worker is left. Where the process is asked to end, all that runs is cut, and answered for.
+Each task is bound to one worker, so that none can wait for a worker that never comes. When a worker is idle and no task
+is left, the worker with the most remaining work is asked to leave half of it to others. A watch checks the cluster once
+a second while nothing finishes, gives the tasks of a lost worker to others, and ends the run when no worker is left.
+When the process is asked to end, all running leases are cut, and their results collected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _describe(dask_worker: Worker) -> WorkerInfo:
 
 
 def find_store_problem(source: str, graph_hash: str) -> str | None:
-    """Say why this worker cannot use the store, or None when it finds the graph of ``graph_hash``."""
+    """Return why this worker cannot use the store, or None when it finds the graph of ``graph_hash``."""
     try:
         store = open_store(source)
     except PapilioError as error:
@@ -63,9 +63,9 @@ def find_store_problem(source: str, graph_hash: str) -> str | None:
 def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
     """Call ``function`` for ``task`` with this worker's name and threads; its errors name the worker.
 
-    They keep their class if they are Papilio's, are those of :func:`machine_errors_named` where the machine is the
-    cause, and an ExecutionError with the traceback for anything else. A process that lost its GPU ends once its error
-    is on the way: its nanny, if it has one, starts another.
+    Errors of Papilio keep their class, errors of the machine are raised as in :func:`machine_errors_named`, and any
+    other becomes an ExecutionError with the traceback. A process that lost its GPU ends once its error is on the way:
+    its nanny, if it has one, starts another.
     """
     worker = _describe(get_worker())
     where = f"worker {worker.name}, {task}"
@@ -84,33 +84,33 @@ def call_task(function: TaskFunction[AnyTask, Result], task: AnyTask) -> Result:
 
 
 WATCH_S = 1.0
-"""Time without a result after which the cluster is looked at."""
+"""Time without a result after which the cluster is checked."""
 
 TAIL_WATCH_S = 0.02
-"""Time without a result after which something to share is looked for while workers are idle."""
+"""Time without a result after which idle workers look for work to share."""
 
 COLLECT_S = 5.0
 """How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
 LEAST_RUN_S = 0.05
-"""A worker is only asked to share when it has held its task for this long, and, where it had too little to share, this
-long after."""
+"""A worker is asked to share only after it has held its task this long and, if it had too little to share, again only
+after this time."""
 
 MOST_CUTS = 16
-"""Workers that are asked at the same time, at most: a client that is busy with what they leave keeps more workers idle
+"""Largest number of workers to ask at the same time: handling more shares keeps the client busy, and more workers idle
 than it helps. It matters on hundreds of workers."""
 
 CUT_ANSWER_S = 3.0
-"""How long a worker has to answer a request to share."""
+"""Time limit for a worker to answer a request to share."""
 
 OVERRUN_SHARE = 0.25
-"""A task that takes longer than predicted is held to need this share of its time so far in addition."""
+"""A task that takes longer than predicted is assumed to need this share of its time so far in addition."""
 
 REPLACEMENT_S = 30.0
 """How long a run without any worker waits for one: a nanny restarts a worker in about 3 s."""
 
 MAX_LOSSES = 3
-"""Workers that may fail or lose their GPU in a row, for each one that there is, with nothing finished in between."""
+"""Workers, per available worker, that may fail or lose their GPU in a row with nothing finished in between."""
 
 STALL_S = 120.0
 """How long a run may wait for workers that have all paused for lack of memory."""
@@ -124,22 +124,22 @@ class _Held(Generic[AnyTask]):
 
 @dataclass
 class _Place(Generic[AnyTask]):
-    """A worker: what it holds, in the order in which it runs it, and when it began with the first."""
+    """A worker: its tasks in the order in which it runs them, and when it began the first one."""
 
     held: dict[str, _Held[AnyTask]] = field(default_factory=dict)
     began_at: float = 0.0
     is_asked: bool = False  # to leave half of its only task
-    asked_at: float = 0.0  # when it last left nothing
+    asked_at: float = 0.0  # when it last had nothing to leave
 
     @property
     def holds_suspect(self) -> bool:
-        """Whether it holds a task that ended badly before: with another one behind it, a loss could be of either."""
+        """Whether it holds a task that failed before: a second task would make the cause of a loss ambiguous."""
         return any(each.task.attempt for each in self.held.values())
 
 
 @dataclass(frozen=True)
 class _Left:
-    """What a worker answers that was asked to leave half of a task: the item from which on, or None."""
+    """A worker's answer to a request to leave half of a task: the first item that it leaves, or None."""
 
     address: str
     key: str
@@ -149,8 +149,8 @@ class _Left:
 class Dispatcher(Generic[AnyTask, Result]):
     """One pass of tasks through a pool; iterate once.
 
-    The function is called on a worker for each task. Workers that join later and are like those given take tasks too.
-    One worker holds ``in_flight`` tasks at a time: 2 hide the scheduler's latency.
+    The function is called on a worker for each task. Workers that join later take tasks too if they are like the given
+    workers. One worker holds ``in_flight`` tasks at a time: 2 hide the scheduler's latency.
     """
 
     def __init__(
@@ -215,10 +215,10 @@ class Dispatcher(Generic[AnyTask, Result]):
                     each.future.cancel()
 
     def _hand_out(self) -> bool:
-        """Fill the workers up, evenly; return whether a task is left that nobody can take.
+        """Give tasks to all workers, evenly; return whether a task is left that no worker can take.
 
-        A worker may decline what is left, a part that others will be done with before it has read it. When all
-        decline and none is at work, nothing would change that: an ExecutionError.
+        A worker may decline the remaining work, such as a part that others will finish before it has read it. If all
+        decline while no worker is busy, nothing would change that: raises ExecutionError.
         """
         if self._ends:
             return False
@@ -261,7 +261,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         future.add_done_callback(self._finished.put)
 
     def _settle(self, future: Future, address: str) -> Result | None:
-        """Take a finished task from its worker and tell the source; None when it gave no result, or not yet."""
+        """Take a finished task from its worker and inform the source; None when it has no result, or not yet."""
         place = self._places[address]
         task = place.held[future.key].task
         result, error = None, None
@@ -278,7 +278,7 @@ class Dispatcher(Generic[AnyTask, Result]):
                 self._finished.put(future)
                 return None
         except Exception:
-            # It ended well, and in error once its result was gone.
+            # It succeeded, and failed only once its result was gone.
             if future.status != "error":
                 raise
         if future.status == "error":
@@ -294,7 +294,7 @@ class Dispatcher(Generic[AnyTask, Result]):
             self._losses.clear()
             self._source.answer(task, result)
         else:
-            # It finished, and the worker went away with its result.
+            # It finished, and its worker was lost with the result.
             future.cancel()
             self._source.lose(task, address, was_running=False)
         return result
@@ -311,11 +311,11 @@ class Dispatcher(Generic[AnyTask, Result]):
         return error
 
     def _retire(self, address: str, task: AnyTask, error: PapilioError) -> None:
-        """Give no more tasks to a failed worker, and put its tasks back.
+        """Stop giving tasks to a failed worker, and put its tasks back.
 
-        A process that lost its GPU ends, and the one that its nanny starts instead is another worker. What it ran
-        may have been the cause, as of any lost worker; what else a worker lacks is no task's fault. The error is raised
-        when no other worker is left or comes, or none has finished anything for long.
+        A process that lost its GPU ends, and its nanny starts a new worker. The running task may be the cause, as for
+        any lost worker; if a worker lacks anything else, no task is to blame. The error is raised when no other worker
+        is left or comes, or too many workers failed in a row.
         """
         self._losses.append(error)
         ends = isinstance(error, DeviceLostError)
@@ -325,7 +325,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._drop(address, n_suspects=0)
 
     def _share_tail(self) -> None:
-        """Ask as many busy workers to share as there are idle ones, up to a bound, the one with most left first."""
+        """Ask one busy worker to share per idle one, up to a limit; those with most work left first."""
         idle = sum(not place.held for place in self._places.values())
         most = min(idle, MOST_CUTS) - sum(place.is_asked for place in self._places.values())
         if most <= 0:
@@ -358,7 +358,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._messenger.submit(ask)
 
     def _take_left(self, left: _Left) -> None:
-        """Take back what a worker leaves to others; it goes on with the rest."""
+        """Take back the items that a worker leaves to others."""
         place = self._places.get(left.address)
         if place is None:
             return
@@ -374,7 +374,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         return 0.0 if predicted is None else max(predicted - elapsed, OVERRUN_SHARE * elapsed)
 
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
-        """Ask workers to end their leases early; one that does not answer is noticed by the watch, or is only slow."""
+        """Ask workers to end their leases early; a silent worker is lost, which the watch detects, or only slow."""
         keys = [key for address in addresses for key in self._places[address].held]
         self._messenger.submit(
             self._pool.ask_all, request_cuts, keys, addresses=addresses, patience_s=patience_s
@@ -415,7 +415,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
 
     def _drop(self, address: str, n_suspects: int) -> None:
-        """Forget a worker and put its tasks back; the first ``n_suspects`` ran when it went."""
+        """Forget a worker and put its tasks back; the first ``n_suspects`` were running when it was lost."""
         for number, each in enumerate(self._places.pop(address).held.values()):
             del self._worker_of[each.task.key]
             each.future.cancel()

@@ -72,8 +72,8 @@ _COMPARED = ("numpy", "numba", "dask", "distributed", "pyarrow")
 class Check:
     """One line of the report.
 
-    ``warn``: works, but not as well as it could. ``fail``: something that is installed or was asked for does not
-    work. ``skip``: absent, and nothing here needs it. ``advice`` says what to do, and is empty when nothing is.
+    ``warn``: works, but not as well as it could. ``fail``: something installed or requested does not work. ``skip``:
+    absent, and not needed here. ``advice`` names a remedy, and is empty without a problem.
     """
 
     name: str
@@ -100,7 +100,7 @@ def check_machine() -> list[Check]:
     capabilities = sorted({gpu.capability for gpu in gpus})
     wants_cupy = tools is not None or len(gpus) > 0
     kernel_cache = _probe_cache(kernel_cache_directory(), "CUPY_CACHE_DIR") if wants_cupy else None
-    # Name, outcome of the probe, and advice where something is not as it should be; no line where there is no outcome.
+    # Name, outcome of the probe, and advice for a problem; no line without an outcome.
     table: list[tuple[str, Outcome | None, str]] = [
         ("python", ("ok", f"{platform.python_version()}, papilio {__version__}"), ""),
         *(("packages", outcome, "") for outcome in _probe_packages()),
@@ -185,7 +185,7 @@ def _probe_gpu(gpu: GpuInfo) -> Outcome:
 
 
 def _find_toolchain() -> Toolchain | Exception | None:
-    """Return CuPy; its error where it cannot be imported, whatever that is; None where it is not installed."""
+    """Return CuPy, the error of importing it, or None if it is not installed."""
     try:
         return None if find_spec("cupy") is None else inspect_toolchain()
     except Exception as error:
@@ -314,8 +314,8 @@ class WorkerFacts:
     """One process that runs tasks."""
 
     host: str
-    versions: Mapping[str, str]  # of Python, Papilio and the packages that both ends should have alike
-    gpus: tuple[GpuInfo, ...]  # those that are visible; the first is the one that is used
+    versions: Mapping[str, str]  # of Python, Papilio and the packages that must be alike on both ends
+    gpus: tuple[GpuInfo, ...]  # visible GPUs; the first one is used
 
 
 def describe_process() -> WorkerFacts:

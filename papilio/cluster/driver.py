@@ -1,6 +1,6 @@
-"""Drive a job through an executor: prepare everywhere, plan, hand out leases, fold.
+"""Drive a job through an executor: prepare everywhere, plan, dispatch leases, fold.
 
-Count or list a sample of a job's leases again, in this process and on an engine of choice, and compare exactly.
+Also counts or lists a sample of a job's leases again, in this process and on a chosen engine, and compares exactly.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ LEASES_IN_FLIGHT = 2
 """Leases that a worker holds: it runs one while the next is on its way."""
 
 _REMOVAL_ATTEMPTS, _REMOVAL_PAUSE_S = 20, 0.05
-"""A worker's open file can make a directory stay, on a shared file system for about a second."""
+"""An open file of a worker can keep a directory from being removed, on a shared file system for about a second."""
 
 
 class JobOutcome(NamedTuple):
     """The answer of a job, before it is written."""
 
-    # without a description of the graph; its seconds are those of the phases from ``plan`` to ``fold``
+    # without a description of the graph; its seconds cover the phases from ``plan`` to ``fold``
     result: CountResult
     plan: CountPlan
     partial: Partial  # folded over all items
@@ -80,11 +80,11 @@ class JobOutcome(NamedTuple):
 
 @contextmanager
 def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
-    """Give a directory for the shards of one run under ``parent``, removed when the block ends in any way.
+    """Yield a directory for the shards of one run under ``parent``, removed when the block ends in any way.
 
-    Only this user can enter it when it is ``private``, and wherever ``parent`` is for the temporary files of all users.
-    Its name is known before it exists, so that an interrupt at any moment finds what to remove. Workers that still run
-    may write into it while it goes; they cannot once it is gone. A StoreError says that it cannot be created.
+    Only this user can enter it when it is ``private``, or when ``parent`` holds the temporary files of all users. Its
+    name is known before it exists, so that an interrupt at any moment finds it for removal. Running workers may write
+    into it during its removal, but not afterwards. StoreError if it cannot be created.
     """
     path = parent / f".papilio-run-{uuid4().hex}"
     with removed_at_end(path):
@@ -120,13 +120,12 @@ def plan_job(
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
 
-    Of a partitioned graph nothing is read but the manifest of the partition, by the workers and here.
+    For a partitioned graph, the workers and this process read only the manifest of the partition.
 
-    The graph is read where the engine is: this process needs neither the graph nor a GPU. What was prepared stays in
-    the workers' caches. ``finished`` are the intervals that the plan leaves out; ``kept`` says whether the leases will
-    be kept, and ``predict`` whether to probe the items for the time of the run. CapacityError when the job cannot fit a
-    worker's memory; before anything is read. ClusterError when a worker does not find the store, or finds other items
-    than the rest.
+    The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
+    workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
+    ``predict`` to probe the items for the time of the run. CapacityError, before anything is read, when the job cannot
+    fit a worker's memory. ClusterError when a worker does not find the store, or finds other items than the others.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -163,20 +162,20 @@ def count_job(
     session: JobSession | None = None,
     accept: Callable[[CountPlan], None] | None = None,
 ) -> JobOutcome:
-    """Plan a job and run it to its answer; a listing only until it has as many rows as are asked for.
+    """Plan a job and run it to its answer; a listing only until it reaches its limit of rows.
 
     The vectors of partials pass through ``shard_parent``, which is None when the executor runs in this process; leases
-    of a listing without a session write there, and what they write is left to the caller. A session registers finished
-    leases, and knows what earlier sessions finished: only the rest runs. TilingError when the results do not tile the
-    items exactly. FailedItemsError when work items fail wherever they run; with a session, all others are finished and
-    kept. PapilioError as the tasks raise; with the worker named. What ``accept`` raises of the plan ends the run before
-    it begins.
+    of a listing without a session write there, and the caller owns their files. A session registers finished leases;
+    leases finished in earlier sessions do not run again. TilingError when the results do not tile the items exactly.
+    FailedItemsError when work items fail wherever they run; with a session, all others are finished and kept.
+    PapilioError as the tasks raise; with the worker named. Exceptions that ``accept`` raises for the plan end the run
+    before it begins.
     """
     run_id = uuid4().hex
     started, compiled_s = perf_counter(), compiled_seconds()
     before = () if session is None else session.finished_intervals
     kept = session is not None
-    # A run in this process that nobody watches has one lease, and no use for a prediction.
+    # A run in this process without a listener has one lease, and needs no prediction.
     predict = kept or not executor.in_process or accept is not None or is_shown(listener)
     plan, workers, reports = plan_job(
         executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before
@@ -206,7 +205,7 @@ def count_job(
             _fold_leases(executor, scheduler, workers, plan, fold, usage, listener, session)
         check()
         if executor.in_process and job.partition is not None:
-            # What follows, up to writing the answer, needs the memory that the parts had.
+            # The next steps, up to writing the answer, need the memory of the parts.
             forget_graphs({job.graph_hash})
         if not fold.is_full:
             scheduler.require_all()
@@ -220,7 +219,7 @@ def count_job(
 def _without_compiling(
     seconds: dict[str, float], compiled_s: float, phases: tuple[str, ...]
 ) -> dict[str, float]:
-    """Return the phases with the time that this process compiled kernels as one of its own, ``compile``."""
+    """Return the phases with the time for compiling kernels in this process as a separate phase, ``compile``."""
     if not compiled_s:
         return seconds
     found = {**seconds, "compile": seconds.get("compile", 0.0)}
@@ -233,7 +232,7 @@ def _without_compiling(
 
 @dataclass
 class _Usage:
-    """What the leases of a session took, besides time."""
+    """Resources of the leases of a session, in addition to time."""
 
     by_worker: Counter[str]  # leases
     peak_bytes: int
@@ -261,7 +260,7 @@ def _fold_leases(
     listener: Listener,
     session: JobSession | None,
 ) -> None:
-    """Run the leases of a scheduler, and fold and register each as it comes, until the fold is full."""
+    """Run the leases of a scheduler, and fold and register each as it finishes, until the fold is full."""
     results = executor.run(run_lease, scheduler, workers, LEASES_IN_FLIGHT)
     with nullcontext() if session is None else finishing():
         try:
@@ -333,7 +332,7 @@ def _make_result(
 def _shard_directory(
     executor: Executor, plan: CountPlan, shard_parent: Path | None, session: JobSession | None
 ) -> AbstractContextManager[str | None]:
-    """Give the directory for the vectors of leases: the job's, one of this run alone, or none."""
+    """Yield the directory for the vectors of leases: the job's, one of this run alone, or none."""
     if session is not None:
         return nullcontext(session.begin_leases(plan, executor.name))
     if plan.job.listing is not None:
@@ -347,7 +346,8 @@ def _shard_directory(
 
 @dataclass(frozen=True)
 class Recount:
-    """How many leases were counted again, chosen at random without repetition; their work items and work units."""
+    """Number of leases that were counted again, chosen at random without repetition; their work items and work
+    units."""
 
     engine: EngineName
     seed: int
@@ -359,8 +359,8 @@ class Recount:
 def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, seed: int) -> Recount:
     """Count ``sample`` random finished leases again, or all if there are fewer.
 
-    ExecutionError naming the first lease whose total, cells, vectors or rows differ, or the work of engines that do the
-    same. TilingError when the engine finds other work items. InputError when the graph was in memory.
+    ExecutionError naming the first lease whose total, cells, vectors or rows differ, or whose work differs if engines
+    do the same work. TilingError when the engine finds other work items. InputError when the graph was in memory.
     """
     if directory.source is None:
         raise InputError(f"the graph of {directory.root} was in memory; its leases cannot be counted again")
@@ -397,7 +397,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
 
 
 def _answers(lease: LeaseResult, again: LeaseResult, same_work: bool) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the answers of a lease by name, with what the ledger holds first; of a vector the first that differs."""
+    """Yield the answers of a lease by name, as in the ledger and as recounted; for a vector the first difference."""
     yield "total", lease.total, again.total
     if same_work:
         yield "work", lease.work, again.work
@@ -424,7 +424,7 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
 
 
 def _compare_rows(lease: LeaseResult, again: LeaseResult) -> None:
-    """Refuse rows that were not listed again, as many times; which rows a lease lists before its limit is open."""
+    """Raise for rows that were not listed again, as many times; the choice of rows before a limit may differ."""
     if lease.capped or not lease.listed:
         return
     missing = count_missing_rows(*([shard.path for shard in each.listed] for each in (lease, again)))

@@ -34,26 +34,26 @@ EXACT_S = 0.1
 """A search predicted to take less is run in full."""
 
 GROWTH = 16
-"""Times that an estimate takes the probes of the one before, at most: the first ones may be wrong about their error."""
+"""Largest factor between the probes of one estimate and the next: the first may be wrong about their error."""
 
 
 REPORT_S, _MOST_SLICES = 1.0, 4096
-"""Seconds between two reports of progress, and slices that are handed out together at most."""
+"""Seconds between two reports of progress, and the largest number of slices dispatched together."""
 
 _MOST_VERTEX_SLICES = 64
-"""The same where each returns what it found of every vertex."""
+"""The same for slices with results for every vertex."""
 
 
 class Goal(NamedTuple):
-    """When an estimate is good enough."""
+    """Criteria for a good enough estimate."""
 
-    error: float  # half of the interval, of the estimate; for vertices see :meth:`VertexSample.top_error`
+    error: float  # half of the interval, relative to the estimate; for vertices see :meth:`VertexSample.top_error`
     confidence: float
-    seconds: float | None  # for the probes; None for as long as it takes
+    seconds: float | None  # time limit of the probes; None for no limit
 
 
 class Sampled(NamedTuple):
-    """What the probes of a job say."""
+    """The estimate from the probes of a job."""
 
     plan: CountPlan
     sample: Sample | None  # None where the job is to be counted
@@ -72,11 +72,11 @@ def estimate_job(
     *,
     may_count: bool = True,
 ) -> Sampled:
-    """Walk probes on the workers until the goal is reached, or its time is over.
+    """Walk probes on the workers until the goal is reached, or the time is over.
 
-    Where counting is predicted to take less time than the probes that are needed, and no more than there is, nothing is
-    estimated, if the job ``may_count``: the graph stays prepared. UnsupportedError where there are no probes for the
-    question, CapacityError for a count beyond floating point.
+    If counting is predicted to take less time than the necessary probes, and no more than the time limit, and the job
+    ``may_count``, nothing is estimated: the graph stays prepared. UnsupportedError if the question has no probes,
+    CapacityError for a count beyond floating point.
     """
     began = perf_counter()
     run_id = uuid4().hex
@@ -141,7 +141,7 @@ class _Walker:
         self._run_id, self._seed, self._next = run_id, seed, 0
 
     def walk(self, n: int, shares: tuple[float, ...], found: Moments | None = None) -> Moments:
-        """Add what the next n slices with these shares of the strata find to ``found``, in their order."""
+        """Add the results of the next n slices with these shares of the strata to ``found``, in their order."""
         numbers = range(self._next, self._next + n)
         self._next += n
         plan = self._plan
@@ -158,7 +158,7 @@ class _Walker:
         return found
 
     def estimate(self, found: Moments) -> Sample:
-        """Return what slices say of the count."""
+        """Return the estimate of the count from slices."""
         sample = Sample.of(found, self._known)
         if not isfinite(sample.value):
             raise CapacityError(BEYOND_FLOATS)

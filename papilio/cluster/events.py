@@ -31,16 +31,16 @@ class PhaseAdvanced:
 
 @dataclass(frozen=True)
 class PlanMade:
-    """The plan is known; leases are handed out next."""
+    """The plan is known; leases are dispatched next."""
 
     plan: CountPlan
 
 
 @dataclass(frozen=True)
 class LeasesStarted:
-    """Leases begin to run; ``work_underway``, called from any thread, tells how much of those that run is done.
+    """Leases begin to run; ``work_underway``, called from any thread, returns their work done so far.
 
-    It answers within a second: predicted nanoseconds of one worker.
+    It returns within a second: predicted nanoseconds of one worker.
     """
 
     work_underway: Callable[[], int]
@@ -56,27 +56,27 @@ class LeaseFinished:
 
 @dataclass(frozen=True)
 class RowsKnown:
-    """How many rows a listing will have, before it starts: as a job directory counted, or as probes predict."""
+    """The number of rows of a listing, before it starts: as a job directory counted, or as probes predict."""
 
     rows: int
-    n_bytes: int  # of their labels and ids, before compression; of the files, where probes predict them
-    job: str  # empty where probes predict
+    n_bytes: int  # of their labels and ids, before compression; of the files, if predicted by probes
+    job: str  # empty for a prediction by probes
 
 
 Event = PhaseStarted | PhaseAdvanced | PlanMade | LeasesStarted | LeaseFinished | RowsKnown
 Listener = Callable[[Event], None]
-"""Called in the thread that runs the job, between tasks (:class:`PhaseAdvanced` in any thread); an
-exception of its own ends the run."""
+"""Called in the thread that runs the job, between tasks (:class:`PhaseAdvanced` in any thread); if it raises, the run
+ends."""
 
 
 Progress = Listener | bool | None
-"""Who is told of a call: a function, True for a progress bar (on a terminal or in a notebook), else nobody."""
+"""Listener of a call: a function, True for a progress bar (on a terminal or in a notebook), else none."""
 
 
 def ignore_events(event: Event) -> None:
-    """Listen to nothing."""
+    """Ignore the event."""
 
 
 def is_shown(listener: Listener) -> bool:
-    """Return whether somebody sees what a listener is told; one with an attribute ``shows`` says so itself."""
+    """Return whether a listener shows its events to a user; its attribute ``shows``, if any, decides."""
     return listener is not ignore_events and bool(getattr(listener, "shows", True))

@@ -1,10 +1,10 @@
-"""What every executor offers, and the choice of an engine for its workers.
+"""The interface of executors, and the choice of an engine for their workers.
 
-The inline executor: every task runs in this process, one after the other.
+The inline executor runs every task in this process, one after the other.
 
-One process per GPU: two on one GPU would share its memory and slow each other down.
+There is one process per GPU: two on one GPU would share its memory and slow each other down.
 
-Where an executor gets its tasks: as they are needed, so that what is left can be shared anew at any time.
+An executor takes tasks from its source one by one, so that the remaining work can be divided again at any time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from papilio.version import __version__
 ONE_WORKER_PER_GPU = (
     "start one worker per GPU: 'dask cuda worker', or one CUDA_VISIBLE_DEVICES for each, or use --engine cpu"
 )
-"""What to do about a GPU with several workers."""
+"""Advice for a GPU with several workers."""
 
 
 def find_shared_gpu(users: Iterable[tuple[str, str]]) -> tuple[str, list[str]] | None:
     """Return the first GPU that several users name, and these users; None when each has its own.
 
-    Each user comes with the UUID of its GPU; an empty one says nothing.
+    Each user comes with the UUID of its GPU; users with an empty one are ignored.
     """
     found: dict[str, list[str]] = {}
     for uuid, user in users:
@@ -58,7 +58,7 @@ def find_shared_gpu(users: Iterable[tuple[str, str]]) -> tuple[str, list[str]] |
 
 
 def check_devices(workers: Sequence[WorkerInfo]) -> None:
-    """Refuse, with a ClusterError, two processes that use one GPU, by its UUID; several workers of one may."""
+    """Raise ClusterError for two processes on one GPU, by its UUID; several workers of one process may share it."""
     processes = {(worker.host, worker.pid): worker for worker in workers}
     named = ((w.gpu_uuid, f"{w.name} (process {w.pid} on {w.host})") for w in processes.values())
     shared = find_shared_gpu(named)
@@ -68,7 +68,7 @@ def check_devices(workers: Sequence[WorkerInfo]) -> None:
 
 
 def missing_for_cuda() -> str | None:
-    """Say what a cluster of this machine's GPUs lacks, or None when it can be started."""
+    """Return what a cluster of this machine's GPUs lacks, or None when it can be started."""
     missing = missing_for_gpu()
     if missing is None and find_spec("dask_cuda") is None:
         return f"dask-cuda is not installed: {how_to_install('dask_cuda')}"
@@ -81,33 +81,33 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class TaskSource(Protocol[AnyTask, Result_contra]):
-    """Tasks to be had one by one; :class:`papilio.tasks.lease_scheduler.LeaseScheduler` is one of leases."""
+    """A source of tasks, taken one by one; :class:`papilio.tasks.lease_scheduler.LeaseScheduler` gives leases."""
 
     @property
     def has_more(self) -> bool:
-        """Whether a task can be taken; when no other one is held, by any worker."""
+        """Whether a task can be taken, provided that no worker holds one."""
 
     def take(self, n_workers: int, worker: str) -> AnyTask | None:
-        """Return the next task for ``worker``, one of ``n_workers``; None when there is none for it now."""
+        """Return the next task for ``worker``, one of ``n_workers``; None when there is no task now."""
 
     def answer(self, task: AnyTask, result: Result_contra) -> None:
-        """Take note of a result; what it leaves undone can be taken again."""
+        """Record a result; unfinished items can be taken again."""
 
     def share(self, task: AnyTask, stop: int) -> bool:
-        """Take back the items of a task from ``stop`` on; False when it has been answered, or has less."""
+        """Take back the items of a task from ``stop`` on; False when it has been answered, or has fewer items."""
 
     def lose(self, task: AnyTask, worker: str, *, was_running: bool) -> None:
-        """Put back the task of a worker that is gone; it is a suspect when it was running there."""
+        """Put back the task of a lost worker; it is a suspect when it was running there."""
 
     def fail(self, task: AnyTask, error: Exception) -> None:
-        """Put back, or give up, a task that raised; raises ``error`` when the run cannot go on."""
+        """Put back, or give up, a task that raised; raises ``error`` when the run cannot continue."""
 
     def predict_s(self, task: AnyTask, worker: str) -> float | None:
-        """Return how long the task takes on the worker, or None when it cannot be cut or shared."""
+        """Return the predicted time of the task on the worker, or None when it cannot be cut or shared."""
 
 
 class TaskList(Generic[ListedTask]):
-    """A fixed list of tasks, each for whichever worker comes next."""
+    """A fixed list of tasks, each for the next free worker."""
 
     def __init__(self, tasks: Iterable[ListedTask]) -> None:
         self._pending: deque[ListedTask] = deque(tasks)
@@ -126,7 +126,7 @@ class TaskList(Generic[ListedTask]):
         return False
 
     def lose(self, task: ListedTask, worker: str, *, was_running: bool) -> None:
-        """Put a task first in line again, under a new key, unless it has taken too many workers down (ClusterError)."""
+        """Put a task first again, under a new key; ClusterError if it has already crashed too many workers."""
         if task.attempt + 1 >= MAX_ATTEMPTS:
             raise ClusterError(
                 f"{task} took {MAX_ATTEMPTS} workers down, the last one {worker}; "
@@ -135,7 +135,7 @@ class TaskList(Generic[ListedTask]):
         self._pending.appendleft(replace(task, attempt=task.attempt + 1))
 
     def fail(self, task: ListedTask, error: Exception) -> None:
-        """Raise: what cannot be done on one worker cannot be done at all."""
+        """Raise: a task that fails on one worker fails on all."""
         raise error
 
     def predict_s(self, task: ListedTask, worker: str) -> None:
@@ -144,11 +144,11 @@ class TaskList(Generic[ListedTask]):
 
 Result = TypeVar("Result")
 TaskFunction = Callable[[AnyTask, WorkerInfo], Result]
-"""A function of a task and of where it runs."""
+"""A function of a task and of the worker that runs it."""
 
 
 class Executor(Protocol):
-    """Where tasks run, one job at a time; entering it starts it, leaving closes what it started."""
+    """Runs tasks, one job at a time; entering starts it, leaving closes everything that it started."""
 
     # ``inline``, ``local``, ``cuda``, ``slurm`` or ``existing``.
     name: str
@@ -156,7 +156,7 @@ class Executor(Protocol):
     in_process: bool
     # Why the gpu engine is not offered, whatever the workers have; None when it is.
     gpu_refusal: str | None = None
-    # Why the cluster was taken where none was named; empty where one was.
+    # Why the cluster was chosen, if none was named; otherwise empty.
     why_chosen: str = ""
 
     @property
@@ -164,15 +164,15 @@ class Executor(Protocol):
         """The workers; at least one once started."""
 
     def refresh(self) -> None:
-        """Take note of workers that came and went."""
+        """Update the list of workers."""
         return
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Refuse with a ClusterError unless every worker given finds the graph of the job, as this process does."""
+        """Raise ClusterError unless every given worker finds the graph of the job, as this process does."""
         return
 
     def work_underway(self, run_id: str) -> int:
-        """Return the predicted nanoseconds of what leases of a run have done so far; from any thread, in a second."""
+        """Return the predicted nanoseconds done so far by the leases of a run; from any thread, within a second."""
         return work_underway(run_id)
 
     def run(
@@ -182,14 +182,14 @@ class Executor(Protocol):
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run tasks on the workers given, as these come free, until the source has none; yield the results.
+        """Run tasks on the given workers as they become free, until the source is empty; yield the results.
 
-        The function is importable on the workers, the source is told how each task ended before its result is yielded,
-        and one worker is handed ``in_flight`` tasks at a time.
+        The function is importable on the workers, the source receives the outcome of each task before its result is
+        yielded, and one worker holds ``in_flight`` tasks at a time.
         """
 
     def close(self) -> None:
-        """Stop what was started; safe to call twice."""
+        """Stop the executor; safe to call twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -200,10 +200,10 @@ class Executor(Protocol):
 
 @contextmanager
 def machine_errors_named(where: str) -> Iterator[None]:
-    """Name what the machine refuses to the worker and task ``where``: memory, open files, room on a disk.
+    """Add worker and task ``where`` to errors of the machine: memory, open files, room on a disk.
 
-    It is a CapacityError when memory ran out, a WorkerError for an error of the operating system that no part of
-    Papilio has explained.
+    Raises CapacityError when memory ran out, WorkerError for an error of the operating system that no part of Papilio
+    has explained.
     """
     try:
         yield
@@ -217,7 +217,7 @@ def machine_errors_named(where: str) -> Iterator[None]:
 
 
 def check_versions(workers: Sequence[WorkerInfo]) -> None:
-    """Refuse, with a ClusterError, workers of another version of Papilio: their items or partials could differ."""
+    """Raise ClusterError for workers of another version of Papilio: their items or partials could differ."""
     for worker in workers:
         if worker.version != __version__:
             raise ClusterError(
@@ -227,11 +227,11 @@ def check_versions(workers: Sequence[WorkerInfo]) -> None:
 
 
 def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName, str, tuple[WorkerInfo, ...]]:
-    """Return the engine, the reason for it, and the workers that will run it.
+    """Return the engine, why it was chosen, and the workers that can run it.
 
     An explicit ``gpu`` is never replaced by ``cpu``. ClusterError when two processes would share a GPU.
-    UnsupportedError for ``gpu`` on an executor that does not offer it. EngineUnavailableError when ``gpu`` is asked for
-    and no worker can run it.
+    UnsupportedError for ``gpu`` on an executor that does not offer it. EngineUnavailableError for ``gpu`` when no
+    worker can run it.
     """
     workers = executor.workers
     able = tuple(worker for worker in workers if worker.can_gpu)
@@ -256,9 +256,9 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
 
 
 class InlineExecutor(Executor):
-    """Runs tasks in the calling thread; the engine uses all processors, or the first visible GPU.
+    """Run tasks in the calling thread; the engine uses all processors, or the first visible GPU.
 
-    The CPU engine has ``threads`` threads, by default for the processors that this process may use.
+    The CPU engine has ``threads`` threads, by default one for each processor that this process may use.
     """
 
     name = "inline"
@@ -279,10 +279,10 @@ class InlineExecutor(Executor):
         workers: Sequence[WorkerInfo],
         in_flight: int,
     ) -> Iterator[Result]:
-        """Run the tasks in order, until a signal comes; one that fails is tried again, in parts, as the source decides.
+        """Run the tasks in order, until a signal comes; a failed task is retried in parts, as the source decides.
 
-        An error ends the run when another lease would fare no better in this process: its GPU is lost, the store is
-        gone, the disk is full; see :data:`papilio.errors.FAULTS`.
+        An error ends the run when any other lease would fail, too, in this process: its GPU is lost, the store is gone,
+        the disk is full; see :data:`papilio.errors.FAULTS`.
         """
         (worker,) = self.workers
         while not requested() and (task := source.take(1, worker.name)) is not None:
@@ -298,5 +298,5 @@ class InlineExecutor(Executor):
             yield result
 
     def close(self) -> None:
-        """Forget the prepared graphs of this process, but those that a :class:`papilio.Graph` keeps."""
+        """Forget the prepared graphs of this process, except graphs that a :class:`papilio.Graph` keeps."""
         forget_graphs(kept=True)

@@ -1,4 +1,4 @@
-"""The executor for a Dask cluster that runs already: by address, by scheduler file, or a client's."""
+"""The executor for a running Dask cluster: by address, by scheduler file, or by client."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.worker_state import forget_graphs
 
 LAG_S: dict[Priority, float] = {"high": 0.0, "normal": 60.0, "low": 600.0}
-"""How much later than now a lease is queued at its worker: those of equal jobs go in the order in which they were
-handed out, one of low priority lets only pass what higher ones hand out within the following ten minutes."""
+"""Delay in the queue of a worker, by priority: leases of equal jobs run in dispatch order, and a lease of low priority
+lets only those pass that higher ones dispatch within the following ten minutes."""
 
 _USERS = "papilio-graph-users"
-"""Name in the scheduler's metadata of who uses which graph."""
+"""Name in the scheduler's metadata of the users of each graph."""
 
 _LOG = logging.getLogger("papilio")
 
 CONNECT_S = 5.0
-"""How long to try an address: a scheduler that is there answers in milliseconds."""
+"""How long to try an address: a live scheduler answers in milliseconds."""
 
 
 WRITE_S = 1.0
-"""How long a scheduler may be at writing its file: that is first empty, then whole."""
+"""How long a scheduler may take to write its file: the file is empty first, then whole."""
 
 FORGET_S = 3.0
-"""How long the workers have to forget graphs when a run ends."""
+"""Time limit for the workers to forget graphs when a run ends."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ExistingExecutor(DaskPool):
     """Workers of a scheduler that someone else started and that stays when the run ends.
 
     The target is an address such as ``tcp://host:port``, the path of a scheduler file, a connected client or a cluster
-    of Dask; these stay open. ``priority`` is among the jobs that share the cluster, see :data:`LAG_S`.
+    of Dask; these stay open. ``priority`` is relative to other jobs on the cluster, see :data:`LAG_S`.
     """
 
     name = "existing"
@@ -83,21 +83,21 @@ class ExistingExecutor(DaskPool):
         self._graph_hashes: set[str] = set()
 
     def task_priority(self) -> int:
-        """Return the time from which a lease that is handed out now is due, as a priority in milliseconds."""
+        """Return the due time of a lease that is dispatched now, as a priority in milliseconds."""
         return -round((time.time() + self._lag_s) * 1000)
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Refuse unless every worker finds the store, and note that its graph is in use."""
+        """Raise unless every worker finds the store, and record that its graph is in use."""
         super().check_source(job, workers)
         self._graph_hashes.add(job.graph_hash)
         self.client.run_on_scheduler(use_graphs, self.client.id, self._user, sorted(self._graph_hashes))
 
     def close(self) -> None:
-        """Let the workers forget the graphs that no other job on this cluster uses, and hang up."""
+        """Let the workers forget the graphs that no other job on this cluster uses, and disconnect."""
         if self._client is not None and self._client.status == "running" and self._graph_hashes:
             unused = self._client.run_on_scheduler(leave_graphs, self._user, sorted(self._graph_hashes))
             if unused:
-                # A worker that does not answer, as a stopped one, is not waited for.
+                # Do not wait for a worker that does not answer, such as a stopped one.
                 self.ask_all(forget_graphs, unused, addresses=None, patience_s=FORGET_S)
         super().close()
 
@@ -128,14 +128,14 @@ class ExistingExecutor(DaskPool):
 
 
 def use_graphs(client_id: str, user: str, graph_hashes: Iterable[str], dask_scheduler: Scheduler) -> None:
-    """Note, on the scheduler, that ``user`` with the client ``client_id`` uses some graphs."""
+    """Record, on the scheduler, that ``user`` with the client ``client_id`` uses some graphs."""
     users: dict[str, dict[str, str]] = dask_scheduler.task_metadata.setdefault(_USERS, {})
     for graph_hash in graph_hashes:
         users.setdefault(graph_hash, {})[user] = client_id
 
 
 def leave_graphs(user: str, graph_hashes: Iterable[str], dask_scheduler: Scheduler) -> list[str]:
-    """Note, on the scheduler, that ``user`` no longer needs these graphs; return the graphs without connected users."""
+    """Record, on the scheduler, that ``user`` no longer needs these graphs; return the graphs without other users."""
     users: dict[str, dict[str, str]] = dask_scheduler.task_metadata.setdefault(_USERS, {})
     unused = []
     for graph_hash in graph_hashes:
@@ -148,14 +148,14 @@ def leave_graphs(user: str, graph_hashes: Iterable[str], dask_scheduler: Schedul
 
 
 def _reach(address: str) -> None:
-    """Connect to ``address`` and hang up again.
+    """Connect to ``address`` and disconnect again.
 
-    A client that fails to connect leaves a half-started object whose collection may block any thread; so the
-    client is made only once the address is known to answer.
+    A client that fails to connect leaves a half-started object whose collection may block any thread; so the client is
+    made only once the address is known to answer.
     """
 
     async def connect_once() -> None:
-        # A port where something listens that never answers would keep Dask for ever.
+        # If something listens on the port but never answers, Dask would wait for ever.
         async with asyncio.timeout(2 * CONNECT_S):
             comm = await connect(address, timeout=CONNECT_S, **Security().get_connection_args("client"))
             await comm.close()
@@ -165,7 +165,7 @@ def _reach(address: str) -> None:
 
 
 def _address_in(path: Path) -> str:
-    """Return the address that a scheduler file holds; one that Dask is still writing is read again."""
+    """Return the address in a scheduler file; a file that Dask is still writing is read again."""
     advice, deadline = "'dask scheduler --scheduler-file' writes one", time.monotonic() + WRITE_S
     try:
         while True:

@@ -1,6 +1,6 @@
-"""The clusters that a run starts, and that end with it: on the processors or GPUs of this machine, or elsewhere.
+"""The clusters that a run starts and ends: on the processors or GPUs of this machine, or elsewhere.
 
-They have the configuration, credentials and scratch in common.
+They share configuration, credentials and scratch directory.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ WORKER_CONFIG = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
 }
-"""Workers keep one prepared graph and no Dask data: nothing to spill, and a pause would end in a stall. Dask's pages
-over HTTP ask nobody for credentials: there are none. Nobody looks at samples of the threads' stacks, which Dask takes
-a hundred times a second, nor at how late its event loops wake up, fifty times a second."""
+"""Workers keep one prepared graph and no Dask data: nothing can be spilled, and a pause would end in a stall. Dask's
+HTTP pages require no credentials, so they are disabled. So are the samples of the threads' stacks, a hundred a second
+by default; the delays of event loops are measured once a second, not fifty times: nothing uses either."""
 
 NO_DASHBOARD = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
-"""Any free port, rather than a warning when the usual one is taken by another cluster."""
+"""Any free port, without a warning when another cluster has the usual one."""
 
 _LOG = logging.getLogger("papilio")
 
@@ -48,7 +48,7 @@ _LOG = logging.getLogger("papilio")
 class OwnCluster(DaskPool):
     """Base of the executors that start a cluster; a subclass makes it in :meth:`_make_cluster`.
 
-    Without credentials (``insecure``) the scheduler takes connections of everyone who can reach this machine.
+    Without credentials (``insecure``) anyone who can reach this machine can connect to the scheduler.
     """
 
     def __init__(self, n_workers: int, *, insecure: bool = False) -> None:
@@ -57,7 +57,7 @@ class OwnCluster(DaskPool):
 
     @abstractmethod
     def _make_cluster(self, **common: Any) -> Any:
-        """Return a started cluster, made with ``common`` and the arguments of its own kind."""
+        """Return a started cluster, made with ``common`` and the arguments of its class."""
 
     def _connect(self, stack: ExitStack) -> Any:
         self._configure(stack, Path(gettempdir()))
@@ -73,9 +73,9 @@ class OwnCluster(DaskPool):
     def _configure(self, stack: ExitStack, scratch_parent: Path) -> dict[str, Any]:
         """Set Dask's configuration until ``stack`` ends, with a directory for temporary files in ``scratch_parent``.
 
-        Only this user can enter that directory. Schedulers and workers put a directory of theirs first on Python's
-        path. Where Dask makes it by itself has the same name for all users of a machine, so that another one could be
-        there first.
+        Only this user can enter that directory. Schedulers and workers put one of their directories first on Python's
+        path. Dask's default directory has the same name for all users of a machine, so another user could create it
+        first.
         """
         if self._insecure:
             _LOG.warning(
@@ -84,7 +84,7 @@ class OwnCluster(DaskPool):
                 self.name,
             )
         scratch = stack.enter_context(run_directory(scratch_parent, private=True))
-        # Dask keeps the lists that it is given.
+        # Dask keeps references to the lists that it is given.
         config = {**deepcopy(WORKER_CONFIG), "temporary-directory": scratch}
         stack.enter_context(dask.config.set(config))
         return config
@@ -100,7 +100,7 @@ class LocalExecutor(OwnCluster):
     """A LocalCluster sized to the machine.
 
     By default it is one process, whose engine uses all processors: threads share the prepared graph, processes would
-    each hold their own. The processors are divided among the workers unless ``threads`` says how many each has.
+    each hold their own. Without ``threads``, the processors are divided among the workers.
     """
 
     name = "local"
@@ -127,7 +127,7 @@ class LocalExecutor(OwnCluster):
 
 
 class CudaExecutor(OwnCluster):
-    """A LocalCUDACluster with a worker for each GPU, or slice of one, by default for all that are visible.
+    """A LocalCUDACluster with a worker for each GPU, or slice of one, by default for all visible ones.
 
     This process itself creates no CUDA context.
     """

@@ -45,13 +45,12 @@ def quiet_dask() -> Iterator[None]:
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Start worker processes that a Ctrl-C does not reach; one that comes meanwhile is delivered afterwards.
+    """Start worker processes that Ctrl-C does not reach; a Ctrl-C in the block is delivered afterwards.
 
-    A terminal sends the interrupt to all processes of the group. The signal mask of the thread that starts a
-    process is inherited, by threads and by processes, so workers that a nanny restarts later have it too. This
-    process alone then decides what an interrupt means. The resource tracker of multiprocessing clears the mask
-    of the thread that starts it, so it is started first; what it cleans up after a process that was ended it does
-    without a word.
+    A terminal sends the interrupt to all processes of the group. Threads and processes inherit the signal mask of the
+    thread that starts them, so workers that a nanny restarts later have it too. Only this process then handles an
+    interrupt. The resource tracker of multiprocessing clears the mask of the thread that starts it, so it is started
+    first; it cleans up after killed processes silently.
     """
     sys.warnoptions.append(_TRACKER_QUIET)
     try:
@@ -67,10 +66,10 @@ def hold_interrupts() -> Iterator[None]:
 
 
 def kill_workers(cluster: Any) -> None:
-    """Kill the worker processes of this machine that a cluster has, so that closing it waits for none.
+    """Kill a cluster's worker processes on this machine, so that closing it does not wait for them.
 
-    Asked to end, a worker first ends what it runs, which may take longer than whoever pressed Ctrl-C waits. Only
-    workers with nannies are killed, which see that they go and start no others.
+    A worker that is asked to end first finishes its task, which may take longer than a user waits after Ctrl-C. Only
+    workers with nannies are killed; the nannies reap them and start no others.
     """
     for nanny in tuple(cluster.workers.values()):
         if isinstance(nanny, Nanny):
@@ -81,36 +80,36 @@ def kill_workers(cluster: Any) -> None:
 
 
 JOIN_S = 60.0
-"""How long to wait for another of the workers asked for; starting many processes on a slow disk takes some 20 s, on
-a file system that many nodes share minutes for all of them."""
+"""How long to wait for each further worker; starting many processes takes some 20 s on a slow disk, and minutes on a
+file system that many nodes share."""
 
 UNDERWAY_S = 1.0
-"""Time limit of all workers to tell how far their leases are."""
+"""Time limit for all workers to report the progress of their leases."""
 
 _POLL_S = 0.05
-"""Between two looks at who has joined."""
+"""Polling interval while workers join."""
 
 ANSWER_S = 5.0
-"""Time limit of a worker for an answer that takes it milliseconds."""
+"""Time limit for an answer that takes a worker milliseconds."""
 
 
 class DaskPool(Executor):
     """Base of the executors that run on Dask; a subclass connects in :meth:`_connect`.
 
-    Started, it has ``n_workers`` workers at least. ``inside_worker`` says whether this process is a worker of the
+    Once started, it has at least ``n_workers`` workers. Set ``inside_worker`` if this process is a worker of the
     cluster, whose own messages must not be silenced. ``interrupt`` is called about once a second while leases run and
-    none finishes; what it raises ends the run.
+    none finishes; its exceptions end the run.
     """
 
     name: str
     in_process = False
-    workers: tuple[WorkerInfo, ...] = ()  # those that were found when it was started, or last refreshed
+    workers: tuple[WorkerInfo, ...] = ()  # as found at the start or the last refresh
     remedy = (
         "a worker that ends at once was perhaps killed for lack of memory; make room (memory: free; processes: "
         "ulimit -u; open files: ulimit -n; temporary files: df, another TMPDIR), ask papilio doctor, or use --cluster "
         "inline"
     )
-    """What to do when the cluster does not start."""
+    """Advice for a cluster that does not start."""
 
     def __init__(self, n_workers: int, *, inside_worker: bool = False) -> None:
         if n_workers < 1:
@@ -132,7 +131,7 @@ class DaskPool(Executor):
         return self._client
 
     def refresh(self) -> None:
-        """Describe the workers anew if others are there; a ClusterError when none is, or one cannot run Papilio."""
+        """Describe the workers anew if they changed; ClusterError if all have gone, or one cannot run Papilio."""
         self._wait_for_workers(1)
         if set(self.live_workers()) != {worker.name for worker in self.workers}:
             self.workers = self._describe_all(1)
@@ -148,15 +147,15 @@ class DaskPool(Executor):
         return self
 
     def close(self) -> None:
-        """Stop the cluster, or hang up; safe to call twice."""
+        """Stop the cluster, or disconnect; safe to call twice."""
         self._client = None
         self._stack.close()
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        """Wait until ``n_workers`` run; a ClusterError when no other one joins for long.
+        """Wait until ``n_workers`` run; ClusterError when no other worker joins in time.
 
-        Dask's own way to wait makes a cluster in this process forget a lost worker before it is told of it; it then
-        fails when it is told, and when it is closed.
+        Dask's own wait makes a cluster in this process forget a lost worker before its loss is reported; the cluster
+        then fails at the report, and when it is closed.
         """
         joined, deadline = 0, monotonic() + JOIN_S
         while list((live := self.live_workers()).values()).count("running") < n_workers:
@@ -170,13 +169,13 @@ class DaskPool(Executor):
             sleep(_POLL_S)
 
     def task_priority(self) -> int:
-        """Return the priority in Dask of a lease that is handed out now; larger goes first."""
+        """Return the priority in Dask of a lease that is dispatched now; larger goes first."""
         return 0
 
     def live_workers(self) -> dict[str, str]:
         """Return the status of every worker that the scheduler knows, by address; raises as :attr:`interrupt` does.
 
-        A ClusterError says that the scheduler does not answer.
+        ClusterError if the scheduler does not answer.
         """
         self.interrupt()
         lost = "the connection to the scheduler was lost; start it again, then count again"
@@ -193,10 +192,10 @@ class DaskPool(Executor):
     def ask_all(
         self, function: Callable[..., Any], *args: Any, addresses: Sequence[str] | None, patience_s: float
     ) -> dict[str, Any]:
-        """Call a short function in some worker processes, or in all of them, and return their answers by address.
+        """Call a short function in some or all worker processes, and return their answers by address.
 
-        A worker that is stopped, or about to go, does not answer: there is none after ``patience_s`` seconds. May be
-        called from any thread.
+        A worker that is stopped, or about to leave, has no answer after ``patience_s`` seconds. Callable from any
+        thread.
         """
 
         async def call() -> Any:
@@ -215,12 +214,12 @@ class DaskPool(Executor):
         """Return descriptions of the workers that answer."""
         answers = (
             self.ask_all(describe_dask_worker, addresses=[address], patience_s=ANSWER_S)
-            for address in addresses  # one by one: all wait for a worker that is stopped
+            for address in addresses  # one by one: a joint call waits for a stopped worker
         )
         return tuple(read_worker(found) for answer in answers for found in answer.values())
 
     def _describe_all(self, n_workers: int) -> tuple[WorkerInfo, ...]:
-        """Describe all workers; replacements of lost workers are waited for, up to ``n_workers``."""
+        """Describe all workers; waits for replacements of lost workers, up to ``n_workers``."""
         deadline = monotonic() + JOIN_S
         while True:
             answers = self._client.run(describe_dask_worker, on_error="return")
@@ -241,9 +240,9 @@ class DaskPool(Executor):
         return found
 
     def check_source(self, job: JobSpec, workers: Sequence[WorkerInfo]) -> None:
-        """Refuse, with a ClusterError, a worker that does not find the store with the hash that this process found.
+        """Raise ClusterError if a worker does not find the store with the hash that this process found.
 
-        One that is there no more is passed over: whoever gives it work notices.
+        A lost worker is skipped: the dispatch detects it.
         """
         addresses = [worker.name for worker in workers]
         answers = self.client.run(
@@ -273,10 +272,10 @@ class DaskPool(Executor):
 
 @contextmanager
 def start_errors_named(cluster: str, remedy: str) -> Iterator[None]:
-    """Name the problem that keeps a cluster from starting, in one line with its first cause and a remedy.
+    """Report the problem that keeps a cluster from starting, in one line with its first cause and a remedy.
 
-    It is a ClusterError for all that Dask and the system raise, and for a directory that cannot be made. Other errors
-    of Papilio say already what is wrong.
+    Errors of Dask and the system, and a directory that cannot be made, become ClusterErrors. Other errors of Papilio
+    are already clear.
     """
     try:
         yield
@@ -289,7 +288,7 @@ def start_errors_named(cluster: str, remedy: str) -> Iterator[None]:
 
 
 def _first_cause(error: BaseException) -> str:
-    """Return kind and message, in one line, of the innermost error with a message that led to ``error``."""
+    """Return kind and message, in one line, of the innermost cause of ``error`` that has a message."""
     found, seen, inner = type(error).__name__, set[int](), error
     while id(inner) not in seen:
         seen.add(id(inner))
@@ -300,10 +299,10 @@ def _first_cause(error: BaseException) -> str:
 
 
 def find_workers(client: Any) -> dict[str, dict[str, Any]]:
-    """Return the scheduler's descriptions of its workers, by address; safe for several threads.
+    """Return the scheduler's descriptions of its workers, by address; thread-safe.
 
-    ``client.scheduler_info`` is not: the client asks for no workers every two seconds, and that answer may be
-    the one that it returns.
+    ``client.scheduler_info`` is not: the client itself requests a list without workers every two seconds, and the
+    call may return that answer.
     """
     workers: dict[str, dict[str, Any]] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
     return workers

@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Phases = Mapping[str, tuple[str, str]]
-"""Phases that a function names: the words of the bar, and the unit that is counted."""
+"""Phases of a function: the text of the bar, and the unit of its counts."""
 
 _PHASES = {
     "start": "starting",
@@ -47,10 +47,10 @@ _PHASES = {
 }
 
 LOOK_S = 0.5
-"""Time between two looks at how far the leases are that run."""
+"""Time between two looks at the progress of running leases."""
 
 LEAST_SHARE = 0.01
-"""The time left follows from the mean speed so far, once this share is done."""
+"""Least share done before the time left is computed, from the mean speed so far."""
 
 
 def _amount(number: float, unit: str) -> str:
@@ -66,10 +66,10 @@ def _amount(number: float, unit: str) -> str:
 
 
 def time_left(before: float, done: float, total: float, reached_s: float, elapsed_s: float) -> float | None:
-    """Return the seconds left of a run of ``total``; None where nothing tells.
+    """Return the seconds left of a run of ``total``; None if there is no basis.
 
-    ``before`` was done at its start, and ``done`` after ``reached_s`` of the ``elapsed_s``. A heavy item moves nothing
-    until it ends, and the speed is that of the time before it.
+    ``before`` was done at its start, and ``done`` after ``reached_s`` of the ``elapsed_s``. During a heavy item, which
+    shows no progress until it ends, the earlier speed is used.
     """
     if done <= before or done - before < LEAST_SHARE * (total - before):
         return None
@@ -84,12 +84,12 @@ def _in_notebook() -> bool:
 
 
 def can_draw() -> bool:
-    """Return whether a bar on standard error would be seen."""
+    """Return whether a bar on standard error would be visible."""
     return sys.stderr.isatty() or _in_notebook()
 
 
 def _make_console() -> Any:
-    """Return standard error as Rich draws on it; a notebook without widgets takes the codes of a terminal."""
+    """Return standard error as Rich's console; a notebook without widgets gets terminal codes."""
     from rich.console import Console
 
     if _in_notebook() and find_spec("ipywidgets") is None:
@@ -103,7 +103,7 @@ def shows_progress(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def shows_share(phase: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """As :func:`shows_progress`, for a function that tells the share that is done of one phase."""
+    """As :func:`shows_progress`, for a function that reports the share done of one phase."""
 
     def make(bar: ProgressBar) -> Callable[[float], None]:
         bar.describe(phase)
@@ -113,12 +113,12 @@ def shows_share(phase: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def shows_phases(phases: Phases) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """As :func:`shows_progress`, for a function that tells what is done of each phase."""
+    """As :func:`shows_progress`, for a function that reports the progress of each phase."""
     return lambda function: _shows(function, lambda bar: bar.follow(phases))
 
 
 def shows_units(phase: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """As :func:`shows_progress`, for a function that tells the units done of one phase, and those in all."""
+    """As :func:`shows_progress`, for a function that reports the units of one phase done, and in all."""
 
     def make(bar: ProgressBar) -> Callable[[int, int], None]:
         bar.describe(phase)
@@ -178,7 +178,7 @@ def _make_bar(look: Callable[[], None]) -> Progress:
             return Text(" ".join(known))
 
     class PolledProgress(Progress):
-        """Looks at what is done before it draws."""
+        """Update the progress before each drawing."""
 
         def get_renderables(self) -> Iterable[RenderableType]:
             look()
@@ -260,7 +260,7 @@ class ProgressBar:
                     self._write(known if job else f"about {rows:,} rows and {show_bytes(n_bytes)} to write")
 
     def _write(self, text: str) -> None:
-        """Write a line, above the bar where there is one; with the time if it is one of many."""
+        """Write a line, above the bar if there is one; with the time if it is one of many."""
         line = f"{monotonic() - self._began_s:8.2f} s  {text}" if self._verbose else text
         if self._bar is None:
             print(line, file=sys.stderr, flush=True)
@@ -275,19 +275,19 @@ class ProgressBar:
             self._bar.update(self._task, **changes)
 
     def _look(self) -> None:
-        """Show how far the leases are that run; called as the bar is drawn."""
+        """Show the progress of running leases; called as the bar is drawn."""
         if self._work_underway is not None and monotonic() - self._looked_at >= LOOK_S:
             self._looked_at = monotonic()
             with suppress(Exception):  # a cluster that ends meanwhile
                 self._show_work(self._work_underway())
 
     def _show_work(self, underway: int) -> None:
-        """Show the work of finished leases and of those that run: never less than before."""
+        """Show the work of finished and running leases: never less than before."""
         if self._bar is not None and self._task is not None:
             self._update(completed=max(self._bar.tasks[-1].completed, self._finished + underway))
 
     def _begin(self, text: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
-        """Begin a task with ``done`` of ``total`` units done; the time left follows from the units that come."""
+        """Begin a task with ``done`` of ``total`` units done; the time left follows from the next units."""
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
@@ -296,19 +296,19 @@ class ProgressBar:
             )
 
     def restart(self, done: int, total: int, unit: str = "") -> None:
-        """Show ``done`` of ``total`` units of the phase; the time left follows from the units that come now."""
+        """Show ``done`` of ``total`` units of the phase; the time left follows from the next units."""
         self._begin(self._phase, done, max(total, 1), unit)
 
     def advance(self, done: int, total: int, unit: str = "") -> None:
-        """Show ``done`` of ``total`` units, where that is not 0, of a job that reports them directly."""
+        """Show ``done`` of ``total`` units, if ``total`` is not 0, of a job that reports them directly."""
         self._update(completed=done, total=total or None, unit=unit)
 
     def advance_share(self, share: float) -> None:
-        """Show how much of a job that reports it from 0 to 1 is done."""
+        """Show the progress of a job that reports it as a share from 0 to 1."""
         self._update(completed=share, total=1.0, unit="")
 
     def follow(self, phases: Phases) -> Callable[[str, int, int], None]:
-        """Return a function to call with a phase and the units of it that are done, and in all."""
+        """Return a function of a phase, its units done, and its units in all."""
 
         def show(phase: str, done: int, total: int) -> None:
             words, unit = phases[phase]

@@ -1,4 +1,4 @@
-"""Batch scripts for Slurm: scheduler, workers and client inside one allocation; and how its commands are called."""
+"""Batch scripts for Slurm: scheduler, workers and client inside one allocation; and calls of its commands."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from papilio.motifs import Granularity
 from papilio.storage.tables import format_of
 
 _COMMAND_S = 60.0
-"""A controller that does not answer for so long is down."""
+"""A controller that does not answer for this long is down."""
 
 MIN_GRACE_S = 10
 """Ending a count, its workers and its scheduler takes a few seconds."""
 
 _PATIENCE_SHARE, _MAX_PATIENCE_S = 0.5, 30
-"""Of the grace, for a count to end by itself; it needs a second, or three when workers do not answer."""
+"""Time for a count to end normally: a share of the grace, at most this many seconds; it needs a
+second, or three if workers do not answer."""
 
 _WORKER_SHARE = 0.9
-"""Of a node's memory, for its workers; the client and the scheduler share the first node with them."""
+"""Share of a node's memory for its workers; the client and the scheduler share the first node with them."""
 
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _GPUS = re.compile(r"(?:[A-Za-z0-9_.-]+:)?(?P<count>[1-9]\d*)")
@@ -53,8 +54,8 @@ class SbatchSpec:
     as_json: bool = False  # whether the answer is one JSON object
     counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV, ..., by its suffix
     job: str | None = None  # directory of the durable job: running the script again resumes it
-    max_requeues: Number = 0  # how often a run that the time limit ended is queued again; needs ``job``
-    partition: str | None = None  # where Slurm runs the job and whom it charges; None leaves both to the site
+    max_requeues: Number = 0  # how often a run that hit the time limit is queued again; needs ``job``
+    partition: str | None = None  # where Slurm runs the job and whom it charges; None: up to the site
     account: str | None = None
     name: str | None = None  # of the job; by default ``papilio-`` and the motif
     interface: str | None = None  # network interface of scheduler and workers, such as ``ib0``
@@ -62,7 +63,7 @@ class SbatchSpec:
     # Numbers of workers, one job each: a scaling experiment; empty for a single job with all workers.
     array: tuple[int, ...] = ()
     grace_s: int = 120  # seconds before the time limit at which the count is ended
-    # Directory of a scaling experiment: each job of the array runs its point there, not a count of its own.
+    # Directory of a scaling experiment: each job of the array runs its point there, not a separate count.
     experiment: str | None = None
     figures: bool = True  # whether the jobs of an experiment draw the figures of its report
     motif_flags: tuple[str, ...] = ()  # words of the command line that belong to the motif, such as its sizes
@@ -81,7 +82,7 @@ class SbatchSpec:
         return int(match["count"])
 
     def validate(self) -> None:
-        """Refuse, with an InputError, values that Slurm or the script cannot use."""
+        """Raise InputError for values that Slurm or the script cannot use."""
         check_fields(self)
         total, limit_s = self.nodes * self.tasks_per_node, parse_time(self.time)
         has_gpus, has_job, has_counts = (
@@ -133,7 +134,7 @@ def call_slurm(
 ) -> str:
     """Return the output of a Slurm command, called in ``folder`` with ``script`` on its standard input.
 
-    A ClusterError holds ``refusal``, the first line of Slurm's answer and ``advice``, or says that it does not answer.
+    ClusterError holds ``refusal``, the first line of Slurm's answer and ``advice``, or reports that it does not answer.
     """
     try:
         return subprocess.run(
@@ -149,7 +150,7 @@ def call_slurm(
 
 
 def require_plain(what: str, text: str, others: str = "") -> None:
-    """Refuse, with an InputError, characters that a script or a command line would not keep.
+    """Raise InputError for characters that a script or a command line would not keep.
 
     These are control characters, lone surrogates, and ``others``; ``what`` names the text.
     """
@@ -161,7 +162,7 @@ def require_plain(what: str, text: str, others: str = "") -> None:
 
 
 def parse_time(text: str) -> int:
-    """Return the seconds of a time limit as Slurm writes it; an InputError for anything else, and for nought.
+    """Return the seconds of a time limit as Slurm writes it; InputError for anything else, and for zero.
 
     Minutes, ``minutes:seconds``, ``hours:minutes:seconds``, ``days-hours``, ``days-hours:minutes`` or
     ``days-hours:minutes:seconds``.
@@ -184,8 +185,8 @@ def render_count(spec: SbatchSpec) -> str:
     """Return the batch script of a count: bash, with its directives for sbatch.
 
     The scheduler and the client run on the first node of the allocation, the workers as one step over all nodes. The
-    script ends with the exit code of the client, and ends the workers however the client ended. An InputError says that
-    the specification makes no sense.
+    script ends with the exit code of the client, and ends the workers however the client ended. InputError for an
+    invalid specification.
     """
     spec.validate()
     templates = Environment(
@@ -208,9 +209,9 @@ def render_count(spec: SbatchSpec) -> str:
 
 
 def _command(spec: SbatchSpec) -> str:
-    """Return command and flags of papilio, but for the cluster and the number of workers.
+    """Return command and flags of papilio, without the cluster and the number of workers.
 
-    A value stands in one word with its flag, so that it may begin with a dash.
+    A value is in one word with its flag, so that it may begin with a dash.
     """
     if spec.experiment is not None:
         return shlex.join(["scale", "run", *([] if spec.figures else ["--no-figures"])])

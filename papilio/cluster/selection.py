@@ -1,6 +1,6 @@
-"""From the word that a user gives to an executor.
+"""Turn the name that a user gives into an executor.
 
-Whom a connection trusts: a scheduler can run code in its clients, so that whoever names it decides about them.
+Trust: a scheduler can run code in its clients, so it must be named by the user, or in a file that others cannot write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
 """Clusters that a run starts, and that end with it."""
 
 _INSECURE = "insecure"
-"""The option of a cluster of one's own that its scheduler takes connections without credentials."""
+"""Option of a cluster started by the run: its scheduler accepts connections without credentials."""
 
 
 def make_executor(
@@ -34,8 +34,8 @@ def make_executor(
 ) -> Executor:
     """Return the executor that ``cluster`` names, not yet started.
 
-    EngineUnavailableError when GPUs are asked for and cannot be used. InputError for a cluster or number of workers
-    that makes no sense.
+    EngineUnavailableError when GPUs are requested and cannot be used. InputError for an invalid cluster or number of
+    workers.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def make_executor(
     n_workers : int, optional
         Processes (``local``), GPUs (``cuda``), or workers to wait for.
     threads : int, optional
-        Of each worker of the ``local`` cluster; by default it divides the processors.
+        Of each worker of the ``local`` cluster; by default the processors are divided among them.
     """
     check_cluster(cluster)
     why = ""
@@ -82,7 +82,7 @@ def make_executor(
 
 
 def check_cluster(cluster: Any) -> None:
-    """Refuse, with an InputError, what names no cluster and is none."""
+    """Raise InputError for a value that neither is nor names a cluster."""
     if isinstance(cluster, str | os.PathLike):
         read_path("cluster", cluster)
         return
@@ -97,7 +97,7 @@ def check_cluster(cluster: Any) -> None:
 
 
 def _split(cluster: Any) -> tuple[str | None, list[str]]:
-    """Return name and options of a cluster of one's own; no name for any other. Unknown options are refused."""
+    """Return name and options of a cluster that the run starts; no name for any other. Unknown options raise."""
     if not isinstance(cluster, str):
         return None, []
     name, _, text = cluster.partition(":")
@@ -111,7 +111,7 @@ def _split(cluster: Any) -> tuple[str | None, list[str]]:
 
 
 def with_insecure(cluster: str) -> str:
-    """Return the word for the same cluster without credentials; an InputError when it is not started by the run."""
+    """Return the name of the same cluster without credentials; InputError when the run does not start it."""
     name, options = _split(cluster)
     if name is None:
         raise InputError(
@@ -122,15 +122,15 @@ def with_insecure(cluster: str) -> str:
 
 
 def is_auto(cluster: Any) -> TypeGuard[str]:
-    """Return whether ``cluster`` leaves it to this machine where to run."""
+    """Return whether ``cluster`` leaves the choice to this machine."""
     return _split(cluster)[0] == "auto"
 
 
 def resolve_auto(cluster: str, engine: EngineChoice, n_workers: int | None = None) -> tuple[str, str]:
     """Return the cluster that ``auto``, with its options, means on this machine, and the reason.
 
-    One device, or CPUs alone, need no worker processes: this process counts. An EngineUnavailableError says that the
-    engine ``gpu`` is asked for and cannot run here.
+    With one device, or CPUs alone, this process counts: worker processes are not needed. EngineUnavailableError if the
+    engine ``gpu`` is requested and cannot run here.
     """
     _, sign, options = cluster.partition(":")
     name, why = _choose_own(engine, n_workers)
@@ -140,7 +140,7 @@ def resolve_auto(cluster: str, engine: EngineChoice, n_workers: int | None = Non
 def resolve_workers(cluster: str, engine: EngineChoice) -> str:
     """Return the same cluster with ``auto`` replaced by ``cuda`` or ``local``, which have any number of workers.
 
-    Errors are those of :func:`resolve_auto`.
+    Raises the errors of :func:`resolve_auto`.
     """
     if not is_auto(cluster):
         return cluster
@@ -149,7 +149,7 @@ def resolve_workers(cluster: str, engine: EngineChoice) -> str:
 
 
 def _missing(engine: EngineChoice, find: Callable[[], str | None]) -> str | None:
-    """Return why no GPU is used, as ``find`` says; an EngineUnavailableError where the engine must be ``gpu``."""
+    """Return why no GPU is used, from ``find``; EngineUnavailableError if the engine must be ``gpu``."""
     if engine == "cpu":
         return "the engine is cpu"
     missing = find()
@@ -176,10 +176,10 @@ def _choose_own(engine: EngineChoice, n_workers: int | None) -> tuple[str, str]:
 
 
 def find_stranger(path: Path) -> str | None:
-    """Say who, besides this user and root, can change a file or put another one in its place; None when nobody can.
+    """Return another user, except root, who can change or replace this file, or None.
 
-    What the group may write counts, unless the group is this user's alone. In a directory with the sticky bit others
-    can put files, but none in the place of this one.
+    Group write permission counts unless the group is this user's alone. In a directory with the sticky bit, others can
+    create files but cannot replace this one.
     """
     for place in (path, path.parent):
         try:
@@ -197,7 +197,7 @@ def find_stranger(path: Path) -> str | None:
 
 
 def require_trusted(cluster: str | None, named_in: Path) -> None:
-    """Refuse a cluster that is named in a file which others can write, unless it is one that this process starts.
+    """Raise for a cluster named in a file that others can write, unless it is one that this process starts.
 
     The InputError names the file ``named_in`` and who can write it.
     """
@@ -214,7 +214,7 @@ def require_trusted(cluster: str | None, named_in: Path) -> None:
 
 
 def require_trusted_output(output: str | None, named_in: Path) -> None:
-    """Refuse to replace a file, or a directory, that is named in a file which others can write.
+    """Raise before replacing a file or directory that is named in a file which others can write.
 
     The InputError names the file ``named_in`` and who can write it.
     """
@@ -236,7 +236,7 @@ def _name_of(uid: int) -> str:
 
 
 def _is_private_group(gid: int) -> bool:
-    """Whether a group is the one of this user alone, by the custom that it has the same name and no other members."""
+    """Whether a group is this user's alone: by convention it has the same name and no other members."""
     try:
         group, me = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
     except KeyError:

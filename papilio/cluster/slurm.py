@@ -1,4 +1,4 @@
-"""The slurm executor: workers that Slurm starts as jobs of their own, through dask-jobqueue."""
+"""The slurm executor: each worker is a separate Slurm job, started through dask-jobqueue."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _HOPELESS = {
     "PartitionNodeLimit",
     "PartitionTimeLimit",
 }
-"""Reasons for which Slurm keeps a job pending that waiting does not cure."""
+"""Reasons for which Slurm keeps a job pending and that do not pass by waiting."""
 
 _LOST_IN_SCRIPTS = " \"'\\#$`&|;<>()*?[]{}~!"
 """Characters that the scripts of dask-jobqueue, which quotes nothing, would lose or run."""
 
 NO_LOCKS = {"distributed.worker.use-file-locking": False}
-"""The directory for temporary files is one that nodes share, where locks may be slow, and ends with the run."""
+"""Nodes share the directory for temporary files, so locks may be slow; it is removed with the run."""
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "account": ("account", str),
@@ -52,13 +52,13 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "partition": ("queue", str),
     "time": ("walltime", str),
 }
-"""Option, argument of SLURMCluster, conversion; those left out come from Dask's configuration."""
+"""Option, argument of SLURMCluster, conversion; defaults come from Dask's configuration."""
 
 
 def parse_slurm_options(text: str) -> dict[str, Any]:
     """Return the arguments of SLURMCluster that ``partition=long,cores=4,memory=16GiB`` means.
 
-    ``gpus=1`` asks for as many GPUs per worker. An InputError names an unknown option, or a value that does not fit.
+    ``gpus=1`` requests one GPU per worker. InputError for an unknown option, or an invalid value.
     """
     arguments: dict[str, Any] = {}
     for item in filter(None, text.split(",")):
@@ -83,8 +83,8 @@ def parse_slurm_options(text: str) -> dict[str, Any]:
 class SlurmExecutor(OwnCluster):
     """A SLURMCluster: the scheduler in this process, each worker a job of Slurm.
 
-    ``options`` is as for :func:`parse_slurm_options`; the rest comes from Dask's configuration (``jobqueue.slurm``).
-    The run starts when all workers run, by default one.
+    ``options`` is as for :func:`parse_slurm_options`; defaults come from Dask's configuration (``jobqueue.slurm``). The
+    run starts when all workers run, by default one.
     """
 
     name = "slurm"
@@ -108,7 +108,7 @@ class SlurmExecutor(OwnCluster):
     def _connect(self, stack: ExitStack) -> Any:
         with _keep_interrupt_handler():
             import dask_jobqueue  # noqa: F401
-        # A SLURMCluster that refuses its arguments would complain again when it is collected.
+        # A SLURMCluster that rejects its arguments would complain again when it is collected.
         for key in ("cores", "memory"):
             if not (self._arguments.get(key) or dask.config.get(f"jobqueue.slurm.{key}", None)):
                 raise InputError(
@@ -144,7 +144,7 @@ class SlurmExecutor(OwnCluster):
     def _share_config(self, stack: ExitStack) -> dict[str, Any]:
         """Set and return the configuration of the scheduler and its workers until ``stack`` ends.
 
-        The workers read their credentials, as files, where ``jobqueue.slurm.shared-temp-directory`` says or in the
+        The workers read their credentials, as files, from ``jobqueue.slurm.shared-temp-directory`` or from the
         current directory.
         """
         shared = dask.config.get("jobqueue.slurm.shared-temp-directory", None) or os.getcwd()

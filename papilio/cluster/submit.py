@@ -1,14 +1,14 @@
 """Submitted jobs: their hand-over to a cluster, and their coordinator, a Dask task that dispatches leases from inside.
 
-The coordinator is a task and not an actor, for an actor is lost with its worker, while the scheduler runs a task again
-elsewhere. It secedes at once, so that the thread of its worker stays free for leases, and talks to the scheduler
-through a client of its own: when its process dies the scheduler drops what that client asked for, so that the
-leases of a dead coordinator are cancelled where they wait, and their results ignored where they run.
+The coordinator is a task and not an actor: an actor is lost with its worker, while the scheduler runs a task again
+elsewhere. It secedes at once, so that the thread of its worker stays free for leases, and it has a separate client:
+when its process dies, the scheduler drops that client's requests, so that waiting leases of a dead coordinator are
+cancelled, and the results of running ones ignored.
 
-What keeps the task while no client is connected is that it is published under :func:`dataset_name`; it takes that
-back when the job has ended. A coordinator that was started again finds in the ledger what its predecessor had
-registered. If that one still lives, cut off from the scheduler, it holds the lock of the ledger and the new one
-waits; whichever of them finishes the job, the other finds it finished.
+Publication under :func:`dataset_name` keeps the task while no client is connected; the coordinator withdraws it when
+the job has ended. A restarted coordinator reads its predecessor's finished leases from the ledger. If the predecessor
+still lives, cut off from the scheduler, it holds the lock of the ledger and the new one waits; if either finishes the
+job, the other finds it finished.
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ from papilio.tasks.result import CountResult
 from papilio.tasks.session import JobSession, settings_of
 
 Count = Callable[..., CountResult]
-"""``papilio.count``, which stands above this package and so is handed in."""
+"""``papilio.count``, passed as an argument since it is in a higher layer than this package."""
 
 WATCH_S = 1.0
-"""How often the coordinator looks for a request to cancel, for its own worker and for the others."""
+"""Interval at which the coordinator checks for a request to cancel, for its own worker and for the others."""
 
 CONNECT_S = 30.0
 """How long to try the scheduler, which has just started this task."""
 
 MAX_LOSSES = 3
-"""Workers that the coordinator may lose without a lease finished in between, before the job is given up. The
-scheduler gives up after as many (``distributed.scheduler.allowed-failures``), and would tell nobody."""
+"""Workers that the coordinator may lose without a lease finished in between, before the job is given up. The scheduler
+gives up after the same number (``distributed.scheduler.allowed-failures``), but silently."""
 
 PROGRESS_S = 60.0
 """Time between two lines on progress in the log."""
 
 RETRY_S = 10.0
-"""Time between two attempts to note how the job ended, on a disk that was full."""
+"""Time between two attempts to record how the job ended, on a disk that was full."""
 
 _RUNNING = (Status.running, Status.paused, Status.init)
 
 
 GRACE_S = 5.0
-"""How long after a loss of the scheduler the own worker is given to notice it, too."""
+"""Time for the own worker to notice the loss of the scheduler as well."""
 
 
 class _DisplacedError(ClusterError):
@@ -92,9 +92,9 @@ def task_key(submission: Submission) -> str:
 
 
 def coordinate(path: str, submission_id: str, count: Count) -> str:
-    """Run the job of a directory to its end, as a Dask task, and return the state in which it ended.
+    """Run the job of a directory to its end, as a Dask task, and return its final state.
 
-    Another submission of the directory since ``submission_id`` makes this one void. ``count`` is ``papilio.count``.
+    A later submission of the directory than ``submission_id`` makes this one void. ``count`` is ``papilio.count``.
     """
     worker = get_worker()
     secede()
@@ -142,7 +142,7 @@ class _Coordinator:
         self._work_done = self._work = 0
 
     def run(self, count: Count) -> str:
-        """Bring the job to an end, note which and return it; ``displaced`` when another one goes on."""
+        """Bring the job to an end, record and return its state; ``displaced`` when another coordinator took over."""
         state: CoordinatorState
         reason: str | None
         try:
@@ -211,7 +211,7 @@ class _Coordinator:
                 self._log.write(str(error))
 
     def _wait_while(self, problem: Callable[[], str | None]) -> None:
-        """Wait while there is a problem, and note it."""
+        """Wait while there is a problem, and record it."""
         said = None
         while (what := problem()) is not None:
             if what != said:
@@ -251,7 +251,7 @@ class _Coordinator:
             self._log.write(f"worker {address} on {before[address]} went; its leases are handed out again")
 
     def _own_worker_ends(self, within_s: float) -> bool:
-        """Whether the worker that this runs in ends, which the scheduler answers with another coordinator."""
+        """Whether the worker that this runs in ends, after which the scheduler starts another coordinator."""
         deadline = time.monotonic() + within_s
         while self._worker.status in _RUNNING and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -296,7 +296,7 @@ class _Coordinator:
         self._control.write(self._me)
 
     def _end(self, state: CoordinatorState, reason: str | None) -> None:
-        """Note how the job ended, for as long as it takes: nobody else can tell."""
+        """Record how the job ended, retrying as long as it takes: no other process can."""
         self._log.write(state if reason is None else f"{state}: {reason}")
         while True:
             try:
@@ -310,14 +310,14 @@ class _Coordinator:
 
 
 def forgive_losses(key: str, dask_scheduler: Scheduler) -> None:
-    """Let the scheduler forget how many workers a task has lost: a job of days may lose many, one by one."""
+    """Reset the scheduler's count of workers that a task has lost: a job of days may lose many, one by one."""
     task = dask_scheduler.tasks.get(key)
     if task is not None:
         task.suspicious = 0
 
 
 CANCEL_S = 15.0
-"""How long to wait for a cancelled coordinator of the same job to stop: it looks once a second."""
+"""How long to wait for a cancelled coordinator of the same job to stop: it checks once a second."""
 
 PAUSE_S = 0.2
 
@@ -336,13 +336,14 @@ def submit_job(
     output: Path | None,
     count: Count,
 ) -> None:
-    """Return once a cluster has a job, which it then brings to its end without this process.
+    """Submit a job to a cluster, which then runs it to its end without this process.
 
-    The job is on a store, and its directory ``root`` and ``output`` have the same paths for this process and all
-    workers. The coordinator waits for ``workers`` of them before the first lease; ``count`` is ``papilio.count``.
-    InputError when the job is submitted already, or the cluster would end with this process. JobBusyError when another
-    process runs the job. ClusterError when the cluster cannot be reached, or a worker does not see the store or the job
-    directory. PapilioError when the engine or the memory does not fit, as for a count.
+    Returns once the cluster has the job. The job is on a store, and its directory ``root`` and ``output`` have the same
+    paths for this process and all workers. The coordinator waits for ``workers`` of them before the first lease;
+    ``count`` is ``papilio.count``. InputError when the job is submitted already, or the cluster would end with this
+    process. JobBusyError when another process runs the job. ClusterError when the cluster cannot be reached, or a
+    worker does not see the store or the job directory. PapilioError when the engine or the memory does not fit, as for
+    a count.
     """
     if isinstance(cluster, str) and cluster.split(":")[0] in OWN_CLUSTERS:
         raise InputError(
@@ -369,7 +370,7 @@ def submit_job(
 
 
 def _await_cancelled(root: Path) -> None:
-    """Give the coordinator of a cancelled submission the time to stop."""
+    """Wait for the coordinator of a cancelled submission to stop."""
     if not (root / "job.json").exists():
         return
     directory = JobDirectory(root)
@@ -401,9 +402,9 @@ def _removed_on_failure(root: Path) -> Iterator[None]:
 
 
 def _clear_way(client: Client, root: Path, address: str) -> None:
-    """Refuse a second submission while the first may run; take one that ended off the scheduler.
+    """Reject a second submission while the first may run; remove an ended one from the scheduler.
 
-    The lock of the job is held meanwhile, so that no coordinator is counting and nobody else submits.
+    The lock of the job is held meanwhile, so that no coordinator is counting and no other process submits.
     """
     control = JobControl(root)
     active, name = control.active, dataset_name(root)
@@ -420,7 +421,7 @@ def _clear_way(client: Client, root: Path, address: str) -> None:
 
 
 def find_folder_problem(folder: str, probe: str) -> str | None:
-    """Say why this process cannot use a folder that holds the file ``probe``, or None; tries to write there."""
+    """Return why this process cannot use a folder that holds the file ``probe``, or None; tries to write there."""
     own = Path(folder) / f"{probe}-{socket.gethostname()}-{os.getpid()}"
     try:
         if (Path(folder) / probe).read_text(encoding="utf-8") != probe:
@@ -435,7 +436,7 @@ def find_folder_problem(folder: str, probe: str) -> str | None:
 
 
 def _require_folder(client: Client, folder: Path) -> None:
-    """Refuse, with a ClusterError, a folder that a worker does not see, or cannot write to."""
+    """Raise ClusterError for a folder that a worker does not see, or cannot write to."""
     probe = f".papilio-probe-{uuid4().hex}"
     path = folder / probe
     ask: Callable[..., Any] = find_folder_problem
@@ -447,7 +448,7 @@ def _require_folder(client: Client, folder: Path) -> None:
     finally:
         path.unlink(missing_ok=True)
     for address, problem in answers.items():
-        # A worker that is there no more does not answer.
+        # A worker that has left does not answer.
         if problem is not None and not isinstance(problem, OSError):
             raise ClusterError(
                 f"worker {address} cannot use the job: {problem}; the job directory and the output must lie "
@@ -456,9 +457,9 @@ def _require_folder(client: Client, folder: Path) -> None:
 
 
 def _hand_over(client: Client, root: Path, submission: Submission, count: Count) -> None:
-    """Note the submission and give it to the scheduler.
+    """Record the submission and give it to the scheduler.
 
-    Publishing answers only after the scheduler has the task, and keeps it when this client is gone.
+    Publishing returns only after the scheduler has the task, and keeps it when this client is gone.
     """
     control = JobControl(root)
     control.write(submission)

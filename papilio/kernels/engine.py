@@ -295,6 +295,10 @@ class Engine(Protocol):
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
         raise UnsupportedError(f"the {self.name} engine has no probes for this question")
 
+    def time_items(self, prepared: Any) -> float | None:
+        """Return the seconds that all items take one thread, or the device, by running one; None for most engines."""
+        return None
+
     def known_count(self, prepared: Any) -> int:
         """Return the motifs that :meth:`prepare` found, which :meth:`run` adds to the first item, and probes do not."""
         return 0

@@ -1,4 +1,4 @@
-"""Measures of a bipartite graph that rest on its butterflies and on pairs of vertices; see docs/measures.md."""
+"""Measures of a bipartite graph from its butterflies and pairs of vertices; see docs/measures.md."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _POWERS = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 @checked
 @shows_progress
 def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexander:
-    """Measure the clustering of a whole bipartite graph: which share of the paths of three edges lies on a butterfly.
+    """Measure the clustering of a bipartite graph: the share of three-edge paths that lie on a butterfly.
 
-    It is ``4 * butterflies / three_paths`` (Robins and Alexander, Computational & Mathematical Organization Theory
-    10(1), 2004). The paths are counted by passes over the edges, which need not fit the memory. Graph, options and
-    errors: :class:`CountOptions`.
+    The value is ``4 * butterflies / three_paths`` (Robins and Alexander, Computational & Mathematical Organization
+    Theory 10(1), 2004). The paths are counted by passes over the edges, which need not fit in memory. Graph, options
+    and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
     edges = Edges(graph, "Robins-Alexander clustering", where.get("progress"), reading=reading)
@@ -76,18 +76,18 @@ def latapy_clustering(
     """Measure the clustering of every vertex by its overlaps with others of its layer, in this process.
 
     The overlap of two vertices that share a neighbour is the number of their common neighbours divided by the number
-    of neighbours of either (``dot``), by the lesser of their degrees (``min``) or by the larger (``max``); a vertex has
-    the mean of its overlaps (Latapy, Magnien and Del Vecchio, Social Networks 30(1), 2008).
+    of neighbours of either (``dot``), by the lesser of their degrees (``min``) or by the larger (``max``); the
+    clustering of a vertex is the mean of its overlaps (Latapy, Magnien and Del Vecchio, Social Networks 30(1), 2008).
 
     Parameters
     ----------
     graph
         As for :func:`papilio.count`. Signs are ignored.
     layer : {"u", "v"}, optional
-        Whose vertices; by default those of both.
+        Layer to measure; by default both.
     output : path-like, optional
-        File (Parquet, CSV, ..., by its suffix) for the values: ``layer``, ``id``, ``label`` (where there are
-        labels), ``partners``, ``dot``, ``min``, ``max``. One that is there is replaced only with ``overwrite``.
+        File (Parquet, CSV, ..., by its suffix) for the values: ``layer``, ``id``, ``label`` (if there are labels),
+        ``partners``, ``dot``, ``min``, ``max``. An existing file is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.
     progress : bool or callable, optional
@@ -98,11 +98,11 @@ def latapy_clustering(
     Raises
     ------
     InputError
-        For a layer or a number of threads that makes no sense, or an output that cannot be written.
+        For an invalid layer or number of threads, or an output that cannot be written.
     UnsupportedError
         For a graph that is not bipartite.
     CapacityError
-        When the graph does not fit the memory; known before it is read.
+        When the graph does not fit in memory; raised before it is read.
     """
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
     edges = Edges(graph, "Latapy's clustering", progress, target=target, reading=reading)
@@ -135,16 +135,16 @@ def local_clustering(
     overwrite: bool = False,
     **options: Unpack[CountOptions],
 ) -> LocalClustering:
-    """Measure, for every vertex or edge, its butterflies over those that are possible around it.
+    """Measure, for every vertex or edge, its butterflies as a share of all possible ones around it.
 
     ``closed`` of an edge is the share of the paths of three edges with it in the middle that lie on a butterfly (its
-    metamorphosis coefficient: Aksoy, Kolda and Pinar, Journal of Complex Networks 5(4), 2017); of a vertex the same of
-    the paths with any of its edges in the middle. ``square`` of a vertex is its share of the squares that pairs of its
-    neighbours could make (Zhang et al., Physica A 387(27), 2008).
+    metamorphosis coefficient: Aksoy, Kolda and Pinar, Journal of Complex Networks 5(4), 2017); of a vertex, the same
+    share of the paths with any of its edges in the middle. ``square`` of a vertex is its share of the squares that
+    pairs of its neighbours could make (Zhang et al., Physica A 387(27), 2008).
 
-    ``output`` is a file (Parquet, CSV, ..., by its suffix): of vertices ``layer``, ``id``, ``label`` (where
-    there are labels), of edges ``u``, ``v``; and ``butterflies``, ``three_paths``, ``closed``, of vertices ``square``.
-    One that is there is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
+    ``output`` is a file (Parquet, CSV, ..., by its suffix) with columns ``layer``, ``id``, ``label`` (if there are
+    labels) for vertices or ``u``, ``v`` for edges; and ``butterflies``, ``three_paths``, ``closed``, and ``square`` for
+    vertices. An existing file is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
     reading, where = split_options(options)
@@ -168,11 +168,11 @@ def local_clustering(
 @checked
 @shows_progress
 def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionProfile:
-    """Measure how a graph hangs together, the more so the more butterflies its vertices are in.
+    """Measure how well a graph holds together among vertices in many butterflies.
 
-    For 0, 1, 2, 4, 8, ... butterflies: the subgraph that the vertices in as many or more induce, its sizes, connected
-    components and least degree, and so how many edges at most have to go until it falls apart. The edges are passed
-    over once for each level, and need not fit the memory. Graph, options and errors: :class:`CountOptions`.
+    For 0, 1, 2, 4, 8, ... butterflies: the subgraph induced by the vertices in at least that many, its sizes, connected
+    components and least degree, which bounds the number of edges to remove until it falls apart. Each level takes one
+    pass over the edges, which need not fit in memory. Graph, options and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
     edges = Edges(graph, "the cohesion profile", where.get("progress"), reading=reading)
@@ -193,8 +193,8 @@ def top_butterflies(
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
-    ``largest`` of the result has up to ``n`` entries per layer, or of the edges, by falling count, ties by id; those
-    in no butterfly are left out. Graph, options and errors: :class:`CountOptions`.
+    ``largest`` of the result has up to ``n`` entries per layer, or edges, by falling count, ties by id; entries in no
+    butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
     edges = Edges(graph, "the number of butterflies", where.get("progress"), reading=reading)
@@ -204,7 +204,7 @@ def top_butterflies(
 
 
 def _read(edges: Edges, threads: int) -> BipartiteGraph:
-    """Read the graph; CapacityError before that if its index will not fit the memory."""
+    """Read the graph; raise CapacityError first if its index will not fit in memory."""
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
     needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * (edges.n_u + edges.n_v)
     edges.require_memory(needed, "whose pairs need", threads)
@@ -214,9 +214,9 @@ def _read(edges: Edges, threads: int) -> BipartiteGraph:
 
 
 def _vertex_paths(edges: Edges) -> dict[str, NDArray[np.uint64]]:
-    """Return, by layer, the paths of three edges whose middle edge is at each vertex.
+    """Return, by layer, the number of three-edge paths whose middle edge is at each vertex.
 
-    CapacityError when a vertex could be in more than 2^63 - 1 butterflies; else the paths of each are below 2^64.
+    CapacityError when a vertex could be in more than 2^63 - 1 butterflies; else each number is below 2^64.
     """
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     wedges = count_wedges(degrees, edges.once)
@@ -239,9 +239,9 @@ def _edge_paths(edges: Edges) -> NDArray[np.uint64]:
 def _local_values(
     butterflies: NDArray[np.uint64], three_paths: NDArray[np.uint64], per: Per
 ) -> dict[str, NDArray[np.float64]]:
-    """Return ``closed``, and of vertices ``square``; NaN where no butterfly is possible.
+    """Return ``closed``, and ``square`` for vertices; NaN where no butterfly is possible.
 
-    A butterfly of a vertex has two of its paths, one of an edge has one of its own.
+    Each butterfly of a vertex contains two of its paths; each butterfly of an edge contains one.
     """
     possible = np.where(three_paths > 0, three_paths.astype(np.float64), np.nan)
     if per == "edge":

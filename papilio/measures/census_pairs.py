@@ -1,8 +1,8 @@
-"""The census of a signed graph by pairs of vertices: which pairs agree most, or conflict most; and vertex by vertex.
+"""The census of a signed graph by pairs of vertices that agree or conflict most, and vertex by vertex.
 
-The groups of classes are those of the drug-target study of Mekala et al. (G-BBC++, section VII): a pair is *coherent*
-at two common neighbours when its signs are the same at each, *incoherent* when they differ at each, and *mixed*, which
-that study takes for conflicting interactions, when they are the same at one alone.
+The groups of classes follow the drug-target study of Mekala et al. (G-BBC++, section VII): a pair is *coherent* at two
+common neighbours when its signs are the same at each, *incoherent* when they differ at each, and *mixed*, which that
+study calls conflicting interactions, when they are the same at one alone.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ PAIR_ORDERS: dict[PairOrder, str] = {
 
 @dataclass(frozen=True)
 class CensusPair:
-    """Two vertices of a layer, by the signs at their common neighbours: how many are ``++``, ``--``, or different."""
+    """Two vertices of a layer, by the signs at their common neighbours: the numbers of ``++``, ``--`` and different."""
 
     ids: tuple[int, int]  # the lesser first
-    labels: tuple[Any, Any]  # the ids where there are none
+    labels: tuple[Any, Any]  # the ids in a graph without labels
     both_positive: int
     both_negative: int
     different: int
 
     @property
     def classes(self) -> dict[str, int]:
-        """Butterflies of the pair by name of the class: every two of its common neighbours make one."""
+        """Butterflies of the pair by class name: every two of its common neighbours make one."""
         a, b, t = self.both_positive, self.both_negative, self.different
         return {
             "++/++": a * (a - 1) // 2,
@@ -89,7 +89,7 @@ class CensusPair:
 
     @property
     def columns(self) -> dict[str, int]:
-        """Its numbers by the name of their column: common neighbours, classes and groups."""
+        """Its numbers by column name: common neighbours, classes and groups."""
         return {**self.common_neighbours, **self.classes, **self.groups}
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class CensusPairs(Answer):
     census: CensusResult  # of the whole graph
     by: PairOrder
     pairs: tuple[CensusPair, ...]
-    asked: int  # most pairs
+    asked: int  # largest number of pairs
     output: str | None = None
 
     @property
@@ -140,7 +140,7 @@ class CensusPairs(Answer):
         return axes
 
     def top(self, n: int = 10) -> tuple[CensusPair, ...]:
-        """Return the first ``n`` pairs; InputError where that is more than were asked for."""
+        """Return the first ``n`` pairs; InputError if more than requested in the call."""
         return first_of(self.pairs, n, self.asked, "pairs")
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class CensusPairs(Answer):
 class CensusVertices(Answer):
     """The classes of the butterflies of every vertex of a layer.
 
-    ``classes`` has, by name of the class, the butterflies of all pairs that each vertex is in, shape (n,), by id;
+    ``classes`` holds, by class name, the butterflies of all pairs with each vertex, shape (n,), by id;
     ``classes.aligned("++/--")`` has them by label. Their sum over the vertices is twice the butterflies of the class.
     """
 
@@ -208,7 +208,7 @@ class CensusVertices(Answer):
         return find_top({self.pair_side: self.groups.by_id(PAIR_ORDERS[by])}, self.held, n)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the object of the census, and where the file is."""
+        """Return the object of the census, and the path of the file."""
         return {**self.census.to_dict(), "per": "vertex", "output": self.output}
 
 
@@ -227,8 +227,8 @@ def census_pairs(
 ) -> CensusPairs:
     """Find the pairs of a layer with the most coherent, incoherent or conflicting butterflies.
 
-    The pairs are walked by threads of this process, which keep the best and no list of all. Their classes must sum to
-    the census of the whole graph, which is counted on its own.
+    Threads of this process walk the pairs and keep only the best, with no list of all. The classes must sum to the
+    census of the whole graph, which is counted separately.
 
     Parameters
     ----------
@@ -237,11 +237,11 @@ def census_pairs(
     by : {"coherent", "incoherent", "conflicting"}
         ``conflicting`` are the mixed butterflies.
     n : int
-        Most pairs.
+        Largest number of pairs.
     output : path-like, optional
         File (Parquet, CSV, ..., by its suffix) for the pairs: ``first``, ``second``, ``first_label``,
-        ``second_label``, the common neighbours ``++``, ``--``, ``+-``, the six classes and the three groups. One that
-        is there is replaced only with ``overwrite``.
+        ``second_label``, the common neighbours ``++``, ``--``, ``+-``, the six classes and the three groups. An
+        existing file is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use; the answer does not depend on it.
     **options
@@ -250,9 +250,9 @@ def census_pairs(
     Raises
     ------
     InputError
-        For an order, ``n`` or a number of threads that makes no sense, or an output that cannot be written.
+        For an invalid order, ``n`` or number of threads, or an output that cannot be written.
     CapacityError
-        When the pairs need more memory than there is; known before anything is counted.
+        When the pairs need more memory than is free; raised before anything is counted.
     PapilioError
         As :func:`papilio.census`; ExecutionError if pairs and census do not agree.
     """
@@ -283,11 +283,11 @@ def census_vertices(
 ) -> CensusVertices:
     """Count, for every vertex of a layer, the butterflies of each class that its pairs are in.
 
-    The pairs are walked by threads of this process. The sums over the vertices must be twice the census of the whole
-    graph, which is counted on its own.
+    Threads of this process walk the pairs. The sums over the vertices must be twice the census of the whole graph,
+    which is counted separately.
 
-    ``output`` is a file as for :func:`census_pairs`, with ``layer``, ``id``, ``label`` (where there are labels), the
-    six classes and the three groups. The other parameters and the errors are those of that; CapacityError also when a
+    ``output`` is a file as for :func:`census_pairs`, with ``layer``, ``id``, ``label`` (if there are labels), the six
+    classes and the three groups. Other parameters and errors are as for :func:`census_pairs`; CapacityError also when a
     vertex could be in more than 2^63 - 1 butterflies.
     """
     walk = _Walk(graph, pair_side, (output, overwrite), threads, 0, options)
@@ -302,7 +302,7 @@ def census_vertices(
 
 
 class _Walk(Edges):
-    """A graph whose pairs are walked, with all that can be refused before anything is counted."""
+    """A graph whose pairs are walked; all invalid inputs are rejected before anything is counted."""
 
     def __init__(
         self,
@@ -352,7 +352,7 @@ def _make_pair(row: list[int], labels: NDArray[Any] | None) -> CensusPair:
 
 
 def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
-    """Refuse a walk whose classes are not ``times`` the classes of the census."""
+    """Raise unless the classes of a walk are ``times`` the classes of the census."""
     for (each, number, _), walked in zip(counted.rows, totals, strict=True):
         if walked != times * number:
             raise ExecutionError(

@@ -138,7 +138,7 @@ def _cluster_layer(
 State = TypeVar("State")
 
 Report = Callable[[float], None]
-"""Told the share of the work that is done, from 0 to 1, from any thread."""
+"""Called with the share of the work done, from 0 to 1, from any thread."""
 
 
 class IndexedLayer(NamedTuple):

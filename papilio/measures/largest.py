@@ -1,4 +1,4 @@
-"""The largest clique of a unipartite graph, in all and of every vertex, and the largest maximal bicliques of a graph.
+"""The largest clique of a unipartite graph and of every vertex, and the largest maximal bicliques of a graph.
 
 See docs/measures.md and docs/maximal-bicliques.md.
 """
@@ -45,7 +45,7 @@ _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
 
 @dataclass(frozen=True, eq=False)
 class _Roots:
-    """An oriented graph, its roots heaviest first, and how many threads search them."""
+    """An oriented graph, its roots heaviest first, and the number of threads that search them."""
 
     later: Later
     roots: NDArray[np.int64]
@@ -69,17 +69,17 @@ def maximum_clique(
     progress: Progress = None,
     **reading: Unpack[GraphOptions],
 ) -> MaximumClique:
-    """Find a largest clique of a unipartite graph, exactly, in this process; the same one at every call.
+    """Find a largest clique of a unipartite graph, exactly, in this process; deterministic.
 
     Parameters
     ----------
     graph
         As for :func:`papilio.count`. Signs are ignored.
     per : {"total", "vertex"}
-        With ``vertex`` also the size of the largest clique that each vertex is in; 1 for one without edges.
+        With ``vertex`` also the size of the largest clique of each vertex; 1 for an isolated one.
     output : path-like, optional
-        File (Parquet, CSV, ..., by its suffix) for the values of the vertices: ``id``, ``label`` (where there
-        are labels), ``size``. One that is there is replaced only with ``overwrite``.
+        File (Parquet, CSV, ..., by its suffix) for the values of the vertices: ``id``, ``label`` (if there are
+        labels), ``size``. An existing file is replaced only with ``overwrite``.
     threads : int, optional
         By default the processors that this process may use.
     progress : bool or callable, optional
@@ -90,13 +90,13 @@ def maximum_clique(
     Raises
     ------
     InputError
-        For a number of threads that makes no sense, or an output that cannot be written or has nothing to hold.
+        For an invalid number of threads, or an output that cannot be written or has nothing to hold.
     UnsupportedError
         For a bipartite graph.
     CapacityError
-        When the graph does not fit the memory.
+        When the graph does not fit in memory.
     """
-    # The answer per vertex is no table, and a whole graph has no values for a file: as of counts.
+    # The answer per vertex is no table, and a whole graph has no values for a file: as for counts.
     target = check_output(output, Clique(1), per, overwrite=overwrite)
     edges = Edges(graph, "the maximum clique", progress, "unipartite", target, reading)
     with edges.phase("read"):
@@ -125,7 +125,7 @@ def maximum_clique(
 
 
 def _read(edges: Edges, threads: int) -> _Roots:
-    """Read, order and orient the graph; CapacityError as soon as it is known not to fit the memory."""
+    """Read, order and orient the graph; CapacityError as soon as the graph is known not to fit in memory."""
     needed = _BYTES_PER_EDGE * edges.n_edges + (_BYTES_PER_VERTEX + 12 * threads) * edges.n_u
     edges.require_memory(needed, "whose order needs", threads)
     graph = edges.source.read()
@@ -153,7 +153,7 @@ def _largest(roots: _Roots, report: Report) -> int:
 
 
 def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
-    """Return the ids, rising, of a clique of the largest size: the first that a search in order comes to."""
+    """Return the ids, rising, of a clique of the largest size: the first one that a search in order finds."""
     if size == 0:
         return np.zeros(0, np.int64)
     found: list[MaximumSearch] = []
@@ -164,7 +164,7 @@ def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
         if search.record[0]:
             found.append(search)
 
-    # Chunks begin in order, and those that have begun are finished.
+    # Chunks begin in order, and every begun chunk is finished.
     runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.max_later), roots.threads)
     runner.run(cut_by_cost(roots.costs, roots.threads), work, lambda: bool(found))
     if not found:
@@ -216,16 +216,16 @@ def top_bicliques(
     progress: Progress = None,
     **reading: Unpack[GraphOptions],
 ) -> LargestBicliques:
-    """Find the largest maximal bicliques of a graph, exactly, in this process; the same ones at every call.
+    """Find the largest maximal bicliques of a graph, exactly, in this process; deterministic.
 
     Parameters
     ----------
     graph
         As for :func:`papilio.count`. Signs are ignored.
     by : {"edges", "balanced"}
-        What is large: the number of edges, or the number of vertices of the smaller side.
+        Ranking: by the number of edges, or by the number of vertices of the smaller side.
     n : int
-        How many; all, where there are fewer. Of equal ones those whose ids come first, U before V.
+        How many; all, if there are fewer. Ties go to the first ids, U before V.
     motif : MaximalBiclique, optional
         Least and largest sizes of both sides.
     threads : int, optional
@@ -238,11 +238,11 @@ def top_bicliques(
     Raises
     ------
     InputError
-        For numbers that make no sense.
+        For invalid numbers.
     UnsupportedError
         For a unipartite graph.
     CapacityError
-        When the graph does not fit the memory.
+        When the graph does not fit in memory.
     """
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
     edges = Edges(graph, "the largest bicliques", progress, reading=reading)

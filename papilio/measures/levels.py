@@ -1,7 +1,7 @@
-"""How the vertices of a graph hang together, level by level: edges, degrees and components.
+"""Cohesion of a graph, level by level: edges, degrees and components.
 
 Each vertex has a level. The graph of a level holds the vertices of that level or a higher one, and the edges between
-them. Levels are taken from the highest down, each by one pass over the edges, in any pieces: memory O(n_u + n_v).
+them. Levels are added from the highest down, each by one pass over the edges, in any pieces: memory O(n_u + n_v).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class CohesionLevel:
     n_u: int
     n_v: int
     n_edges: int
-    components: int  # connected ones; a vertex without edges is one
+    components: int  # number of connected components; an isolated vertex is one
     largest: int  # vertices of the largest component
     least_degree: int  # of its vertices, within it
 
     @property
     def least(self) -> int:
-        """Butterflies that its vertices are each in at least, where the levels are those of powers of two."""
+        """Least number of butterflies of its vertices, for levels by powers of two."""
         return 1 << (self.level - 1) if self.level else 0
 
     @property
     def cut_at_most(self) -> int:
-        """As many edges, or fewer, disconnect it: none if it is in pieces, else those of a vertex of least degree."""
+        """Upper bound on the edges to remove to disconnect it: 0 if it is in pieces, else the least degree."""
         return 0 if self.components > 1 else self.least_degree
 
     def to_dict(self) -> dict[str, int]:
@@ -75,9 +75,9 @@ def _join_edges(
 def join_levels(
     levels_u: Levels, levels_v: Levels, passes: Iterable[Iterable[tuple[Ends, Ends]]]
 ) -> Iterator[CohesionLevel]:
-    """Yield the graphs of all levels that vertices have, from the highest down.
+    """Yield the graphs of all occupied levels, from the highest down.
 
-    ``passes`` give all edges of the graph again and again, once for each level: pieces of their ends, each of int32.
+    ``passes`` yields all edges of the graph again for each level: pieces of their ends, each of int32.
     """
     n_u = int(levels_u.size)
     levels = np.concatenate((levels_u, levels_v))

@@ -2,13 +2,13 @@
 
 A vertex walks its wedges and counts, for every vertex that it meets, the common neighbours of each kind: ``++`` (both
 edges positive), ``+-`` (different signs) and ``--``. The six classes of the pair are products of these three numbers,
-taken at once: there is no list of pairs. The best pairs of a thread lie in a heap of at most ``k`` rows; pairs are
-ordered in total (more butterflies first, then the lesser ids), so that the best of all threads together do not depend
-on which thread met which pair.
+computed at once, without a list of pairs. The best pairs of a thread are in a heap of at most ``k`` rows; pairs are
+totally ordered (more butterflies first, then the lesser ids), so the best of all threads together do not depend on
+which thread met which pair.
 
-Exactness: the three numbers of a pair of degrees d and e sum to at most min(d, e) < 2^31, so that its classes together
-are below 2^61. The sums over pairs are kept as :mod:`papilio.kernels.wedge.loops` keeps them; those of a
-vertex are bounded when the graph is indexed.
+Exactness: the three numbers of a pair of degrees d and e sum to at most min(d, e) < 2^31, so its classes together are
+below 2^61. The sums over pairs are kept as in :mod:`papilio.kernels.wedge.loops`; the sums of a vertex are bounded when
+the graph is indexed.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from papilio.motifs import CENSUS_CLASSES
 from papilio.parts import Layer
 
 _KINDS = 3
-"""Counters of a vertex met: those of ``++``, ``+-`` and ``--``, by the number of negative edges."""
+"""Counters of a vertex met: for ``++``, ``+-`` and ``--``, by the number of negative edges."""
 
 _CLASSES = len(CENSUS_CLASSES)
 
 _HEAP_COLUMNS = 6
-"""Butterflies asked for, lesser id, larger id; common neighbours ``++``, ``--``, ``+-``."""
+"""Butterflies of the chosen classes, lesser id, larger id; common neighbours ``++``, ``--``, ``+-``."""
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 104
 """Host memory of the graph and its index, while they are made."""
 
 _SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 16
-"""Host memory of a vertex of the pair side beside that: its classes and costs, and counters of each thread."""
+"""Additional host memory per vertex of the pair side: its classes and costs, and counters of each thread."""
 
 _Met = tuple[Ids, Ids, Ints, Ints]
-"""Counters of the vertices met, zero between starts, and which those are; room for the numbers of one pair."""
+"""Counters of the vertices met, zero between starts, and the ids of these; room for the numbers of one pair."""
 
 
 @compiled
 def _meet(rows: WedgeRows, row: Index, whole: bool, counters: Ids, met: Ids) -> int:
-    """Count the common neighbours of a row with others of its layer; return how many others are in ``met``.
+    """Count the common neighbours of a row with others of its layer; return the number of others in ``met``.
 
-    With ``whole`` these are all of them, and the row itself, else those that precede it.
+    With ``whole`` these are all others and the row itself, else only the rows that precede it.
     """
     middles = rows.n_u if row < rows.n_u else 0
     n_met = 0
@@ -102,9 +102,9 @@ def _swap(heap: Ints, one: Index, other: Index) -> None:
 
 @compiled
 def _offer(heap: Ints, size: Ints) -> None:
-    """Keep the pair in the last row of the heap if it is among the best; the worst that is kept is on top.
+    """Keep the pair in the last row of the heap if it is among the best; the worst kept pair is on top.
 
-    The heap has one row more than pairs are kept, for the pair that is offered.
+    The heap has one row more than the kept pairs, for the new pair.
     """
     last = heap.shape[0] - 1
     if size[0] < last:
@@ -135,10 +135,10 @@ def _find_pairs(
     rows: WedgeRows, items: Ints, start: Index, stop: Index, first: Index, order: NDArray[np.int32],
     chosen: NDArray[np.bool_], counters: Ids, met: Ids, common: Ints, classes: Ints, heap: Ints, size: Ints, sums: Sums,
 ) -> None:  # fmt: skip
-    """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each to the heap.
+    """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each pair to the heap.
 
-    ``chosen`` says of which classes the butterflies of a pair are what pairs are ordered by; ``first`` is the first row
-    of the layer, ``order`` its ids by rank.
+    ``chosen`` selects the classes whose butterflies order the pairs; ``first`` is the first row of the layer,
+    ``order`` its ids by rank.
     """
     last = heap.shape[0] - 1
     for item in range(start, stop):
@@ -177,9 +177,9 @@ def _sum_vertices(
 
 
 def bytes_of_pairs(n_vertices: int, n_side: int, n_edges: int, threads: int, k: int) -> int:
-    """Return the bytes of host memory that the functions below take at most, the graph included.
+    """Return an upper bound on the host memory, in bytes, of the functions below, with the graph.
 
-    ``n_side`` are the vertices of the pair side, ``n_vertices`` those of both layers; ``k`` pairs are kept.
+    ``n_side`` is the number of vertices of the pair side, ``n_vertices`` of both layers; ``k`` pairs are kept.
     """
     per_side = _SIDE_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads
     heaps = 2 * threads * 8 * _HEAP_COLUMNS * min(k, n_side * n_side)
@@ -201,9 +201,9 @@ def find_pairs(
 ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     """Return the pairs of a layer that have the most butterflies of some classes, and the census of all pairs.
 
-    ``chosen`` says whether each of ``CENSUS_CLASSES`` counts; pairs without any such butterfly are
-    left out, and at most ``k`` returned. The rows, int64 of shape (n, 6), are butterflies of the classes asked for,
-    lesser id, larger id, common neighbours ``++``, ``--`` and ``+-``; by falling butterflies, then ids.
+    ``chosen`` selects among ``CENSUS_CLASSES``; pairs without any such butterfly are left out, and at most ``k``
+    returned. The rows, int64 of shape (n, 6), are butterflies of the chosen classes, lesser id, larger id, common
+    neighbours ``++``, ``--`` and ``+-``; by falling butterflies, then ids.
     """
     index = index_signed(graph, side)
     rows, items = index.rows, index.items
@@ -230,7 +230,7 @@ def find_pairs(
 def sum_vertices(
     graph: BipartiteGraph, side: Layer, threads: int | None = None, report: Report = lambda share: None
 ) -> NDArray[np.uint64]:
-    """Return the butterflies of each class that each vertex of a layer of a signed graph is in, by pairs of this layer.
+    """Return the butterflies of each class that each vertex of a signed layer is in, by pairs of this layer.
 
     The counts, uint64 of shape (6, n), are by class, in the order of ``CENSUS_CLASSES``, and id.
     CapacityError when a vertex could be in more than 2^63 - 1 butterflies.

@@ -1,4 +1,4 @@
-"""The results of measures: exact numbers, the values that follow from them, and the graph that they are measured on."""
+"""The results of measures: exact numbers, the values derived from them, and the measured graph."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ Values = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Summary:
-    """The values of a layer, or of the edges: how many there are, how many are defined, and their means.
+    """The values of a layer, or of the edges: their number, the number of defined values, and their means.
 
-    ``mean`` is that of the defined ones, ``mean_of_all`` takes an undefined value for 0, as NetworkX does; both are
-    None of nothing.
+    ``mean`` covers the defined values, ``mean_of_all`` takes an undefined value for 0, as NetworkX does; both are None
+    if there is nothing to average.
     """
 
     size: int
@@ -76,7 +76,7 @@ def summarise(values: Values) -> Summary:
 
 
 def _as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
-    """Return the JSON object of a result: its own values, then the values that all measures share."""
+    """Return the JSON object of a result: its own values, then the values common to all measures."""
     counted: CountResult | None = getattr(result, "counted", None)
     shared = {
         "graph": result.graph if counted is None else counted.graph,
@@ -105,7 +105,7 @@ class RobinsAlexander(Answer):
 
     @property
     def value(self) -> float | None:
-        """The float next to the fraction; None where it is undefined."""
+        """The float nearest to the fraction; None where it is undefined."""
         fraction = self.fraction
         return None if fraction is None else float(fraction)
 
@@ -173,8 +173,8 @@ class _Clustering(Answer):
 class LatapyClustering(_Clustering):
     """Clustering of every vertex of some layers after Latapy, Magnien and Del Vecchio.
 
-    ``values`` has by layer ``dot``, ``min`` and ``max`` of each vertex, shapes (n_u,) and (n_v,), NaN for a vertex that
-    shares no neighbour with another; ``partners`` with how many vertices each shares one.
+    ``values`` holds by layer ``dot``, ``min`` and ``max`` of each vertex, shapes (n_u,) and (n_v,), NaN for a vertex
+    that shares no neighbour with another; ``partners`` holds the number of vertices with which each shares one.
     """
 
     values: Vectors[dict[str, NDArray[np.float64]]]
@@ -211,11 +211,11 @@ class LatapyClustering(_Clustering):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalClustering(_Clustering):
-    """Butterflies over possible ones, of every vertex or every edge.
+    """Butterflies as a share of possible ones, of every vertex or every edge.
 
-    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and of vertices ``square``; NaN where no butterfly
-    is possible. ``butterflies`` and ``three_paths`` are the exact numbers that they follow from. Edges are in the order
-    of the edges sorted by (u, v); ``values.aligned("edge")`` has the order of what the graph was read from.
+    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and ``square`` for vertices; NaN where no
+    butterfly is possible. ``butterflies`` and ``three_paths`` are the exact numbers behind them. Edges are sorted by
+    (u, v); ``values.aligned("edge")`` has the order of the input.
     """
 
     per: Granularity
@@ -245,9 +245,9 @@ class LocalClustering(_Clustering):
         return self.per == "edge"
 
     def to_arrow(self) -> Any:
-        """Return a row for each vertex (layer, id, label) or edge (u, v, u_label, v_label), as of counts.
+        """Return a row for each vertex (layer, id, label) or edge (u, v, u_label, v_label), as for counts.
 
-        The other columns are butterflies, three_paths, closed and, of vertices, square.
+        The other columns are butterflies, three_paths, closed and, for vertices, square.
         """
         columns = {
             place: {
@@ -275,10 +275,10 @@ class LocalClustering(_Clustering):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CohesionProfile(Answer):
-    """How a graph hangs together, the more so the more butterflies its vertices are in.
+    """Cohesion of a graph, level by level, among vertices in more and more butterflies.
 
-    ``levels`` go from all vertices to those in the most butterflies, for 0, 1, 2, 4, 8, ... butterflies, without those
-    that hold the same vertices as the next.
+    ``levels`` run from all vertices to those in the most butterflies, for 0, 1, 2, 4, 8, ... butterflies. A level with
+    the same vertices as the next is left out.
     """
 
     levels: tuple[CohesionLevel, ...]
@@ -316,16 +316,16 @@ class CohesionProfile(Answer):
 
 @dataclass(frozen=True)
 class LargestBiclique:
-    """A maximal biclique: its size, as it is ranked by, the ids of both sides, rising, and their labels."""
+    """A maximal biclique: its size by the chosen ranking, the ids of both sides, rising, and their labels."""
 
     size: int
     u: tuple[int, ...]
     v: tuple[int, ...]
-    labels_u: tuple[Any, ...]  # the ids where there are none
+    labels_u: tuple[Any, ...]  # the ids in a graph without labels
     labels_v: tuple[Any, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as one JSON object."""
+        """Return the biclique as one JSON object."""
         labels = {"labels_u": json_labels(self.labels_u), "labels_v": json_labels(self.labels_v)}
         return {"size": self.size, "u": list(self.u), "v": list(self.v), **labels}
 
@@ -335,11 +335,11 @@ class LargestBicliques(Answer):
     """The largest maximal bicliques of a graph, the largest first."""
 
     motif: MaximalBiclique
-    by: str  # what is large: ``edges``, or ``balanced``, the smaller side
+    by: str  # ranking: ``edges``, or ``balanced``, the smaller side
     bicliques: tuple[LargestBiclique, ...]
     graph: dict[str, Any]  # as in CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``search``, and ``total``
-    asked: int = 100  # most bicliques
+    asked: int = 100  # largest number of bicliques
 
     @property
     def headline(self) -> str:
@@ -366,7 +366,7 @@ class LargestBicliques(Answer):
         return axes
 
     def top(self, n: int = 10) -> tuple[LargestBiclique, ...]:
-        """Return the ``n`` largest; InputError where that is more than were asked for."""
+        """Return the ``n`` largest; InputError if more than requested in the call."""
         return first_of(self.bicliques, n, self.asked, "bicliques")
 
     def to_dict(self) -> dict[str, Any]:
@@ -377,11 +377,11 @@ class LargestBicliques(Answer):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MaximumClique(Answer):
-    """A largest clique of a unipartite graph, and, where that was asked for, the size of that of every vertex."""
+    """A largest clique of a unipartite graph and, if requested, the size of the largest clique of every vertex."""
 
-    size: int  # its vertices; 0 in a graph without any
+    size: int  # its vertices; 0 in a graph without vertices
     members: tuple[int, ...]  # their ids, rising
-    labels: tuple[Any, ...]  # their labels; the ids where there are none
+    labels: tuple[Any, ...]  # their labels; the ids in a graph without labels
     sizes: Vectors[
         NDArray[np.int32]
     ]  # vertices of the largest clique of each vertex: ``n``, shape (n,); or empty
@@ -400,13 +400,13 @@ class MaximumClique(Answer):
         return preview(("", "size", "members or number"), rows)
 
     def to_arrow(self) -> Any:
-        """Return a row for each vertex (id, label, size) where that was asked for, else one: size and members."""
+        """Return a row for each vertex (id, label, size) if requested, else one row: size and members."""
         if "n" in self.sizes:
             return columns_table(self.held, {"n": {"size": self.sizes.by_id("n")}}, names_layer=False)
         return rows_table([{"size": self.size, "members": self.labels}])
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw how many vertices have a largest clique of each size, or the size; as of counts."""
+        """Draw how many vertices have a largest clique of each size, or the size; as for counts."""
         axes = charts.axes_or_new(axes)
         if "n" in self.sizes and self.sizes.by_id("n").size:
             charts.draw_table(axes, ("size",), {(size,): n for size, n in self.histogram()})
@@ -441,7 +441,7 @@ class MaximumClique(Answer):
 
 
 def first_of(found: tuple[_Found, ...], n: int, asked: int, what: str) -> tuple[_Found, ...]:
-    """Return the first ``n``; InputError where that is more than were asked for."""
+    """Return the first ``n``; InputError if more than requested in the call."""
     read_argument("n", n, Count)
     if n > asked:
         raise InputError(f"n is {n}, and {asked} {what} were asked for; ask again with n={n}")
@@ -449,7 +449,7 @@ def first_of(found: tuple[_Found, ...], n: int, asked: int, what: str) -> tuple[
 
 
 class Edges:
-    """The edges of the graph of a call, in passes that are reported; and how long its phases take."""
+    """The edges of the graph of a call, in passes that report progress; also times its phases."""
 
     def __init__(
         self,
@@ -520,7 +520,7 @@ class Edges:
             )
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
-        """Raise CapacityError where ``needed_bytes`` exceed the free memory."""
+        """Raise CapacityError if ``needed_bytes`` exceed the free memory."""
         require_room(
             f"{self.source.name} has {self.n_edges} edges, {what}, with {threads} threads,",
             needed_bytes,

@@ -35,7 +35,7 @@ class LayerRows:
         # Id in the store of each rank, and the offset of its row: int32 (n_rows,), int64 (n_rows + 1,).
         self.order, self.indptr = order, indptr
         self.n_rows, self.n_entries = int(order.size), int(indptr[-1])
-        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges from the vertex.
+        # Neighbours of each vertex that precede it in the order of both layers, and counted wedges that start there.
         self.split, self.work = np.empty(self.n_rows, np.int32), np.zeros(self.n_rows, np.int64)
         # Rank of each neighbour.
         with ExitStack() as stack:

@@ -121,7 +121,7 @@ class Grid:
 
     @property
     def first_partner(self) -> Ints:
-        """For each end block, the first start block with a start after an end of it; all later ones have one, too."""
+        """For each end block, the first start block with a start after one of its ends; all later ones have one."""
         return np.searchsorted(self.last_start, self.first_end, side="right")
 
     @property

@@ -1,13 +1,13 @@
-"""A scaling experiment: how it begins, and its directory with the finished runs.
+"""A scaling experiment: its start, and its directory with the finished runs.
 
     scale.json         the experiment: motif, graphs, numbers of workers, repetitions, cluster
     graphs/wN/         a generated store for N workers (weak scaling with a model)
     points/wN.jsonl    the runs of one point, begun and ended, as a ledger with one writer at a time
     jobs/wN-rK/        the job directory of repetition K with N workers
-    report/            what ``papilio report`` makes of it
+    report/            the report of ``papilio report``
 
-A repetition counts when its end is in the ledger of its point. One that was killed is measured again from the
-beginning: the time of a resumed job would say nothing.
+A repetition counts when its end is in the ledger of its point. A killed repetition is measured again from the
+beginning: the time of a resumed job would be meaningless.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Mode = Literal["strong", "weak"]
 """One graph for all numbers of workers, or one for each."""
 
 EXPERIMENT_FILE = "scale.json"
-"""The file that makes a directory an experiment."""
+"""The file that marks a directory as an experiment."""
 
 _ADVICE = "it was damaged: restore it, or run the experiment in another directory"
 
@@ -71,7 +71,7 @@ class Experiment:
     cluster: str  # where it runs; ``sbatch`` for one Slurm job for each point
     engine: EngineChoice
     threads: int | None  # of a ``local`` worker, the same for all points
-    model: str | None  # what the graphs were generated from, for the smallest number of workers
+    model: str | None  # model of the generated graphs, for the smallest number of workers
     command: str  # the command line that measures it
     # How the engines compute the motif, as :func:`papilio.motifs.choose_options` returns it.
     options: EngineOptions = ()
@@ -85,7 +85,7 @@ class Experiment:
         return tuple(graph.workers for graph in self.graphs)
 
     def graph_for(self, workers: int) -> PointGraph:
-        """Return the graph of a point; an InputError when the experiment has no such point."""
+        """Return the graph of a point; InputError when the experiment has no such point."""
         for graph in self.graphs:
             if graph.workers == workers:
                 return graph
@@ -101,7 +101,7 @@ class Experiment:
         )
 
     def extended_by(self, wanted: Experiment) -> Experiment:
-        """Return the union with one of more points or repetitions; a ValueError names any other difference."""
+        """Return the union with a larger experiment: more points or repetitions; ValueError for other differences."""
         for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model", "options"):
             held, other = getattr(self, name), getattr(wanted, name)
             if held != other:
@@ -131,10 +131,10 @@ class RunRecord:
     repeat: int
     host: str  # of the process that drove it
     began_at: float  # seconds since 1970
-    start_s: float  # seconds until the workers were there
+    start_s: float  # seconds until the workers had joined
     cluster: str  # name of the executor
     versions: dict[str, str]
-    question: str  # identity of what was measured, see :meth:`Experiment.question_of`
+    question: str  # identity of the measured question, see :meth:`Experiment.question_of`
     outcome: str | None  # ``finished``, why it failed, or None when it runs or was killed
 
 
@@ -147,7 +147,7 @@ class _RunEnd:
 
 @dataclass(frozen=True)
 class _Description:
-    """The content of ``scale.json``, beside its format."""
+    """The content of ``scale.json``, without its format."""
 
     may_grow: ClassVar[bool] = True
 
@@ -156,9 +156,9 @@ class _Description:
 
 
 class ExperimentDirectory:
-    """The directory of an experiment, to read from; opening it reads ``scale.json`` only.
+    """The directory of an experiment, opened for reading; opening it reads ``scale.json`` only.
 
-    A StoreError says that it holds no experiment, or one of another version of the format.
+    StoreError if it holds no experiment, or one of another version of the format.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -175,7 +175,7 @@ class ExperimentDirectory:
         self.experiment, self.created_at = described.experiment, described.created_at
 
     def require_trusted(self) -> None:
-        """Refuse, with an InputError, a scheduler that ``scale.json`` names when others can write there."""
+        """Raise InputError if ``scale.json`` names a scheduler and others can write to that file."""
         require_trusted(self.experiment.cluster, self.root / EXPERIMENT_FILE)
 
     def point_path(self, workers: int) -> Path:
@@ -229,7 +229,7 @@ class ExperimentDirectory:
 
 
 def _check_root(path: str | os.PathLike[str]) -> Path:
-    """Return the directory of an experiment, which is absent, empty or holds one (else InputError); create nothing."""
+    """Return an experiment's directory: absent, empty or an experiment (else InputError); create nothing."""
     root = local_path(path)
     if (root / EXPERIMENT_FILE).exists() or not root.exists():
         return root
@@ -276,13 +276,13 @@ _MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLa
 _GROWN: dict[type[Model], tuple[str, ...]] = {
     PowerLaw: ("n_u", "n_v"), Planted: ("n_u", "n_v", "count", "noise"), Complete: ("n_u",)
 }  # fmt: skip
-"""Fields that are multiplied where a graph grows."""
+"""Fields that are multiplied as a graph grows."""
 
 
 def parse_model(text: str) -> Model:
     """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
 
-    An InputError names an unknown model or parameter, and one that is missing or no number.
+    InputError for an unknown model or parameter, or one that is missing or no number.
     """
     name, _, rest = text.partition(":")
     if name not in _MODELS:
@@ -304,7 +304,7 @@ def parse_model(text: str) -> Model:
 
 
 def _read_value(text: str, hint: object) -> Any:
-    """Return the number or truth value of a text, or the text, which the model then names."""
+    """Return the number or truth value of a text, or the text itself, for the model to report."""
     if hint is bool:
         return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
     try:
@@ -317,10 +317,9 @@ def _read_value(text: str, hint: object) -> Any:
 def grow_model(model: Model, factor: int) -> Model:
     """Return the model of a graph ``factor`` times as large.
 
-    Vertices of the first layer, planted motifs and noise of the bipartite models are multiplied, so that work grows
-    about as they do; in R-MAT graphs draws are, and the scale rises with them, whose work grows faster. InputError for
-    an R-MAT graph and a factor that is no power of two. CapacityError when the graph would pass the limits of its
-    model.
+    For the bipartite models, vertices of the first layer, planted motifs and noise are multiplied, and work grows about
+    as they do; for R-MAT graphs the draws, and the scale with them, and work grows faster. InputError for an R-MAT
+    graph and a factor that is no power of two. CapacityError when the graph would pass the limits of its model.
     """
     if isinstance(model, Rmat):
         if factor & (factor - 1):
@@ -363,16 +362,16 @@ def begin_scaling(
 ) -> ExperimentDirectory:
     """Create the directory of an experiment, or open it when it holds the same one; run nothing.
 
-    ``stores`` are the store of strong scaling, or one for each of the numbers of ``workers``, in their order; none with
-    ``model``, that of the graph for the smallest number, as ``power-law:n_u=100000,n_v=20000``: the others are that
-    many times as large, which needs multiples of the smallest number. Each point has ``repeat`` repetitions; with
-    ``weak`` the graph grows with the workers. ``cluster`` is as for :func:`papilio.count`, ``auto`` is resolved here;
-    ``sbatch`` is for Slurm jobs of their own. ``threads`` are those of each ``local`` worker; by default the processors
-    over the largest number of workers, at least 1, so that all points have the same. ``command`` is the command line,
-    for the report.
+    ``stores`` holds the store of strong scaling, or one store for each of the numbers of ``workers``, in their order.
+    It is empty with ``model``, the graph for the smallest number, as ``power-law:n_u=100000,n_v=20000``: the other
+    graphs are larger by the ratio of workers, which must be a multiple of the smallest number. Each point has
+    ``repeat`` repetitions; with ``weak`` the graph grows with the workers. ``cluster`` is as for :func:`papilio.count`,
+    ``auto`` is resolved here; ``sbatch`` means separate Slurm jobs. ``threads`` is the number of threads of each
+    ``local`` worker; by default the processors over the largest number of workers, at least 1, so that all points have
+    the same. ``command`` is the command line, for the report.
 
-    InputError when arguments do not go together, or the directory holds another experiment. StoreError when a store
-    cannot be read or a graph not be written. UnsupportedError when the motif cannot be counted in one of the graphs.
+    InputError for arguments that do not fit together, or a directory with another experiment. StoreError when a store
+    cannot be read or a graph cannot be written. UnsupportedError when the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
     _check_graphs(weak, model, stores, numbers)
@@ -462,5 +461,5 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
 
 
 def absolute(path: str) -> str:
-    """Return a path that holds in any directory; a URL as it is."""
+    """Return a path that holds in any directory; URLs are unchanged."""
     return path if is_url(path) else os.path.abspath(path)

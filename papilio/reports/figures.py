@@ -17,7 +17,7 @@ from papilio.reports.run import Point
 from papilio.tasks.job import LeaseResult
 
 BARS = ("#1f5fa8", "#7fb0e0")
-"""Leases that follow each other differ in colour."""
+"""Alternating colours of consecutive leases."""
 
 SIZE = (4.0, 2.9)
 """Inches; 96 pixels each on a screen."""
@@ -30,12 +30,12 @@ _MAX_VECTOR_BARS = 4000
 """Above this many bars a timeline is an image inside its SVG: browsers draw it at once."""
 
 _MAX_NAMED_WORKERS = 32
-"""More workers than this are numbered every so many rows."""
+"""Above this number of workers, only every n-th row is labelled."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: the stem of its files, what it shows in a sentence, its content in two formats."""
+    """A drawn figure: the stem of its files, a caption of one sentence, its content in two formats."""
 
     name: str
     caption: str
@@ -149,7 +149,7 @@ def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
 
 
 def draw_census(rows: Sequence[tuple[CensusClass, int, float]], caption: str) -> Figure:
-    """Draw the shares of the classes of butterflies, of :meth:`papilio.motifs.Census.rows`, each with its count."""
+    """Draw the shares of the classes of butterflies, from :meth:`papilio.motifs.Census.rows`, each with its count."""
     return _draw("census", caption, SIZE, lambda axes: draw_classes(axes, rows))
 
 

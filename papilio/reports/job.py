@@ -1,7 +1,7 @@
 """The facts of one job, read from its directory while it runs or later, and the timeline of its leases.
 
-Begin and end of a lease are by the clock of its worker. Where workers are on several hosts, differences of
-their clocks shift the bars of the timeline and the tail; busy times, balance and overhead do not depend on them.
+The begin and end of a lease are by the clock of its worker. If workers are on several hosts, differences of their
+clocks shift the bars of the timeline and the tail, but not busy times, balance and overhead.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class TimelineMeasures:
     """Overhead, tail and balance of one run."""
 
     loads: tuple[WorkerLoad, ...]  # of the workers that finished a lease, by name
-    n_workers: int  # all workers, also those that finished none
+    n_workers: int  # all workers, including workers without a finished lease
     wall_s: float  # wall time of the phase that runs leases
     busy_s: float  # sum over all leases of their seconds in the engine
-    # Share of the workers' time that was spent outside the engine: ``1 - busy_s / (n_workers * wall_s)``.
+    # Share of the workers' time outside the engine: ``1 - busy_s / (n_workers * wall_s)``.
     overhead: float
-    # From the moment at which the first worker has nothing more to do to the end of the last lease; from the first
-    # lease on when a worker never had one.
+    # From the moment at which the first worker runs out of work to the end of the last lease; from the first lease on
+    # when a worker never had one.
     tail_s: float
     balance: float  # busy seconds of the busiest worker over their mean; 1 is even
 
@@ -127,7 +127,7 @@ class JobFacts:
 
 
 def read_job(path: str | os.PathLike[str]) -> JobFacts:
-    """Read a job directory; a StoreError says that it is none, or damaged."""
+    """Read a job directory; StoreError if it is none, or damaged."""
     directory = JobDirectory(path)
     # Vectors may be large, and no report shows them.
     result = directory.result(with_vectors=False) if directory.finished else None
@@ -136,7 +136,7 @@ def read_job(path: str | os.PathLike[str]) -> JobFacts:
     for session in history.sessions:
         leases = timeline_of(history.leases[at : at + session.leases])
         at += session.leases
-        # The phases of the result are those of the session that finished the job.
+        # The phases of the result belong to the session that finished the job.
         ended = result is not None and session is history.sessions[-1]
         wall = run_wall_s(result) if result is not None and ended else None
         timelines.append(SessionTimeline(session, leases, measure_timeline(leases, session.workers, wall)))
@@ -155,6 +155,6 @@ def run_wall_s(result: CountResult) -> float:
 
 
 def lease_rows(leases: Iterable[LeaseResult], **same: Any) -> Iterator[dict[str, Any]]:
-    """Yield the leases as flat rows with :data:`LEASE_COLUMNS`, each with the fields given."""
+    """Yield the leases as flat rows with :data:`LEASE_COLUMNS`, each with the given fields."""
     for lease in leases:
         yield {**same, **vars(lease), "run_s": lease.seconds["run"]}

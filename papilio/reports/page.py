@@ -1,7 +1,7 @@
 """Write the report of a job or of an experiment: its page, its figures, and its data as Parquet and JSON.
 
 A page is one file that is HTML and well-formed XML alike: all text in it is escaped, figures are data URIs, the style
-is inside, and its content security policy forbids every request.
+is inline, and its content security policy forbids every request.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
 
 _MAX_ROWS = 64
-"""Workers listed one by one."""
+"""Largest number of workers listed one by one."""
 
 _NOT_XML = re.compile("[^\\t\\n\\r\\u0020-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
-"""Characters that no XML document may hold."""
+"""Characters that XML documents cannot contain."""
 
 
 def _machines(workers: Iterable[WorkerInfo]) -> list[tuple[Any, ...]]:
@@ -105,14 +105,14 @@ def _environment() -> Environment:
 def render_page(template: str, *, title: str, state: str, subtitle: str, **facts: Any) -> str:
     """Return the page of a template that extends ``page.html``, which shows ``facts``.
 
-    The state is ``finished``, or marked as what else it is. Control characters, which XML cannot hold, become U+FFFD.
+    Any state but ``finished`` is marked. Control characters, which XML cannot hold, become U+FFFD.
     """
     page = _environment().get_template(template)
     return _NOT_XML.sub("\ufffd", page.render(title=title, state=state, subtitle=subtitle, **facts))
 
 
 _MAX_TIMELINES = 8
-"""Sessions drawn; the last ones of a job that was resumed more often."""
+"""Largest number of sessions drawn, the last ones."""
 
 
 def draw_job(facts: JobFacts) -> list[Figure]:
@@ -131,7 +131,7 @@ def draw_job(facts: JobFacts) -> list[Figure]:
 
 
 def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
-    """Return the page of a job; without the figures of :func:`draw_job` it says that they were left out."""
+    """Return the page of a job; without the figures of :func:`draw_job` it notes that they were left out."""
     status, name = facts.status, facts.status.motif["name"].capitalize()
     if status.listing is not None:
         title = f"{name} listing"
@@ -180,7 +180,7 @@ def _command(facts: JobFacts) -> str:
 
 
 def _listing_words(facts: JobFacts) -> list[str]:
-    """Return the flags of a listing, with the labels of the vertices that were asked for where they can be read."""
+    """Return the flags of a listing, with the labels of the requested vertices if they can be read."""
     listing = Listing(**(facts.status.listing or {}))
     held: tuple[list[Any], list[Any]] = list(listing.with_u), list(listing.with_v)
     if facts.status.source is not None and (listing.with_u or listing.with_v):
@@ -237,9 +237,9 @@ def write_report(
 ) -> Path:
     """Write the report of a job directory or of a scaling experiment, finished or not; return its page.
 
-    It goes to the directory ``output``, which is made if its parent exists, by default to ``report`` in ``path``, which
-    is written again. Figures need matplotlib. EngineUnavailableError when figures are asked for and matplotlib is not
-    installed. ExecutionError when runs of an experiment on the same graph have different counts. StoreError when the
+    The report is written to the directory ``output``, which is made if its parent exists, by default to ``report`` in
+    ``path``, which is overwritten. Figures need matplotlib. EngineUnavailableError when figures are requested without
+    matplotlib. ExecutionError when runs of an experiment on the same graph have different counts. StoreError when the
     directory is neither, or damaged, or the report cannot be written.
     """
     root = local_path(path)
@@ -266,7 +266,7 @@ def _output_directory(root: Path, output: str | os.PathLike[str] | None, overwri
 
 
 def _write_scaling(directory: ExperimentDirectory, target: Path, figures: bool) -> Path:
-    """Write the report of an experiment, and again while runs finish: other jobs may write it at the same time."""
+    """Write the report of an experiment, and repeat if runs finish meanwhile: other jobs may write it, too."""
     while True:
         records = directory.finished_runs()
         page = _write_scaling_once(directory, records, target, figures)

@@ -1,12 +1,11 @@
 """Measure a scaling experiment: run its points, and compute the speed-up and efficiency of each.
 
-Every repetition of a point is a job of its own, on workers of its own. The points run here, or as an array of Slurm
-jobs.
+Every repetition of a point is a separate job, on separate workers. The points run here, or as an array of Slurm jobs.
 
-One definition serves strong and weak scaling: speed is work units over the time, for a point over the median time
-of its repetitions; the speed-up of a run or point is its speed over the speed of the point with the fewest workers, and
-the efficiency is the speed-up over how many times more workers there were. With one graph for all points that is
-the usual ratio of times; with graphs that grow it is the scaled speed-up, whatever the exact growth of the work.
+One definition serves strong and weak scaling: speed is work units over the time, for a point over the median time of
+its repetitions; the speed-up of a run or point is its speed over the speed of the point with the fewest workers, and
+the efficiency is the speed-up over the ratio of workers. With one graph for all points that is the usual ratio of
+times; with graphs that grow it is the scaled speed-up, whatever the exact growth of the work.
 """
 
 from __future__ import annotations
@@ -59,11 +58,11 @@ def run_experiment(
 ) -> None:
     """Run the unfinished repetitions: the first of all points, then the second, and so on.
 
-    A run that fails is noted, the others go on, and the end is an error; the same call runs it again. ``workers`` are
-    the points to run, by default all; ``cluster`` is by default what the experiment says. The point with the most
-    workers runs once before all others, unmeasured, with ``warm_up``: where kernels were not compiled before they are
-    then. ExecutionError when a run failed, or its count differs from that of another run on the same graph. StoreError
-    when another process runs one of the points, or the directory cannot be written.
+    A failed run is recorded, the others continue, and an error is raised at the end; the same call runs it again.
+    ``workers`` are the points to run, by default all; ``cluster`` is by default the experiment's. With ``warm_up``, the
+    point with the most workers runs once before all others, unmeasured, to compile kernels. ExecutionError when a run
+    failed, or its count differs from the count of another run on the same graph. StoreError when another process runs
+    one of the points, or the directory cannot be written.
     """
     experiment = directory.experiment
     points = experiment.workers if workers is None else tuple(workers)
@@ -89,7 +88,7 @@ def run_experiment(
 
 
 def _warm_up(directory: ExperimentDirectory, workers: int, cluster: str, listener: Listener) -> None:
-    """Count once and keep nothing; an error shows again in the run that is measured, and is reported there."""
+    """Count once and keep nothing; an error appears again in the measured run, and is reported there."""
     job = directory.root / "jobs" / f".warm-up-w{workers}"
     with suppress(PapilioError):
         try:
@@ -106,7 +105,7 @@ def _count(
     listener: Listener,
     started: Callable[[str, float], None],
 ) -> CountResult:
-    """Count on workers of its own; tell the name of the executor and the seconds that starting it took."""
+    """Count on separate workers; report the name of the executor and the seconds to start it."""
     _discard(job)
     graph = experiment.graph_for(workers)
     store = open_store(graph.path)
@@ -179,7 +178,7 @@ def _discard(job: Path) -> None:
 
 
 def _require_workers(result: CountResult, workers: int) -> None:
-    """Refuse a run whose workers changed, or differ in number from its point."""
+    """Raise for a run whose workers changed, or differ in number from its point."""
     if len(result.workers) != workers:
         raise ExecutionError(
             f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point has "
@@ -194,7 +193,7 @@ def _require_workers(result: CountResult, workers: int) -> None:
 
 
 class _FirstWorkers:
-    """An executor that hides all but its first workers, and else is the one that it was made from."""
+    """An executor that hides all but its first workers, and otherwise behaves as the original one."""
 
     def __init__(self, executor: Executor, workers: int) -> None:
         self._executor = executor
@@ -202,7 +201,7 @@ class _FirstWorkers:
 
     @property
     def workers(self) -> tuple[WorkerInfo, ...]:
-        """The first workers, of those with a GPU if there are any."""
+        """The first workers, with a GPU if any worker has one."""
         known = self._executor.workers
         return tuple(sorted(known, key=lambda worker: not worker.can_gpu))[: self._n_workers]
 
@@ -224,8 +223,8 @@ class _FirstWorkers:
 def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
     """Write ``slurm/points.sbatch`` into the experiment and submit it from there; return the id of the array.
 
-    The directory is on a file system that all nodes see; the array of ``spec`` names the points. InputError when the
-    specification makes no sense. EngineUnavailableError without sbatch. ClusterError when Slurm refuses.
+    The directory is on a file system that all nodes see; the array of ``spec`` names the points. InputError for an
+    invalid specification. EngineUnavailableError without sbatch. ClusterError when Slurm rejects the job.
     """
     script = render_count(spec)
     if shutil.which("sbatch") is None:
@@ -245,11 +244,11 @@ def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
 
 
 SHORT_S = 10.0
-"""A run that counts for less says little about scaling: what is not divided among workers takes most of it."""
+"""Shorter runs say little about scaling: work that is not divided among workers takes most of the time."""
 
 
 def counting_s(seconds: Mapping[str, float]) -> float:
-    """Return the wall time of everything after the workers run and the graph is read, from the times of phases."""
+    """Return the wall time after starting workers and reading the graph, from the times of phases."""
     return seconds["total"] - seconds["start"] - seconds["read"]
 
 
@@ -282,7 +281,7 @@ class Run:
 
     @property
     def speed(self) -> float:
-        """Work units over :attr:`counting_s`: what speed-ups compare."""
+        """Work units over :attr:`counting_s`: the basis of speed-ups."""
         return self.work / self.counting_s
 
     @property
@@ -303,7 +302,7 @@ class Point:
     speedups: tuple[float, ...]  # of the runs, over the speed of the smallest number of workers
     speedup: float  # of the speed in the median time
     efficiency: float
-    ideal: float  # how many times more workers than the smallest point has
+    ideal: float  # its number of workers over the smallest number
 
     def to_dict(self) -> dict[str, Any]:
         """Return the measures of the point as a JSON object, its runs by their job directories."""
@@ -312,7 +311,7 @@ class Point:
 
 
 def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
-    """Return a finished run, with its measures; a StoreError says that its job is missing, unfinished or damaged."""
+    """Return a finished run, with its measures; StoreError if its job is missing, unfinished or damaged."""
     job = JobDirectory(directory.job_path(record.workers, record.repeat))
     if not job.finished:
         raise StoreError(
@@ -385,7 +384,7 @@ def _speed(runs: Sequence[Run]) -> float:
 
 
 def require_equal_counts(runs: Sequence[Run]) -> None:
-    """Refuse runs that counted the same graph and disagree; an ExecutionError names the first two."""
+    """Raise ExecutionError for runs that counted the same graph and disagree; it names the first two."""
     first: dict[str, Run] = {}
     for run in runs:
         other = first.setdefault(run.graph_hash, run)

@@ -1,14 +1,14 @@
-"""A job directory: all that is known of one job, readable while it runs and after it was killed.
+"""A job directory: all state of one job, readable while it runs and after it was killed.
 
-    job.json          what is asked, by which version of Papilio, with which settings
+    job.json          the question, the version of Papilio that began it, its settings
     plan.json         the plan of the first session; its key identifies the items
     ledger.jsonl      sessions and finished leases, see :mod:`papilio.storage.ledger`
-    shards/N/         vectors of the leases that session N finished, or what they listed
+    shards/N/         vectors of the leases that session N finished, or their listed rows
     vectors.parquet   their sum, once the job is finished
     result.json       the answer; its presence makes the job finished
-    partition/        parts of the graph, where they were cut for this job
-    control/          of a job that was given to a cluster, see :mod:`papilio.tasks.job_state`
-    coordinator.log   what happened to it there
+    partition/        parts of the graph, if they were cut for this job
+    control/          of a job that was submitted to a cluster, see :mod:`papilio.tasks.job_state`
+    coordinator.log   its log there
 
 This module reads; :mod:`papilio.tasks.session` writes.
 """
@@ -54,7 +54,7 @@ __all__ = [
 FORMAT, FORMAT_VERSION = "papilio-job", 2
 
 _SEARCH_DEPTH = 3
-"""Levels below the root at which job directories are looked for."""
+"""Levels below the root at which job directories are searched for."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Description:
 
 
 class JobDirectory:
-    """A job directory to read from; opening it reads ``job.json`` only.
+    """A job directory opened for reading; opening it reads ``job.json`` only.
 
     StoreError when it is no job directory, or one of a newer version.
     """
@@ -91,7 +91,7 @@ class JobDirectory:
         )
         self._description = read_record(_Description, self.described, file, ADVICE)
         self.ledger_path, self.control = self.root / "ledger.jsonl", JobControl(self.root)
-        # The question, on the store that it was first asked of; path of that, None for a graph in memory.
+        # The question, on its original store, and the path of that store; None for a graph in memory.
         self.job, self.source = self._description.job, self._description.source
         self.plan_key = self._description.plan_key  # identity of the items; None until the job was planned
 
@@ -113,9 +113,9 @@ class JobDirectory:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What :func:`papilio.count` takes beside graph, motif and where it runs, to go on with the job.
+        """Arguments of :func:`papilio.count`, beside graph, motif and cluster, that resume the job.
 
-        Beside random graphs, what :func:`papilio.significance` takes.
+        For a comparison with random graphs, arguments of :func:`papilio.significance`.
         """
         job = self.job
         asked = {"per": job.per, "job": self.root, "options": dict(job.options)}
@@ -130,9 +130,9 @@ class JobDirectory:
         }
 
     def require_question(self, job: JobSpec) -> None:
-        """Refuse another graph, motif or granularity, and to finish with other options, parts or another version.
+        """Raise for another graph, motif or granularity, and for other options, parts or version of an unfinished job.
 
-        InputError naming what the directory holds and what is asked.
+        The InputError names the question in the directory and the one given.
         """
         held = self.job
         if held.identity != job.identity:
@@ -170,7 +170,7 @@ class JobDirectory:
         return plan
 
     def history(self, content: LedgerContent | None = None) -> JobHistory:
-        """Return what the ledger says; read now, unless its content is given. Works while another process writes it."""
+        """Return the history in the ledger, read now unless its content is given; another process may be writing it."""
         content = content or read_ledger(self.ledger_path)
         history = read_history(self.ledger_path, content.records, content.tip)
         other = next((key for key in history.plan_keys if key != self.plan_key), None)
@@ -234,7 +234,7 @@ class JobDirectory:
         )
 
     def answer(self) -> JobAnswer:
-        """Return what ``result.json`` holds."""
+        """Return the content of ``result.json``."""
         return JobAnswer.read(self._read("result.json"), str(self.root / "result.json"))
 
     def result(self, *, with_vectors: bool = True, history: JobHistory | None = None) -> CountResult:
@@ -242,8 +242,8 @@ class JobDirectory:
 
         Counts per vertex or edge, which may be large, are read ``with_vectors``; ``history`` was read after the job had
         finished. InputError when the job is not finished. StoreError when a file of the answer is missing or damaged,
-        or the ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong to
-        each other.
+        or the ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong
+        together.
         """
         if not self.finished:
             raise InputError(f"the job of {self.root} is not finished; run {resume_command(self.root)}")
@@ -266,9 +266,9 @@ class JobDirectory:
 
 
 def require_plain(root: Path) -> None:
-    """Refuse symbolic links where a job writes or publishes files: in a stranger's directory they lead elsewhere.
+    """Raise for symbolic links where a job writes files: in a stranger's directory they lead elsewhere.
 
-    ``partition``, which is only read, may be a link to another disk. StoreError names the link.
+    ``partition``, which is only read, may be a link to another disk. The StoreError names the link.
     """
     with os_errors_named(root):
         places = (root, root / "control", root / "shards", *root.glob("shards/*"))
@@ -294,10 +294,10 @@ def _parts(job: JobSpec) -> str:
 
 
 def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> JobDirectory | None:
-    """Return the job directory ``path`` when it holds the answer to what is asked.
+    """Return the job directory ``path`` when it holds the answer to a question.
 
-    ``ask`` gives the question, which for a graph in memory takes a pass over it: only called where there is an answer.
-    InputError when it holds the answer to another question.
+    ``ask`` returns the question; it is called only if there is an answer, since hashing a graph in memory takes a pass.
+    InputError when the directory holds the answer to another question.
     """
     root = local_path(path)
     with os_errors_named(root):
@@ -310,12 +310,12 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
 
 
 def resume_command(root: Path) -> str:
-    """Return the command that goes on with the job of a directory."""
+    """Return the command that resumes the job of a directory."""
     return f"papilio resume {shlex.quote(str(root))}"
 
 
 def advise_resume(path: str | os.PathLike[str]) -> None:
-    """Have the line on a signal name what goes on with the job of a directory, where there is one."""
+    """Name the command that resumes an existing job in the line that is printed on a signal."""
     root = local_path(path)
     with os_errors_named(root):
         is_job = (root / "job.json").is_file()
@@ -324,7 +324,7 @@ def advise_resume(path: str | os.PathLike[str]) -> None:
 
 
 def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResult] | None:
-    """Return a job directory in a folder that holds the answer to a question, and that; passes over what is damaged."""
+    """Return a job directory in a folder with the answer to a question, and the answer; skips damaged directories."""
     for result in sorted(folder.glob("*/result.json")):
         with suppress(PapilioError):
             directory = JobDirectory(result.parent)
@@ -337,8 +337,7 @@ def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResu
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
     """Return the status of the job directories at and below ``root``, by path; three levels deep.
 
-    A directory that cannot be read is given as its path and what is wrong with it. StoreError when ``root`` is no
-    directory.
+    An unreadable directory is returned as its path and the problem. StoreError when ``root`` is no directory.
     """
     top = local_path(root)
     if not top.is_dir():

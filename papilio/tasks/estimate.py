@@ -1,20 +1,20 @@
-"""Estimates of counts from probes: what one task walks, and the statistics of what many have found.
+"""Estimates of counts from probes: the probes of one task, and the statistics of all probes.
 
-Items are drawn stratum by stratum, each for itself, in proportion to their lots. A probe of an item estimates the count
-of its stratum, so that the mean over the probes of a stratum does, too, and the sum of these means is the estimate of
-the count. Its variance and its third moment follow from those of the strata.
+Items are drawn independently within each stratum, in proportion to their lots. Each probe of an item estimates the
+count of its stratum, and so does the mean over the probes of a stratum; the estimate of the count is the sum of these
+means. Its variance and third moment are computed from the strata.
 
-A slice of probes has the same share of every stratum as any other slice: any number of slices gives an estimate. What
-a slice finds depends on its number and on the seed alone, so that an estimate is the same for any number of workers.
+Every slice of probes has the same share of every stratum, so any number of slices gives an estimate. The result of a
+slice depends only on its number and the seed, so the estimate is the same for any number of workers.
 
-Counts of vertices: what a probe finds is shared between the vertices of the motifs that it stands for, so that the mean
-of these shares estimates the count of each vertex. Variances of all strata would take a vector for each; instead the
-probes of a slice are dealt to groups, of which each has its part of every stratum and makes an estimate by itself. The
-means and variances of vertices are those of the groups.
+Counts of vertices: the value of a probe is divided among the vertices of the motifs that it represents, and the mean of
+these shares estimates the count of each vertex. Variances by stratum would take a vector for each stratum; instead, the
+probes of a slice are dealt to groups, each with a part of every stratum and one estimate. The means and
+variances of vertices are computed over the groups.
 
-Probes of a search are skewed: few are heavy, and whether some were drawn moves the mean and its error alike. Intervals
-are those of Hall (J. R. Stat. Soc. B 54, 1992), which take the skewness out of the ratio of both by a cubic transform;
-the quantiles are Student's, with the degrees of freedom that the fourth moment leaves.
+Probes of a search are skewed: few are heavy, and whether some were drawn moves both the mean and its error. Intervals
+follow Hall (J. R. Stat. Soc. B 54, 1992), whose cubic transform removes the skewness from the ratio of the two; the
+quantiles are Student's, with degrees of freedom from the fourth moment.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from papilio.motifs import Granularity
 from papilio.tasks.job import JobSpec, digest
 
 STRATA = 32
-"""Of work items, at most."""
+"""Largest number of strata of work items."""
 
 SLICE = 4096
-"""Probes of a task, about."""
+"""Approximate number of probes in a task."""
 
 GROUPS = 16
-"""Of the probes of a slice that estimate the counts of vertices."""
+"""Groups of the probes in a slice, for estimates of vertex counts."""
 
 LEAST_SLICES = 2
-"""Of the first estimate: a pilot tells how many more are needed, and is not part of it."""
+"""Slices of the first estimate: a pilot, not part of it, decides how many more are needed."""
 
 SPARE = 1.1
-"""Probes that are walked for one that is predicted to be needed: most estimates then need no second look."""
+"""Probes to walk per predicted probe: most estimates then need no second round."""
 
 BEYOND_FLOATS = "the count passes 1e308, the range of floating point: count it instead"
-"""Why there is no estimate."""
+"""Reason for the lack of an estimate."""
 
 GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
-"""An estimate is reliable if its probes are worth at least so many of equal weight, none carries more than this share,
-and the skewness of the estimate is at most this."""
+"""An estimate is reliable if its probes are worth at least this many of equal weight, none carries more than this
+share, and the skewness of the estimate is at most this."""
 
 EVEN = 1e-6
-"""Errors below this share of an estimate are those of rounding, whose skewness says nothing."""
+"""Errors below this share of an estimate are rounding errors, whose skewness is meaningless."""
 
 GOOD_GROUPS, GOOD_GROUP_SKEWNESS = 8.0, 0.5
-"""The estimate of a vertex is reliable if the groups of probes that met it are worth at least so many of equal weight,
-and the skewness of their mean is at most this."""
+"""The estimate of a vertex is reliable if the groups of probes that met it are worth at least this many of equal
+weight, and the skewness of their mean is at most this."""
 
 TOP_VERTICES = 100
 """The vertices of each layer with the largest estimates, which decide when the counts of vertices are good enough."""
@@ -73,7 +73,7 @@ _POWERS = (1, 2, 3, 4)
 class Moments(NamedTuple):
     """Sums over probes of each stratum; arrays of shape (n_strata,).
 
-    A value is what a probe says of the count of its whole stratum, times 2^-scale: powers stay in range.
+    A value is a probe's estimate of the count of its whole stratum, times 2^-scale, to keep powers in range.
     """
 
     scale: int
@@ -86,7 +86,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, values: NDArray[np.float64], strata: NDArray[np.int64], n: NDArray[np.int64]) -> Moments:
-        """Return the sums over some probes; ``n`` is how many each stratum has."""
+        """Return the sums over some probes; ``n`` is the number of probes in each stratum."""
         most = float(values.max(initial=0.0))
         scale = frexp(most)[1] if isfinite(most) else 0
         small = np.ldexp(values, -scale)
@@ -116,22 +116,22 @@ class Moments(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What probes say of a count, with the part of it that needs none."""
+    """The estimate of a count from probes, with the part that is counted exactly."""
 
     value: float
     std_error: float
     skewness: float  # of the estimate
     freedom: float  # degrees of freedom of its error (Satterthwaite)
     probes: int
-    effective: float  # probes of equal weight that would be worth as much
-    largest_share: float  # of the estimate, that the heaviest probe carries
+    effective: float  # equivalent number of probes of equal weight
+    largest_share: float  # of the estimate, carried by the heaviest probe
     spreads: NDArray[
         np.float64
-    ]  # standard deviation of a probe in each stratum, of the estimate; shape (n_strata,)
+    ]  # standard deviation of a probe in each stratum, relative to the estimate; shape (n_strata,)
 
     @classmethod
     def of(cls, found: Moments, known: int) -> Sample:
-        """Return the estimate of a count of which ``known`` are no guess."""
+        """Return the estimate of a count that includes ``known`` certain motifs."""
         n = np.maximum(found.n, 1.0)
         means = found.sums / n
         second = np.maximum(found.squares / n - means**2, 0.0)
@@ -156,25 +156,25 @@ class Sample(NamedTuple):
 
     @classmethod
     def exactly(cls, count: int) -> Sample:
-        """Return a count that is no guess; CapacityError beyond floating point."""
+        """Return an exact count as a sample; CapacityError beyond floating point."""
         if count.bit_length() > 1023:
             raise CapacityError(BEYOND_FLOATS)
         return cls(float(count), 0.0, 0.0, inf, 0, 0.0, 0.0, np.zeros(0))
 
     def interval(self, confidence: float, known: int) -> tuple[float, float]:
-        """Return the interval that holds the count with this probability; it ends at ``known`` at the latest."""
+        """Return the interval that holds the count with this probability; its lower end is at least ``known``."""
         t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.freedom)
         low, high = (self.value - self.std_error * float(_unskewed(x, self.skewness)) for x in (t, -t))
         return max(low, float(known)), high
 
     def slices_needed(self, shares: tuple[float, ...], error: float, confidence: float) -> int:
-        """Return how many slices with these shares have an interval of this relative half-width, about."""
+        """Return the approximate number of slices with these shares for an interval of this relative half-width."""
         z = NormalDist().inv_cdf(0.5 + confidence / 2)
         variance = float((self.spreads**2 / np.array(shares)).sum())
         return ceil(min(SPARE * variance * (z / error) ** 2 / SLICE, 1e12))
 
     def why_unreliable(self) -> str:
-        """Return why few probes may carry the estimate; empty where they do not."""
+        """Return why few probes may carry the estimate; empty if they do not."""
         if not self.effective:
             return f"none of {self.probes:,} probes found any: there are few, or none; count them instead"
         is_skewed = abs(self.skewness) > GOOD_SKEWNESS and self.std_error > EVEN * self.value
@@ -210,13 +210,13 @@ def _unskewed(z: float, skewness: Any) -> Any:
 class VertexMoments(NamedTuple):
     """Sums over groups of probes for each vertex that one of them met; arrays of shape (n_met,).
 
-    What a group finds is an estimate of all counts, here times 2^-scale.
+    The result of a group is an estimate of all counts, here times 2^-scale.
     """
 
     sizes: dict[str, int]  # vertices of each layer
     scale: int
     n: int  # groups
-    vertices: NDArray[np.int64]  # rising; those of the second layer after those of the first
+    vertices: NDArray[np.int64]  # rising; the second layer after the first
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     cubes: NDArray[np.float64]
@@ -249,14 +249,14 @@ class VertexMoments(NamedTuple):
 
 
 class VertexSample(NamedTuple):
-    """What probes say of the count of each vertex; arrays of shape (n_vertices of all layers,)."""
+    """Estimates of the count of each vertex from probes; arrays of shape (n_vertices of all layers,)."""
 
     sizes: dict[str, int]
     n: int  # groups of probes
     values: NDArray[np.float64]
     std_errors: NDArray[np.float64]  # NaN where no probe met the vertex
     skewness: NDArray[np.float64]  # of each estimate
-    effective: NDArray[np.float64]  # groups of equal weight that would be worth as much
+    effective: NDArray[np.float64]  # equivalent number of groups of equal weight
 
     @classmethod
     def of(cls, found: VertexMoments) -> VertexSample:
@@ -276,7 +276,7 @@ class VertexSample(NamedTuple):
         return cls(found.sizes, n, *whole)
 
     def intervals(self, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the intervals that hold each count with this probability; NaN as the errors are."""
+        """Return the ends of the intervals that hold each count with this probability; NaN where the errors are."""
         t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.n - 1)
         low, high = (self.values - self.std_errors * _unskewed(x, self.skewness) for x in (t, -t))
         return np.maximum(low, 0.0), high
@@ -284,7 +284,7 @@ class VertexSample(NamedTuple):
     def top_error(self, confidence: float) -> float:
         """Return half of the interval as a share of the estimate: the root mean square over the largest vertices.
 
-        These are :data:`TOP_VERTICES` of each layer. Infinite where none was met.
+        These are the :data:`TOP_VERTICES` of each layer. Infinite where no probe met any.
         """
         low, high = self.intervals(confidence)
         at, errors = 0, []
@@ -298,7 +298,7 @@ class VertexSample(NamedTuple):
         return sqrt(float(squares.mean())) if squares.size else inf
 
     def columns(self, confidence: float) -> dict[str, dict[str, NDArray[Any]]]:
-        """Return by layer what a file has of each vertex: estimate, std_error, low, high and reliable."""
+        """Return the columns of a file of vertices by layer: estimate, std_error, low, high and reliable."""
         low, high = self.intervals(confidence)
         is_even = (np.abs(self.skewness) <= GOOD_GROUP_SKEWNESS) | (self.std_errors <= EVEN * self.values)
         is_good = (self.effective >= GOOD_GROUPS) & is_even
@@ -322,8 +322,8 @@ class ProbeTask:
     run_id: str  # identifies one call; results are never shared between calls
     number: int  # of the slice, from 0 on
     seed: int  # of the call
-    shares: tuple[float, ...] = ()  # of each stratum; none for even ones
-    attempt: int = 0  # how many times the task was handed out before
+    shares: tuple[float, ...] = ()  # of each stratum; empty for equal shares
+    attempt: int = 0  # how many times the task was dispatched before
 
     @property
     def key(self) -> str:
@@ -335,7 +335,7 @@ class ProbeTask:
 
 
 class ProbeResult(NamedTuple):
-    """What the probes of a slice found."""
+    """The result of the probes of a slice."""
 
     number: int
     moments: Moments
@@ -347,9 +347,9 @@ class ProbeResult(NamedTuple):
 def walk_slice(
     engine: Engine, prepared: Any, per: Granularity, shares: tuple[float, ...], seed: int, number: int
 ) -> tuple[Moments, VertexMoments | None]:
-    """Return what about ``SLICE`` probes found, of which each stratum has its share, at least two of them.
+    """Return the results of about ``SLICE`` probes, divided among the strata by their shares, at least two each.
 
-    For counts of vertices every group of the slice has its part of these, at least one.
+    For counts of vertices every group has its part of each stratum's probes, at least one.
     """
     lots = np.asarray(engine.count_lots(prepared))
     bounds = cut_strata(lots, STRATA)

@@ -1,4 +1,4 @@
-"""Fold the partials of a job, or the files of a listing, into its answer, in whatever order they come."""
+"""Fold the partials of a job, or the files of a listing, into its answer, in any order."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from papilio.tasks.plan import CountPlan
 
 
 class Fold:
-    """Adds up lease results, each item exactly once; a listing only until it has as many rows as its limit.
+    """Add up lease results, each item exactly once; a listing only until it reaches its limit of rows.
 
-    A result is recorded as finished before it is added: an interval that overlaps another, or that passes the
-    items, is refused and changes nothing.
+    A result is recorded as finished before it is added: an interval that overlaps another, or that passes the items,
+    raises and changes nothing.
 
-    Vectors are sums modulo 2^64 until the end. Each motif adds as much to the sum of all entries as it has members (a
-    biclique p in U and q in V, a butterfly 4 to that of the edges), so that the sums, taken with all their digits, show
-    whether an entry wrapped. Vectors of the parts of a graph are added at the ids of the whole, in files of
-    ``directory`` where they do not fit the host budget. Shards go once they are added unless ``keep_shards``; the files
-    of a listing stay.
+    Vectors are sums modulo 2^64 until the end. Each motif adds its number of members (p in U and q in V for a biclique,
+    4 edges for a butterfly) to the sum of all entries, so the exact sums show whether an entry wrapped. Vectors of
+    parts are added at the ids of the whole graph, in files in ``directory`` if they do not fit the host budget. Shards
+    are removed once added unless ``keep_shards``; the files of a listing stay.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class Fold:
 
     @property
     def is_full(self) -> bool:
-        """Whether no further lease is needed: a listing has as many rows as its limit."""
+        """Whether no further lease is needed: a listing has reached its limit of rows."""
         return self._limit is not None and self._partial.total >= self._limit
 
     @property
@@ -63,10 +62,10 @@ class Fold:
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 
-        TilingError when its interval overlaps what was added before, or passes the items. ExecutionError when its
-        vectors are missing, or those of another granularity; when its cells do not sum to its total, or were not asked
-        for; when its files do not have its rows, or it ended before its end without having reached the limit.
-        StoreError when a file cannot be read or does not have its digest.
+        TilingError when its interval overlaps an earlier one, or passes the items. ExecutionError when vectors are
+        missing or of another granularity; when cells do not sum to the total, or were not requested; when the number of
+        rows in its files is wrong, or it stopped early without reaching the limit. StoreError when a file cannot be
+        read or does not match its digest.
         """
         vectors = result.vectors
         if result.shard is not None:
@@ -114,7 +113,7 @@ class Fold:
         check_listing_shards(result.listed)
 
     def finish(self) -> Partial:
-        """Return the folded partial of all items; of a listing that reached its limit, of those that it needed.
+        """Return the folded partial of all items; for a listing at its limit, of the items that it needed.
 
         TilingError unless the results tile every partition exactly. CapacityError when a count of bicliques per vertex
         passed 2^64 - 1. ExecutionError when the vectors do not sum to the total. StoreError when the partition was
@@ -135,10 +134,10 @@ class Fold:
 
 
 def find_wrong_cell(question: Question, cells: Mapping[Cell, int], total: int) -> str | None:
-    """Say what is wrong with the cells of a partial of ``question``, or return None.
+    """Return the problem with the cells of a partial of ``question``, or None.
 
-    A motif that is no table has none; a table has cells that were asked for, above 0, whose sum is ``total``. Beside
-    random graphs all counts are in cells, and those of the graph as given sum to ``total``.
+    Cells exist only for a motif with a table: they were requested, are above 0, and sum to ``total``. With random
+    graphs all counts are in cells, and the cells of the original graph sum to ``total``.
     """
     motif, ensemble = question.motif, question.ensemble
     if ensemble is None and not motif.is_table:
@@ -171,7 +170,7 @@ def _check_sums(job: JobSpec, partial: Partial) -> None:
 
 
 def exact_sum(vector: NDArray[np.uint64]) -> int:
-    """Return the sum with all its digits; 2^32 entries at most in a slice."""
+    """Return the exact sum as a Python integer; a slice holds at most 2^32 entries."""
     total = 0
     for part in slices_of(vector):
         high, low = part >> np.uint64(32), part & np.uint64(0xFFFFFFFF)

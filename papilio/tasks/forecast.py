@@ -1,9 +1,9 @@
 """Forecasts of runs: time, rows and bytes with intervals, and the pace of the work items, from probes.
 
-An engine walks a few hundred probes of its items (:mod:`papilio.kernels.probe`), more where the run is long. What they
-find, at the engine's rates, gives the time of the run and of each stratum of items, and the number of motifs. These
-times, in nanoseconds, are the work of items in plans, leases, slices and progress. Where an engine has no probes, or
-its costs are the work that it does, its rate alone gives the time.
+An engine walks a few hundred probes of its items (:mod:`papilio.kernels.probe`), more where the run is long. Their
+results and the engine's rates give the number of motifs, and the time of the run and of each stratum of items. These
+times, in nanoseconds, are the work of items in plans, leases, slices and progress. If an engine has no probes, or its
+costs are exactly its work, its rate alone gives the time.
 """
 
 from __future__ import annotations
@@ -25,42 +25,45 @@ NS = 10**9
 """Units of work of a plan in a second: nanoseconds, as predicted for one worker."""
 
 _MAX_NS = 2**61
-"""Predicted work of all items at most, 73 years: whatever takes longer is divided like this."""
+"""Largest predicted work of all items, 73 years: longer predictions are scaled down to it."""
 
 PILOT, LEAST, MOST = 4, 32, 256
-"""Probes of each stratum, on average: of a pilot, and the bounds of a second round where the run is worth one. Only the
-second round counts then: the pilot decides how long it is, and where its probes go."""
+"""Mean number of probes per stratum: of the pilot, and the bounds of a second round for longer runs. A second round
+replaces the pilot's estimates: the pilot decides only how long it is, and how its probes are distributed."""
 
 LONG_S = 0.05
-"""A count that the pilot predicts to take less needs no second round."""
+"""A count that the pilot predicts to be shorter needs no second round."""
 
 PROBE_SHARE, PROBE_S = 0.02, 0.01
-"""The second round may take this share of the predicted run, and so long beside it, by the time of the pilot."""
+"""The second round may take this share of the predicted run, plus this time, by the speed of the pilot."""
 
 GOOD_ERROR = 0.05
-"""Relative standard error that the second round is to have."""
+"""Target for the relative standard error of the second round."""
 
 RATE_FACTOR = 2.0
 """Rates of probes are right within this factor in nine cases of ten."""
 
 UNPROBED_FACTOR = 3.0
-"""The same for a rate where costs are the work that an engine does."""
+"""The same for a rate if costs are exactly an engine's work."""
+
+TIMED_FACTOR = 2.0
+"""The same where one item was timed, and all are alike."""
 
 ROW_BYTES, FIXED_ROW_BYTES = 9.0, 2.4
-"""Bytes of a row of any length, and of a row of one length, on disk: a row repeats most of the one before it, so that
-its length matters little. Measured: 5.6 to 12.6 on eight graphs with 7 to 53 vertices in a row, 1.2 to 3.6 on six."""
+"""Bytes of a row of any length, and of a row of one length, on disk: a row mostly repeats the one before it, so its
+length matters little. Measured: 5.6 to 12.6 on eight graphs with 7 to 53 vertices in a row, 1.2 to 3.6 on six."""
 
 BYTES_FACTOR = 2.0
 """These are right within this factor."""
 
 MEMBER_S = {"cpu": 1.2e-8, "gpu": 2e-9}
-"""Seconds that a vertex of a row takes a listing beside the search: a thread of a CPU, and a device with its host."""
+"""Seconds to list a vertex of a row, in addition to the search: a thread of a CPU, and a device with its host."""
 
 MAX_FOUND = 1e300
-"""Larger estimates are cut off here."""
+"""Larger estimates are capped here."""
 
 KNOTS = 256
-"""Places in the items between which the pace is even, about."""
+"""Approximate number of places in the items between which the pace is constant."""
 
 _Z = 1.645
 """Standard deviations on either side of an interval of 90 percent."""
@@ -68,14 +71,14 @@ _Z = 1.645
 
 @dataclass(frozen=True)
 class Range:
-    """An estimate, with an interval that holds the right value in about nine cases of ten."""
+    """An estimate, with an interval that holds the true value in about nine cases of ten."""
 
     value: float
     low: float
     high: float
 
     def scaled(self, factor: float) -> Range:
-        """Return the range of this times a factor."""
+        """Return the range multiplied by a factor."""
         return Range(self.value * factor, self.low * factor, self.high * factor)
 
     def show(self, unit: str = "") -> str:
@@ -84,7 +87,7 @@ class Range:
         return value if low == high else f"{value} ({low} to {high})"
 
     def at_most(self, limit: float | None) -> Range:
-        """Return the range of the smaller one of this and a limit."""
+        """Return the range of the smaller of this value and a limit."""
         limit = inf if limit is None else limit
         return Range(min(self.value, limit), min(self.low, limit), min(self.high, limit))
 
@@ -96,17 +99,17 @@ class Range:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run of all items of a graph will take and find."""
+    """Predicted time and number of motifs of a run of all items of a graph."""
 
-    probes: int  # 0 where the engine's rate alone predicts
-    reason: str  # why there are none; empty where there are some
-    seconds: Range | None  # of the run on one worker; None where a rate alone predicts a search
+    probes: int  # 0 if only the engine's rate was used
+    reason: str  # why there are no probes; empty if there are some
+    seconds: Range | None  # of the run on one worker; None for a search predicted by its rate alone
     rows: Range | None = None  # motifs, which are the rows of a listing
     members: Range | None = None  # vertices of all rows
 
 
 def predict_bytes(rows: Range, sizes: Iterable[int | None]) -> Range:
-    """Return the size of the files of so many rows, whose columns have these sizes; None for any number of vertices."""
+    """Return the size of the files of a listing; ``sizes`` are the vertices of each column, None for any number."""
     n_bytes = rows.scaled(ROW_BYTES if None in sizes else FIXED_ROW_BYTES)
     return Range(n_bytes.value, n_bytes.low / BYTES_FACTOR, n_bytes.high * BYTES_FACTOR)
 
@@ -119,18 +122,18 @@ class Pace(NamedTuple):
 
     @classmethod
     def even(cls, total: float, speed: float) -> Pace:
-        """Return that of items of which ``speed`` units are done a second."""
+        """Return the pace of items that run at ``speed`` units a second."""
         work = np.array([0.0, max(total, 1.0)])
         return cls.of(work, work / speed)
 
     @classmethod
     def of(cls, work: NDArray[np.float64], seconds: NDArray[np.float64]) -> Pace:
-        """Return that of knots before which the items cost ``work`` and take ``seconds``."""
+        """Return the pace with these knots: the items before a knot cost ``work`` and take ``seconds``."""
         ns = seconds * float(NS)
         return cls(work, ns * min(1.0, _MAX_NS / max(ns[-1], 1.0)))
 
     def ns_of(self, work: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """Return the nanoseconds of the first items, which cost ``work`` in all."""
+        """Return the nanoseconds of the first items, with total cost ``work``."""
         return np.rint(np.interp(work, self.work, self.ns)).astype(np.int64)
 
     def time_table(self, costs: NDArray[np.int64]) -> CostTable:
@@ -147,7 +150,7 @@ class _Sums(NamedTuple):
 
     @classmethod
     def of(cls, weighted: NDArray[np.float64], strata: NDArray[np.int64], n: NDArray[np.int64]) -> _Sums:
-        """Add up what probes found, times their weights; ``n`` is how many probes each stratum has, at least 2."""
+        """Add up the weighted results of probes; ``n`` is the number of probes of each stratum, at least 2."""
         weighted = np.minimum(weighted, MAX_FOUND)
         scale = float(weighted.max(initial=0.0)) or 1.0  # no square passes the range of double precision
         small = weighted / scale
@@ -156,7 +159,7 @@ class _Sums(NamedTuple):
         return cls(scale * sums, scale * np.sqrt(squares * n / (n - 1)))
 
     def range(self, known: float = 0.0, factor: float = 1.0) -> Range:
-        """Return the total with ``known`` added, which is certain; rates are right within ``factor``."""
+        """Return the total plus ``known``, which is certain; rates are right within ``factor``."""
         total, error = self.total, self.relative_error
         if not total > 0.0:
             return Range(known, known, known)
@@ -170,7 +173,7 @@ class _Sums(NamedTuple):
 
     @property
     def relative_error(self) -> float:
-        """Return the standard error of the total by the total; above all where nothing was found."""
+        """Return the standard error of the total by the total; infinite if nothing was found."""
         return float(np.sqrt(((self.errors / self.total) ** 2).sum())) if self.total else inf
 
 
@@ -179,11 +182,17 @@ def predict(
 ) -> tuple[Forecast, Pace]:
     """Predict the run of all items of a prepared graph on one worker.
 
-    How many probes there are depends on how fast they are walked, what each of them finds does not. The ``threads``
-    that share the items are those of the engine on CPUs, else 1; ``even`` is the pace by the rate of the engine, where
-    there are no probes. ``same_work`` says whether costs are the work that the engine does, ``lists`` whether motifs
-    are written as rows.
+    The speed of the probes decides their number, but not their results. ``threads`` is the number of threads that share
+    the items: the engine's on CPUs, else 1. ``even`` is the pace by the rate of the engine, used without probes. Set
+    ``same_work`` if costs are exactly the engine's work, ``lists`` if motifs are written as rows.
     """
+    timed_s = engine.time_items(prepared)
+    if timed_s is not None:
+        seconds, total = max(timed_s / threads, 1e-9), float(even.work[-1])
+        spread = Range(seconds, seconds / TIMED_FACTOR, seconds * TIMED_FACTOR)
+        return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(
+            total, total / seconds
+        )
     if same_work:
         seconds = float(even.ns[-1]) / NS
         spread = Range(seconds, seconds / UNPROBED_FACTOR, seconds * UNPROBED_FACTOR)
@@ -200,7 +209,7 @@ def predict(
 
 
 def _as_float(count: int) -> float:
-    """Return a count in floating point, cut off as estimates are."""
+    """Return a count in floating point, capped like estimates."""
     return float(min(count, int(MAX_FOUND)))
 
 
@@ -210,13 +219,13 @@ def _nothing(known: float) -> Forecast:
 
 
 class _Found(NamedTuple):
-    """What the probes of a round found."""
+    """The results of the probes of one round."""
 
     took: _Sums  # seconds of one thread
     rows: _Sums
     members: _Sums
     probes: int
-    probe_s: float  # what one of them took to walk
+    probe_s: float  # mean time of one probe
 
 
 def _probe(
@@ -242,7 +251,7 @@ def _probe(
         )
         return _Found(took, rows, members, draws.items.size, probe_s)
 
-    engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # loads what it needs
+    engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # load kernels first
     found = walk(np.full(bounds.size - 1, PILOT), SEED)
     run_s = found.took.total / threads
     if member_s or run_s >= LONG_S:
@@ -262,10 +271,10 @@ def _probe(
 def _find_pace(
     costs: NDArray[np.int64], lots: NDArray[Any], bounds: NDArray[np.int64], took: _Sums, threads: int
 ) -> Pace:
-    """Return the pace of items of which probes found the time of each stratum.
+    """Return the pace of items from the probed times of the strata.
 
-    Within a stratum the time is in proportion to the lots. How much strata differ in time per lot is partly chance:
-    each is drawn to the mean, the more so the larger its error is beside the true differences (James and Stein 1961).
+    Within a stratum, time is proportional to lots. Strata differ in time per lot partly by chance: each is shrunk
+    towards the mean, the more so the larger its error is beside the true differences (James and Stein 1961).
     """
     knots = np.union1d(bounds, cut_strata(lots, KNOTS))
     ends, work = (
@@ -283,9 +292,10 @@ def _find_pace(
 
 
 def allocate(spreads: NDArray[np.float64], even_share: float = 0.25) -> tuple[float, ...]:
-    """Return the share of the probes that each stratum gets: most where their values differ most (Neyman).
+    """Return the share of the probes of each stratum: most where values differ most (Neyman).
 
-    All strata have ``even_share`` of the probes alike: none is left out because few of its probes found anything yet.
+    ``even_share`` of the probes is divided equally, so that no stratum is skipped because few of its probes found
+    anything yet.
     """
     even = np.full(spreads.size, 1 / max(spreads.size, 1))
     total = float(spreads.sum())

@@ -1,7 +1,7 @@
-"""A job, its tasks and their results: all that travels between the client and its workers.
+"""A job, its tasks and their results: all data exchanged between the client and its workers.
 
-A job and its tasks are frozen, hold no arrays, and survive a round trip through JSON. The graph itself a worker reads
-from storage, or finds in its own process.
+A job and its tasks are frozen, hold no arrays, and survive a round trip through JSON. Workers read the graph from
+storage, or find it in their own process.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from papilio.tasks.forecast import Forecast
 
 @dataclass(frozen=True)
 class Budget:
-    """Memory that a job may use on each of its workers; None leaves what a worker has."""
+    """Memory that a job may use on each of its workers; None leaves all memory of the worker."""
 
     device_bytes: int | None = None  # of its device, with the CUDA context
-    # of its process, resident. Where the leases run in the process that folds, that is in it.
+    # of its process, resident. If the leases run in the process that folds, this includes the fold.
     host_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Budget:
 
     @classmethod
     def of(cls, device_memory: Bytes | None, host_memory: Bytes | None) -> Budget:
-        """Return the budget that was asked for, in bytes or as ``8GiB``. InputError for what is no size."""
+        """Return the budget from bytes or sizes such as ``8GiB``. InputError for an invalid size."""
         return cls(read_bytes("device_memory", device_memory), read_bytes("host_memory", host_memory))
 
     @property
@@ -66,7 +66,7 @@ class Budget:
 
 
 NO_BUDGET = Budget()
-"""Whatever the workers have."""
+"""No limit beyond the memory of the workers."""
 
 
 def digest(data: Any) -> str:
@@ -80,7 +80,7 @@ class PartitionRef:
     """A partition of the graph into self-contained parts, which workers read instead of the graph."""
 
     path: str  # directory of the partition, the same for all workers
-    hash: str  # its content hash; a worker that finds another one refuses
+    hash: str  # its content hash; a worker that finds another one raises
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +89,15 @@ class JobSpec(Question):
 
     # where a worker finds the graph: a store's path or URL, or ``memory:<name>`` inside this process
     source: str
-    graph_hash: str  # content hash of the graph; a worker that finds another one refuses
+    graph_hash: str  # content hash of the graph; a worker that finds another one raises
     kind: str  # ``bipartite`` or ``unipartite``
     n_u: int  # sizes of the graph, for predictions (a unipartite graph has n_u = n_v)
     n_v: int
     n_edges: int
     signed: bool  # whether the edges carry signs
-    # the parts that are counted one by one; None when every worker holds the whole graph. No part of the identity.
+    # the parts that are counted one by one; None when every worker holds the whole graph. Not in the identity.
     partition: PartitionRef | None = None
-    budget: Budget = NO_BUDGET  # memory that it may use on each worker; no part of the identity
+    budget: Budget = NO_BUDGET  # memory that it may use on each worker; not in the identity
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,18 +116,14 @@ class JobSpec(Question):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What alone determines the answer: graph content, motif with its parameters, granularity, what is listed.
-
-        For a comparison with random graphs, also which ones.
-        """
+        """What alone determines the answer: graph content, motif, granularity, listing options, null model."""
         identity = {"graph": self.graph_hash, "motif": motif_to_json(self.motif), "per": self.per}
-        if self.ensemble is not None:
-            identity["ensemble"] = asdict(self.ensemble)
-        return identity if self.listing is None else {**identity, "listing": asdict(self.listing)}
+        special = {"listing": self.listing, "ensemble": self.ensemble}
+        return identity | {name: asdict(each) for name, each in special.items() if each is not None}
 
     @property
     def question(self) -> Question:
-        """The question alone, for engines: those of one question serve all graphs."""
+        """The question alone; engines are shared by all graphs with the same question."""
         return Question(self.motif, self.per, self.options, self.listing, self.ensemble)
 
     @property
@@ -157,14 +153,14 @@ class JobSpec(Question):
 
 @dataclass(frozen=True)
 class PrepareTask:
-    """Read the graph and prepare it in a worker's cache, and report the items and their costs."""
+    """Read the graph, prepare it in a worker's cache, and report the items and their costs."""
 
     job: JobSpec
     engine: EngineName
     run_id: str  # identifies one call; results are never shared between calls
-    slot: int = 0  # which of the workers that prepare at the same time; the costs travel from slot 0 alone
-    attempt: int = 0  # how many times the task was handed out before
-    predict: bool = False  # whether to probe the items: the time of the run, and what a listing will have
+    slot: int = 0  # number of the worker among those preparing now; only slot 0 returns costs
+    attempt: int = 0  # how many times the task was dispatched before
+    predict: bool = False  # whether to probe the items, to predict the run time and the size of a listing
 
     @property
     def key(self) -> str:
@@ -188,13 +184,13 @@ class LeaseTask:
     stop: int
     work: int  # predicted nanoseconds of the interval on one worker
     costs_digest: str  # hash of the costs of all items in the plan: the worker must have the same items
-    # directory for a partial's vectors, or for what is listed; without it vectors come back in memory (same process
-    # only), and motifs are only counted as they are found
+    # directory for a partial's vectors, or for the rows of a listing; without it vectors come back in memory (same
+    # process only), and motifs are only counted
     shard_dir: str | None = None
     attempt: int = 0  # how many times workers failed with the interval before
     sequence: int = 0  # number of the lease in its run; with the interval it names the task and its shard
-    # the partition that the worker will probably get once this one is done, so that it can be read ahead; None where
-    # no other one is left
+    # the partition that the worker will probably get next, so that it can be read ahead; None if no other partition
+    # is left
     next_partition: int | None = None
     limit_s: float | None = None  # seconds after which it is cut; None for no limit
 
@@ -212,7 +208,7 @@ class LeaseTask:
 
 @dataclass(frozen=True)
 class Movement:
-    """What was read of the parts of a graph."""
+    """Data read from the parts of a graph, and the time taken."""
 
     read_bytes: int = 0  # from storage to host memory
     staged_bytes: int = 0  # from host to device memory
@@ -235,20 +231,20 @@ class ShardRef:
 
 @dataclass(frozen=True)
 class PrepareReport:
-    """What preparing found."""
+    """The result of preparing: items, costs, memory and time."""
 
     worker: str
     engine: EngineName
     n_items: int  # number of work items
     total_work: int  # their cost, in the engine's units of work
-    # hash of all costs; equal on every worker, or the workers would not share one list of items
+    # hash of all costs; must be equal on every worker, since all share one list of items
     costs_digest: str
     table: CostTable | None  # their predicted nanoseconds on one worker at breakpoints; from slot 0 alone
     prepared_bytes: int  # memory that the prepared graph keeps
     seconds: dict[str, float]  # ``read`` and ``prepare``; 0 when the graph was prepared already
     peak_bytes: int  # largest host memory of the process so far
     decisions: tuple[tuple[str, str], ...] = ()  # what the engine decided, and why
-    forecast: Forecast | None = None  # None of a partition, and where it was not asked for
+    forecast: Forecast | None = None  # None for a partition, and if not requested
 
 
 @dataclass(frozen=True)
@@ -258,38 +254,38 @@ class LeaseResult:
     partition: int  # the interval that was run: the first items of the lease, all of them unless it was cut
     start: int
     stop: int
-    total: Digits  # motifs that its items answer for
+    total: Digits  # number of motifs of its items
     work: int
     worker: str
     engine: EngineName
-    # ``read``, ``prepare`` (both 0 when the graph was prepared already), ``run``, ``write``. Of a part also ``load``
-    # and ``stage``: reading from storage and copying to the device since the lease before, mostly while that ran;
-    # ``read`` is then what this one waited for.
+    # ``read``, ``prepare`` (both 0 when the graph was prepared already), ``run``, ``write``. For a part also ``load``
+    # and ``stage``: reading from storage and copying to the device since the lease before, mostly during its run;
+    # ``read`` is then the time that this lease waited for the part.
     seconds: dict[str, float]
     peak_bytes: int  # largest host memory of the process so far
     shard: ShardRef | None = None  # where the vectors of the partial are
     # the vectors themselves, when they need not leave the process
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
-    began_at: float = 0.0  # By the clock of the worker, seconds since 1970
+    began_at: float = 0.0  # by the clock of the worker, seconds since 1970
     ended_at: float = 0.0
     # counts by size, for a motif whose answer is a table
     cells: dict[Cell, int] = field(default_factory=dict)
-    listed: tuple[ListingShard, ...] = ()  # files of what a listing listed; ``total`` rows in all
-    # whether a listing ended with this lease, which listed as many as were asked for and left the rest
+    listed: tuple[ListingShard, ...] = ()  # files of a listing; ``total`` rows in all
+    # whether this lease reached the limit of a listing, and skipped its remaining items
     capped: bool = False
-    # largest device memory that the process has held so far for arrays; 0 without a GPU
+    # largest device memory that the process has used for arrays so far; 0 without a GPU
     device_peak_bytes: int = 0
-    # device memory in use by the driver's account when the lease ended, by this process and all others
+    # device memory in use by this process and all others when the lease ended, as the driver reports it
     device_used_bytes: int = 0
-    # what was read from storage, and copied to the device, of parts since the lease before
+    # bytes of parts read from storage, and copied to the device, since the lease before
     read_bytes: int = 0
     staged_bytes: int = 0
-    checksum: int = 0  # sum, modulo 2^64, of the hashes of the motifs; 0 for a family that has none
-    best: tuple[LargestMotif, ...] = ()  # the largest motifs, where they are asked for
+    checksum: int = 0  # sum, modulo 2^64, of the hashes of the motifs; 0 for a family without hashes
+    best: tuple[LargestMotif, ...] = ()  # the largest motifs, if requested
 
     @property
     def movement(self) -> Movement:
-        """What was read of parts, by this lease or ahead, since the lease before."""
+        """Data read from parts, by this lease or ahead, since the lease before."""
         seconds = self.seconds
         if "load" not in seconds:
             return Movement()
@@ -298,7 +294,7 @@ class LeaseResult:
         )
 
     def move_files(self, move: Callable[[str], str]) -> Self:
-        """Return the result with other paths of its files."""
+        """Return the result with the paths of its files replaced."""
         return replace(
             self,
             shard=None if self.shard is None else replace(self.shard, path=move(self.shard.path)),
@@ -326,11 +322,11 @@ def is_held(source: str) -> bool:
 
 
 _MANY_EDGES = 1 << 17
-"""From which on the columns are hashed beside each other: less takes no longer than starting threads."""
+"""Number of edges from which on the columns are hashed in parallel: below it, starting threads takes longer."""
 
 
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
-    """Return the content hash of a graph in memory, the same as that of a store written from it."""
+    """Return the content hash of a graph in memory, equal to the hash of its store."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
     if graph.n_edges < _MANY_EDGES:
         content.update(graph.u, graph.v, graph.sign)
@@ -343,7 +339,7 @@ def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
 
 @contextmanager
 def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
-    """Give a source under which the tasks of this process find ``graph`` until the block ends."""
+    """Yield a source under which the tasks of this process find ``graph`` until the block ends."""
     source = f"{_SCHEME}{uuid4().hex}"
     with _held_lock:
         _held[source] = graph
@@ -360,7 +356,7 @@ def job_of(
     source: str = "",
     graph_hash: str = "",
 ) -> JobSpec:
-    """Return the job of a question about a store, or a graph in memory that is held under ``source``.
+    """Return the job of a question about a store, or about a graph in memory that is held under ``source``.
 
     The edges of a graph in memory are hashed unless their hash is given.
     """
@@ -385,7 +381,7 @@ def job_of(
 
 
 def require_graph(question: Question, kind: str, *, signed: bool, source: str) -> None:
-    """Refuse a graph of another kind than the motif is defined on, or without the signs that it needs."""
+    """Raise unless the graph is of the kind that the motif is defined on, with the signs that it needs."""
     require_kind(question.motif, kind, source)
     if question.motif.needs_signs and not signed:
         raise UnsupportedError(
@@ -396,12 +392,12 @@ def require_graph(question: Question, kind: str, *, signed: bool, source: str) -
 
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:
-    """Refuse a motif on a kind of graph that it is not defined on; as :func:`require_graph_kind`."""
+    """Raise if a motif is not defined on a kind of graph; as :func:`require_graph_kind`."""
     require_graph_kind(f"motif {motif.name!r} is", family_of(motif).graph_kind, kind, source)
 
 
 def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> None:
-    """Refuse a graph of another kind. UnsupportedError, with what is counted there, and how to convert the input."""
+    """Raise UnsupportedError for a graph of another kind; names the motifs counted there and the conversion."""
     if kind != needed:
         there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
         how = f"else convert the input as {needed} (--{needed})"
@@ -415,7 +411,7 @@ def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> 
 def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
     """Read the graph of a job into memory.
 
-    StoreError when the graph cannot be read here, or is not the one that the job was planned for.
+    StoreError when the graph cannot be read here, or is not the graph that the job was planned for.
     """
     if is_held(job.source):
         with _held_lock:
@@ -438,8 +434,8 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 def open_job_partition(job: JobSpec) -> Partition:
     """Open the partition of a job; reads its manifest only.
 
-    StoreError when it cannot be read here, or is not the one that the job was planned for. UnsupportedError when it is
-    one of another graph, or does not serve the question.
+    StoreError when it cannot be read here, or is not the one that the job was planned for. UnsupportedError when it
+    belongs to another graph, or does not serve the question.
     """
     assert job.partition is not None, "the job is on the whole graph"
     partition = open_partition(job.partition.path)

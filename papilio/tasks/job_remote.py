@@ -1,10 +1,10 @@
-"""What can be done to a job from any machine that sees its directory: wait for it, cancel it, read its log.
+"""Operations on a job from any machine that sees its directory: wait, cancel, read its log.
 
 Nothing here contacts the cluster.
 
-The log of a job directory: one line per event, with the time, for people.
+The log of a job directory has one line per event, with the time, for people.
 
-Check a finished job from its files alone: ledger, tiling, sums, shards, graph.
+Also checks a finished job from its files alone: ledger, tiling, sums, shards, graph.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult, ListingResult
 
 FOLLOW_PAUSE_S = 0.5
-"""How often a log that is followed is looked at."""
+"""Polling interval of a followed log."""
 
 
 class JobLog:
-    """Appends lines to ``coordinator.log``; may be used by several threads and processes.
+    """Append lines to ``coordinator.log``; may be used by several threads and processes.
 
-    A line that cannot be written is dropped: the log must not end a job that the ledger still has room for.
+    A line that cannot be written is dropped: a log error must not end a job whose ledger can still be written.
     """
 
     def __init__(self, root: Path) -> None:
@@ -53,7 +53,7 @@ class JobLog:
 
 
 def read_log(root: Path, follow_while: Callable[[], bool] | None = None) -> Iterator[str]:
-    """Yield the log in pieces: all that there is, and with ``follow_while`` what comes until that is false."""
+    """Yield the log in pieces: all existing text, and new text until ``follow_while`` returns false."""
     offset = 0
     path = JobLog(root).path
     while True:
@@ -70,10 +70,10 @@ def read_log(root: Path, follow_while: Callable[[], bool] | None = None) -> Iter
 
 
 POLL_S = 1.0
-"""How often a job is looked at."""
+"""Interval between two looks at a job."""
 
 POLL_SHARE = 0.1
-"""Share of the time that looking may take: a long ledger is looked at less often."""
+"""Largest share of the time spent looking: a long ledger is read less often."""
 
 
 @checked
@@ -81,8 +81,8 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     """Ask, durably, that the process that runs a job stop; the ledger is kept, and the job can be resumed.
 
     The coordinator of a submitted job stops within about two seconds, a count in a terminal after its next lease.
-    Asking twice does no harm. InputError when the job is finished, or nothing runs it or is to run it. StoreError when
-    it is no job directory, or the request cannot be written.
+    Repeating the request does no harm. InputError when the job is finished, or no process runs it or will run it.
+    StoreError when it is no job directory, or the request cannot be written.
     """
     directory = JobDirectory(path)
     status = directory.status()
@@ -119,16 +119,16 @@ def wait_job(
     Parameters
     ----------
     timeout_s : float, optional
-        How long to wait; by default as long as it takes.
+        Time limit; by default none.
     report : callable, optional
-        Called with the status each time that the job is looked at, about once a second.
+        Called with the status at each look, about once a second.
 
     Raises
     ------
     JobCancelledError
         When it was cancelled.
     JobUnfinishedError
-        When the time is over; the job goes on.
+        When the time is over; the job continues.
     ExecutionError
         When it failed, with the reason, or when no process runs it.
     StoreError
@@ -182,7 +182,7 @@ def read_job_log(path: str | os.PathLike[str], *, follow: bool = False) -> Itera
 
 @dataclass(frozen=True)
 class JobCheck:
-    """What was checked, all of it found right."""
+    """The result of a successful check."""
 
     count: int  # the answer, which is the sum of the partials
     records: int  # records of the ledger
@@ -201,8 +201,8 @@ class JobCheck:
 def check_job(directory: JobDirectory) -> JobCheck:
     """Check everything that can be checked without counting.
 
-    InputError when the job is not finished. StoreError naming the file that is missing or damaged. TilingError when
-    leases overlap or leave a gap. ExecutionError when the partials do not add up to the answer.
+    InputError when the job is not finished. StoreError naming the missing or damaged file. TilingError when leases
+    overlap or leave a gap. ExecutionError when the partials do not add up to the answer.
     """
     if not directory.finished:
         raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")

@@ -1,11 +1,11 @@
-"""What is known of a job beside its answer: control files, the history in its ledger, and the state that follows.
+"""State of a job beside its answer: control files, the history in its ledger, and the state derived from them.
 
     control/submission.json     written by ``papilio submit``
     control/coordinator.json    written by the coordinator inside the cluster
     control/cancel.json         written by ``papilio cancel``
 
 Each control file has one kind of writer and is replaced whole, so that no lock is needed to read or to write it. A
-request to cancel names what it cancels, so that it says nothing about a later submission or session.
+request to cancel names its submission and session, so that it does not affect later ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from papilio.storage.records import read_record, read_sealed, seal_json
 from papilio.tasks.job import LeaseResult
 
 Priority = Literal["low", "normal", "high"]
-"""How long the leases of a job let those of others pass, see ``papilio.cluster.pool.LAG_S``."""
+"""How long the leases of a job let leases of other jobs pass, see ``papilio.cluster.pool.LAG_S``."""
 
 _CONTROL_ADVICE = "remove it, then submit again"
 
@@ -39,9 +39,9 @@ CoordinatorState = Literal["waiting", "running", "finished", "failed", "cancelle
 
 @dataclass(frozen=True)
 class Submission:
-    """A job that was given to a cluster."""
+    """The submission of a job to a cluster."""
 
-    id: str  # another one each time
+    id: str  # unique for each submission
     cluster: str  # address of the scheduler
     engine: EngineChoice
     workers: int | None  # workers to wait for before the first lease
@@ -53,16 +53,16 @@ class Submission:
 
 @dataclass(frozen=True)
 class Coordinator:
-    """The process that hands out the leases of a submission, and how it ended."""
+    """The process that dispatches the leases of a submission, and how it ended."""
 
     submission: str  # id of the submission
-    attempt: int  # from 1 on: how often the cluster has started it
+    attempt: int  # from 1 on: number of times the cluster has started it
     losses: int  # starts before this one that were lost without a finished lease
     host: str
     pid: int
     worker: str  # address of the Dask worker
     state: CoordinatorState
-    reason: str | None  # what it waits for, or why it failed
+    reason: str | None  # why it waits or failed
     n_sessions: int  # sessions in the ledger when this was written; a later one is not this coordinator's
     written_at: float  # seconds since 1970
 
@@ -73,12 +73,12 @@ class Coordinator:
 
 @dataclass(frozen=True)
 class CancelRequest:
-    """The wish that a job end."""
+    """A request to end a job."""
 
-    submission: str | None  # id of the submission that it is about, if any
+    submission: str | None  # id of the submission to cancel, if any
     holder: str | None  # claim of the process that wrote the ledger at that time, if any
     host: str
-    pid: int  # where it was asked
+    pid: int  # of the process that made the request
     requested_at: float  # seconds since 1970
 
     @classmethod
@@ -118,7 +118,7 @@ class JobControl:
         return None if coordinator is not None and coordinator.ended else self.submission
 
     def is_cancelled(self, *, submission: str | None = None, holder: str | None = None) -> bool:
-        """Whether the last request is about this submission, or this process that holds the ledger."""
+        """Whether the last request cancels this submission, or this process that holds the ledger."""
         request = self.request
         if request is None:
             return False
@@ -138,7 +138,7 @@ class JobControl:
         write_durably(path, seal_json(asdict(record), indent=2))
 
     def withdraw(self, submission: Submission) -> None:
-        """Remove a submission that no cluster has got."""
+        """Remove a submission that no cluster has received."""
         if self.submission == submission:
             (self.folder / "submission.json").unlink(missing_ok=True)
 
@@ -155,7 +155,7 @@ _LEDGER_ADVICE = "the ledger was damaged; start a new job directory"
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """One process's turn at a job."""
+    """One session of a job, run by one process."""
 
     number: int  # from 1 on
     host: str
@@ -167,12 +167,12 @@ class SessionInfo:
     leases: int
     began_at: float  # seconds since 1970
     ended_at: float | None  # None while it runs, and when it was killed
-    outcome: str | None  # ``finished``, or why it ended before
+    outcome: str | None  # ``finished``, or why it ended early
 
 
 @dataclass(frozen=True)
 class JobHistory:
-    """What the ledger of a job says."""
+    """The content of a job's ledger."""
 
     sessions: tuple[SessionInfo, ...]
     leases: tuple[LeaseResult, ...]  # in the order finished; the paths of their shards are absolute
@@ -221,7 +221,7 @@ _RECORDS: dict[Any, Any] = {"session": _SessionRecord, "lease": LeaseResult, "en
 
 
 def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> JobHistory:
-    """Return what the records of a ledger say; ``path`` is its file.
+    """Return the history from the records of a ledger; ``path`` is its file.
 
     StoreError for a record of another kind, or of a session that did not begin.
     """
@@ -258,7 +258,7 @@ def _find_shard(root: Path, record: str, path: str) -> str:
 JobState = Literal["submitted", "waiting", "running", "interrupted", "finished", "failed", "cancelled"]
 
 ACTIVE_STATES: tuple[JobState, ...] = ("submitted", "waiting", "running")
-"""States that change without anybody's doing."""
+"""States that change without user action."""
 
 CANCELLED = "cancelled"
 """Outcome of a session that ended on request."""
@@ -269,12 +269,12 @@ class JobStatus(Described):
     """State and progress of a job."""
 
     path: str
-    # ``submitted`` (a cluster has it, none of its workers has begun), ``waiting`` (the coordinator waits, or was lost
-    # and the cluster will start another), ``running``, ``finished``, ``failed``, ``cancelled``, or ``interrupted`` (a
-    # count outside a cluster that ended before the answer)
+    # ``submitted`` (a cluster has it, no worker has begun), ``waiting`` (the coordinator waits, or was lost and the
+    # cluster will start another), ``running``, ``finished``, ``failed``, ``cancelled``, or ``interrupted`` (a count
+    # outside a cluster that ended before the answer)
     state: JobState
-    reason: str | None  # what it waits for, or why it failed
-    cancel_requested: bool  # whether the process that has it was asked to stop
+    reason: str | None  # why it waits or failed
+    cancel_requested: bool  # whether its process was asked to stop
     motif: dict[str, Any]  # name and parameters
     per: Granularity
     graph_hash: str
@@ -284,15 +284,15 @@ class JobStatus(Described):
     leases: int  # finished leases
     items_done: int  # work items counted, and in all (0 until the job was planned)
     items: int
-    work_done: int  # their predicted nanoseconds on one worker, and those of all items
+    work_done: int  # predicted nanoseconds of finished items on one worker, and of all items
     work: int
-    count: int | None  # the answer, once there is one; of a listing the number of its rows
+    count: int | None  # the answer, once known; for a listing the number of its rows
     holder: Holder | None  # the process that runs the job now
     sessions: tuple[SessionInfo, ...]
-    submission: Submission | None = None  # the last time that it was given to a cluster
+    submission: Submission | None = None  # the last submission to a cluster
     coordinator: Coordinator | None = None  # of that submission
     listing: dict[str, Any] | None = None  # which motifs are listed; None for a count
-    ensemble: dict[str, Any] | None = None  # the random graphs that they are counted in as well
+    ensemble: dict[str, Any] | None = None  # the random graphs in which they are also counted
 
     @property
     def title(self) -> str:
@@ -316,7 +316,7 @@ class JobStatus(Described):
 def find_state(
     finished: bool, holder: Holder | None, control: JobControl, history: JobHistory
 ) -> tuple[JobState, str | None]:
-    """Return the state of a job, and what it waits for or why it failed; ``holder`` has the ledger now."""
+    """Return the state of a job, and why it waits or failed; ``holder`` holds the ledger now."""
     if finished:
         return "finished", None
     if holder is not None:

@@ -1,7 +1,7 @@
-"""The work items of a job, handed out as leases: what is handed out, what comes back, what failed.
+"""Scheduling of a job's work items as leases: dispatch, results and failures.
 
-It holds no connection and no thread: an executor asks it for the next lease and tells it how each one ended.
-Every item is handed out until exactly one answer holds it, or until it has proven to fail wherever it runs.
+The scheduler holds no connection and no thread: an executor takes the next lease from it and reports how each one
+ended. Every item is dispatched until exactly one result contains it, or until it has failed on every attempt.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from papilio.tasks.plan import CountPlan
 
 
 class PartAffinity:
-    """Remembers which partition each worker was given last, and chooses its next one.
+    """Choose the next partition of each worker by the one that it was given last.
 
-    A partition is *free* when no worker was given it last. A worker that was told what to expect is given that, unless
-    it is gone; others are given it only where nothing else is free.
+    A partition is *free* when it is no worker's last one. A worker gets the partition that it was told to expect,
+    unless that one has gone; other workers get it only if no other partition is free.
 
-    ``blocks`` are those that each partition is made of. Two share a block where they have the same name in the same
-    place; the last ones (the ends of wedges) are held to be the larger ones.
+    ``blocks`` are the blocks of each partition. Two partitions share a block if they have the same name in the same
+    place; the last blocks (the ends of wedges) are assumed to be the larger ones.
     """
 
     def __init__(self, blocks: Sequence[tuple[str, ...]]) -> None:
@@ -39,12 +39,12 @@ class PartAffinity:
         self._holders: Counter[int] = Counter()
 
     def choose_partition(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
-        """Return the partition of the next lease of a worker, or None when nothing is left for it.
+        """Return the partition of the next lease of a worker, or None when nothing is left to take.
 
-        The one that it was given last, as long as there is any of it; then a free one that shares a block with that,
-        the last block before the others; then a free one whose last block the fewest workers have; then the one of
-        which most is left for each worker that has it, and ``least_help`` at least. O(partitions left). ``left`` is the
-        work left by partition.
+        In this order: the worker's last partition while work is left in it; a free one that shares a block with it,
+        comparing the last block first; a free one whose last block the fewest workers hold; the one with the most work
+        left per worker that holds it, if that work is at least ``least_help``. O(partitions left). ``left`` maps each
+        partition to its remaining work.
         """
         last = self._last.get(worker)
         if last is not None and last in left:
@@ -58,9 +58,9 @@ class PartAffinity:
         return chosen
 
     def expect(self, worker: str, left: Mapping[int, int]) -> int | None:
-        """Return the partition that a worker will probably be given once its last one is done; None if none is free.
+        """Return the partition that a worker will probably get after its last one; None if no partition is free.
 
-        The worker is given that, unless others have nothing else.
+        Other workers get it only if they have no other work.
         """
         expected = self._expected.get(worker)
         if expected is None or expected not in left or self._holders[expected]:
@@ -74,7 +74,7 @@ class PartAffinity:
         return expected
 
     def forget(self, worker: str) -> None:
-        """Take note that a worker is gone, and with it what it held."""
+        """Forget a lost worker, and the partitions that it had."""
         self._release(worker)
         self._expected.pop(worker, None)
 
@@ -84,7 +84,7 @@ class PartAffinity:
             self._holders[last] -= 1
 
     def _pick(self, worker: str, left: Mapping[int, int], least_help: int = 0) -> int | None:
-        """Return a partition other than the one that the worker was given last, of which nothing is left."""
+        """Return a partition other than the worker's last one, in which nothing is left."""
         if not left:
             return None
         last, expected, holders = self._last.get(worker), self._expected.get(worker), self._holders
@@ -111,11 +111,11 @@ class PartAffinity:
 
 
 MAX_ATTEMPTS = 3
-"""How often a lease is tried before it is bisected."""
+"""Attempts at a lease before it is bisected."""
 
 HELP_SHARE = 2
-"""A worker helps another one with a part where this many times the time to read and prepare it is left: with half of
-that it would just be done when the other one is."""
+"""Lend a part to a second worker only if the remaining work exceeds this many times its load and preparation time: at
+half of this, the first worker would finish as the second one starts."""
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,15 @@ class FailedItem:
 
 
 MAX_FAILED_IN_ROW = 32
-"""When so many items fail one after the other and nothing is counted in between, the rest is not tried: that speaks
-against the machine or the program, not against the items."""
+"""Stop trying after this many failed items in a row with nothing counted in between: the machine or the program is then
+at fault, not the items."""
 
 
 class LeaseScheduler:
-    """The leases of one run of a job: the items of the plan without those that were finished before.
+    """The leases of one run of a job: all items of the plan that no earlier session finished.
 
-    ``kept`` says whether finished leases are kept: leases are then short, and the rest goes on when an item has proven
-    to fail. ``failed`` are the items that have.
+    With ``kept``, finished leases are kept: leases are then short, and an item that fails on every attempt does not
+    stop the other items. ``failed`` holds the failed items.
     """
 
     def __init__(self, plan: CountPlan, run_id: str, shard_dir: str | None, *, kept: bool = False) -> None:
@@ -152,7 +152,7 @@ class LeaseScheduler:
         ]
         self._pending = PendingWork([partition.table for partition in plan.partitions], missing)
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
-        self._handed_out: dict[str, LeaseTask] = {}  # without what their workers have left to others
+        self._handed_out: dict[str, LeaseTask] = {}  # without the items that their workers gave up
         self._holders: dict[str, str] = {}
         self._measured: dict[str, tuple[int, float]] = {}
         self._begun = 0.0, 0
@@ -161,15 +161,15 @@ class LeaseScheduler:
 
     @property
     def has_more(self) -> bool:
-        """Whether something is left that no worker holds."""
+        """Whether any work is left that no worker holds."""
         return bool(self._pending)
 
     def take(self, n_workers: int, worker: str = "") -> LeaseTask | None:
-        """Return the next lease for ``worker``; None when all is held, or nothing is left that is worth its part.
+        """Return the next lease for ``worker``; None when all work is held, or no part is worth loading.
 
-        It is an equal share of what is left for each of ``n_workers`` that holds none, and of the partition that the
-        worker has, as long as there is any left of that. A worker that has a lease gets a second one only while there
-        is a whole one for every worker: nothing could be shared of what waits behind another one.
+        Each of the ``n_workers`` without a lease gets an equal share of the remaining work, taken from the worker's own
+        partition while work is left in it. A worker that holds a lease gets a second one only while enough is left for
+        a full lease on every worker: a lease queued behind another one cannot be shared.
         """
         if not self._pending:
             return None
@@ -205,9 +205,9 @@ class LeaseScheduler:
         return task
 
     def answer(self, task: LeaseTask, result: LeaseResult) -> None:
-        """Take back what a lease that was cut left undone, and learn the speed of its worker.
+        """Take back the unfinished items of a lease that was cut, and measure the speed of its worker.
 
-        TilingError when the result is not of the first items of the lease.
+        Raises TilingError if the result does not hold the first items of the lease.
         """
         task = self._forget(task)
         starts = (result.partition, result.start) == (task.partition, task.start)
@@ -229,9 +229,10 @@ class LeaseScheduler:
             self._begun = begun_s + spent["load"] + spent["stage"] + spent["prepare"], begun + 1
 
     def share(self, task: LeaseTask, stop: int) -> bool:
-        """Take back the items from ``stop`` on, which the worker of a lease leaves to others.
+        """Take back the items from ``stop`` on, which a worker leaves to others.
 
-        False when it has answered meanwhile, or has left more. What it answers then ends there at the latest.
+        Returns False if the lease has ended meanwhile, or was already cut at or before ``stop``. Otherwise its result
+        ends at ``stop`` at the latest.
         """
         held = self._handed_out.get(task.key)
         if held is None or not held.start < stop < held.stop:
@@ -243,10 +244,10 @@ class LeaseScheduler:
         return True
 
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
-        """Put a lease back whose worker is gone; if it was running there, it may be the cause.
+        """Put back the lease of a lost worker; if it was running there, it may be the cause.
 
-        FailedItemsError when one item took its workers down and the rest is not worth finishing, or nothing but items
-        that fail was met for long.
+        Raises FailedItemsError when one item crashed its workers and finished leases are not kept, or when
+        ``MAX_FAILED_IN_ROW`` items failed in a row.
         """
         task = self._forget(task)
         self._affinity.forget(worker)
@@ -258,10 +259,10 @@ class LeaseScheduler:
             self._pending.put_back(ItemRange(task.partition, task.start, task.stop, task.attempt))
 
     def fail(self, task: LeaseTask, error: Exception) -> None:
-        """Put a lease back that raised: as it is, then in halves, until the item that fails is alone.
+        """Put back a lease that raised: whole at first, then in halves, until the failing item is alone.
 
-        CapacityError when one item alone does not fit its worker's memory. FailedItemsError when one item fails and the
-        rest is not worth finishing, or nothing but items that fail was met for long.
+        Raises CapacityError when a single item does not fit in its worker's memory, and FailedItemsError when one item
+        fails and finished leases are not kept, or when ``MAX_FAILED_IN_ROW`` items failed in a row.
         """
         task = self._forget(task)
         if isinstance(error, LeaseTooLargeError):
@@ -272,10 +273,10 @@ class LeaseScheduler:
             self._retry(task, str(error))
 
     def predict_s(self, task: LeaseTask, worker: str) -> float | None:
-        """Return the predicted time of a lease, by the speed of its worker if that has answered before.
+        """Return the predicted time of a lease, by the measured speed of its worker where there is one.
 
-        None for one that is not worth sharing: another worker would still read its part when it is done, or the vector
-        that this gives takes as long.
+        None for a lease that is not worth sharing: it would end before another worker has loaded the part, or the
+        additional vector would take as long.
         """
         work, seconds = self._measured.get(worker, (0, 0.0))
         held = self._handed_out.get(task.key, task)
@@ -284,7 +285,7 @@ class LeaseScheduler:
         return None if predicted < least_s else predicted
 
     def require_all(self) -> None:
-        """Refuse to go on when items failed. FailedItemsError naming the first few."""
+        """Raise FailedItemsError, which names the first few items, if any item failed."""
         if self.failed:
             named = "; ".join(
                 f"item {each.item} of partition {each.partition} ({each.reason})" for each in self.failed[:3]
@@ -308,7 +309,7 @@ class LeaseScheduler:
                 self.require_all()
 
     def _forget(self, task: LeaseTask) -> LeaseTask:
-        """Take a lease back, and return what its worker still has of it."""
+        """Take a lease back, and return the items that its worker still holds."""
         held = self._handed_out.pop(task.key, None)
         if held is None:
             raise TilingError(f"{task} was answered and is not handed out; the count would be wrong")
@@ -316,19 +317,19 @@ class LeaseScheduler:
         return held
 
     def _begin_s(self) -> float:
-        """Return the mean time from wanting a part to counting it; 0 for whole graphs, and before one was begun."""
+        """Return the mean time to load and prepare a part; 0 for whole graphs, and before the first part."""
         seconds, begun = self._begun
         return seconds / begun if begun else 0.0
 
     def _speed(self) -> float:
-        """Return the predicted nanoseconds that one worker does in a second: measured, or before that as predicted."""
+        """Return the predicted nanoseconds of work that a worker does in a second; ``NS`` until measured."""
         work = sum(work for work, _ in self._measured.values())
         seconds = sum(seconds for _, seconds in self._measured.values())
         return work / seconds if work and seconds else float(NS)
 
 
 def _halves(task: LeaseTask, attempt: int) -> list[ItemRange]:
-    """Return both halves of a lease; a single item has one attempt more than a half of several."""
+    """Return both halves of a lease; a single item gets one more attempt than a longer half."""
     middle = (task.start + task.stop) // 2
     return [
         ItemRange(task.partition, start, stop, max(attempt - 1, 0) if stop - start == 1 else attempt)

@@ -1,9 +1,9 @@
-"""Leases of a job: how long they should be, the work items still to be handed out, and those that are finished.
+"""Leases of a job: their length, the pending work items, and the finished intervals.
 
-Each worker that has no lease gets an equal share of the predicted work that no worker holds. Whoever ends early gets
-half of what another one has left (:meth:`papilio.tasks.lease_scheduler.LeaseScheduler.share`).
+Each worker without a lease gets an equal share of the predicted work that no worker holds. A worker that finishes early
+gets half of another worker's remaining work (:meth:`papilio.tasks.lease_scheduler.LeaseScheduler.share`).
 
-Which intervals are finished: each item of each partition exactly once, or no answer.
+Finished intervals must hold each item of each partition exactly once; otherwise there is no answer.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from papilio.errors import TilingError
 from papilio.kernels.engine import CostTable, Interval
 
 SHORTEST_LEASE_S = 0.05
-"""Least predicted time of a lease: a worker that would get less takes longer to be asked than to do it."""
+"""Least predicted time of a lease: dispatching a shorter one takes longer than running it."""
 
 MAX_LEASE_S = 20.0
-"""A lease ends by the clock after this time, so that progress moves and a lost worker costs little."""
+"""A lease ends by the clock after this time, to show progress and to limit the loss of a worker."""
 
 KEPT_LEASE_S = 2.0
-"""The same where finished leases are kept: what the ledger does not hold yet is lost with the process."""
+"""The same where finished leases are kept: work that is not yet in the ledger is lost with the process."""
 
 KEPT_SHARE_S = 0.01
-"""A kept lease aims no lower than this times the workers: registering one takes the client some 5 ms, half of this."""
+"""Least length of kept leases per worker: registering one takes the client some 5 ms, half of this."""
 
 KEPT_SLOWDOWN = 0.01
-"""Largest share of the time that the vectors of these shorter leases may cost in addition."""
+"""Largest share of the time that the vectors of kept leases may cost in addition."""
 
 VECTOR_OVERHEAD = 0.1
-"""Largest share of a lease that its vector may cost, as long as every worker gets a lease."""
+"""Largest share of a lease that its vector may cost, while there is a lease for every worker."""
 
 TAIL_VECTOR_OVERHEAD = 1.0
-"""The same for what is left when workers wait for it."""
+"""The same for the last work, when workers are waiting."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class LeaseLengths:
 
 
 def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_by: int = 0) -> LeaseLengths:
-    """Bound the time of the leases of a job, which is predicted to take ``fair_s`` on all its workers.
+    """Bound the time of the leases of a job that is predicted to take ``fair_s`` on all its workers.
 
-    ``vector_s`` is what the vector of one lease costs by itself; 0 when it has none. ``tail`` says whether what is left
-    is less than the shortest lease for every worker. ``kept_by`` are the workers whose finished leases outlast the run,
-    so that short ones keep what was counted; 0 where none do.
+    ``vector_s`` is the cost of one lease's vector; 0 without one. Set ``tail`` when less work is left than the shortest
+    lease for every worker. ``kept_by`` is the number of workers whose finished leases outlast the run, so that short
+    leases lose less; 0 if leases are not kept.
     """
     min_s = SHORTEST_LEASE_S
     reason = f"handing out less than {min_s:.3g} s of work takes longer than it saves"
@@ -62,7 +62,7 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_b
         reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
     max_s = MAX_LEASE_S
     if kept_by:
-        # So long that its vector costs KEPT_SLOWDOWN more of the time than it does in a lease of MAX_LEASE_S.
+        # Long enough that vectors cost at most KEPT_SLOWDOWN more of the time than in leases of MAX_LEASE_S.
         for_vector_s = vector_s / (KEPT_SLOWDOWN + vector_s / MAX_LEASE_S)
         max_s = min(MAX_LEASE_S, max(KEPT_LEASE_S, KEPT_SHARE_S * kept_by, for_vector_s))
     return LeaseLengths(min_s, max(max_s, min_s), reason)
@@ -75,13 +75,13 @@ class ItemRange:
     partition: int
     start: int
     stop: int
-    attempt: int = 0  # how many times workers failed with all of these items
+    attempt: int = 0  # failed attempts at all of these items
 
 
 class PendingWork:
-    """Pieces in line, by partition; what is put back goes first.
+    """Queued pieces by partition; pieces that are put back go first.
 
-    ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and handed out in this order.
+    ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and dispatched in this order.
     """
 
     def __init__(self, tables: Sequence[CostTable], pieces: Iterable[ItemRange]) -> None:
@@ -98,12 +98,12 @@ class PendingWork:
 
     @property
     def work_left(self) -> int:
-        """Predicted work units of all that is left."""
+        """Predicted work units of all pending pieces."""
         return self._work_left
 
     @property
     def left(self) -> Mapping[int, int]:
-        """Predicted work units that are left of each partition of which anything is left."""
+        """Predicted work units left in each unfinished partition."""
         return self._left
 
     def work_of(self, piece: ItemRange) -> int:
@@ -112,11 +112,11 @@ class PendingWork:
     def take(
         self, n_free: int, min_work: int, max_work: int | None = None, partition: int | None = None
     ) -> ItemRange | None:
-        """Hand out the first items in line, or those of a partition that has any left; None when nothing is left.
+        """Take the first items of the queue, or of a partition that has work left; None when nothing is left.
 
-        ``n_free`` workers, at least 1, have no lease: each is to get an equal share of what is left. No lease has less
-        than ``min_work``, except where a piece has; a rest below it joins its lease. None aims higher than ``max_work``
-        (a single item may still cost more).
+        Each of the ``n_free`` workers without a lease (at least 1) gets an equal share of the remaining work. No lease
+        has less than ``min_work`` unless its piece has; a smaller remainder is added to its lease. Leases aim at no
+        more than ``max_work``, which a single item may exceed.
         """
         if n_free < 1:
             raise ValueError(f"n_free is {n_free}; at least 1")
@@ -138,14 +138,14 @@ class PendingWork:
         return piece
 
     def put_back(self, *pieces: ItemRange) -> None:
-        """Put pieces first in line, in this order."""
+        """Put pieces first in the queue, in this order."""
         for piece in reversed(pieces):
             self._lines.setdefault(piece.partition, deque()).appendleft(piece)
             self._lines.move_to_end(piece.partition, last=False)
             self._count(piece, 1)
 
     def join(self, piece: ItemRange) -> None:
-        """Put a piece first in line, as one with the piece in line that it ends at, if there is one."""
+        """Put a piece first in the queue, merged with the first piece if that begins at its end."""
         line = self._lines.get(piece.partition, deque())
         if line and (line[0].start, line[0].attempt) == (piece.stop, piece.attempt):
             after = line.popleft()
@@ -166,10 +166,9 @@ def split_shares(
     min_work: int,
     max_work: int | None = None,
 ) -> tuple[ItemRange, ...]:
-    """Return the leases of undisturbed work: first one for each worker.
+    """Return the leases of a run without cuts or failures: first one for each worker.
 
-    Parameters are those of :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; none is
-    empty.
+    Parameters are as for :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; none are empty.
     """
     pending = PendingWork(tables, pieces)
     leases: list[ItemRange] = []
@@ -179,16 +178,16 @@ def split_shares(
 
 
 class FinishedIntervals:
-    """Finished intervals of every partition of one job, in memory; not safe for several threads at once."""
+    """Finished intervals of every partition of one job, in memory; not thread-safe."""
 
     def __init__(self, n_items: Sequence[int]) -> None:
         self._n_items = tuple(n_items)
         self._finished: list[list[Interval]] = [[] for _ in self._n_items]
 
     def record(self, partition: int, start: int, stop: int) -> None:
-        """Note that [start, stop) of ``partition`` is finished; O(log) search, O(leases) insertion.
+        """Record [start, stop) of ``partition`` as finished; O(log) search, O(leases) insertion.
 
-        TilingError when the interval is empty, passes the items, or overlaps one that is already finished.
+        Raises TilingError when the interval is empty, passes the items, or overlaps a finished one.
         """
         if not 0 <= partition < len(self._n_items):
             raise TilingError(f"partition {partition} was finished; the plan has {len(self._n_items)}")
@@ -204,7 +203,7 @@ class FinishedIntervals:
         insort(finished, (start, stop))
 
     def missing(self, partition: int) -> tuple[Interval, ...]:
-        """Return the intervals of ``partition`` that no record covers, in rising order."""
+        """Return the unfinished intervals of ``partition``, in rising order."""
         gaps: list[Interval] = []
         at = 0
         for start, stop in [*self._finished[partition], (self._n_items[partition], self._n_items[partition])]:
@@ -214,7 +213,7 @@ class FinishedIntervals:
         return tuple(gaps)
 
     def finished(self, partition: int) -> tuple[Interval, ...]:
-        """Return the recorded intervals of ``partition``, in rising order."""
+        """Return the finished intervals of ``partition``, in rising order."""
         return tuple(self._finished[partition])
 
     @property
@@ -222,7 +221,7 @@ class FinishedIntervals:
         return sum(len(finished) for finished in self._finished)
 
     def require_complete(self) -> None:
-        """Refuse to go on unless the records tile every partition exactly. TilingError naming the first gap."""
+        """Raise TilingError, which names the first gap, unless the records tile every partition exactly."""
         for partition in range(len(self._n_items)):
             gaps = self.missing(partition)
             if gaps:

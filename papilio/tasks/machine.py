@@ -1,6 +1,6 @@
-"""What the operating system grants this process: processors, memory, file systems.
+"""The resources of this process, as the operating system grants them: processors, memory, file systems.
 
-What a process that runs tasks has: cores, memory, GPU, version of Papilio.
+Describes a process that runs tasks: cores, memory, GPU, version of Papilio.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARED_FILESYSTEMS = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs",
      "gpfs", "lustre", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs"}
 )  # fmt: skip
-"""Types of file systems that several machines may see."""
+"""Types of file systems that several machines may share."""
 
 _UNLIMITED_BYTES = 2**60
 """cgroup version 1 writes "no limit" as a number beyond any memory."""
@@ -91,14 +91,14 @@ def _read_limit(group: Path) -> list[int]:
 
 
 def find_filesystem(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:
-    """Return the type of the file system of a path, such as ``nfs4``, whether or not the path exists; None if unknown.
+    """Return the type of the file system of a path, such as ``nfs4``, even for a missing path; None if unknown.
 
-    ``mounts`` holds directory and type of every mounted file system, by default those of this machine.
+    ``mounts`` holds directory and type of every mounted file system, by default the mounts of this machine.
     """
     resolved = path.resolve()
     if mounts is None:
         mounts = ((each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True))
-    # Of several file systems at one place the last covers the others.
+    # If several file systems are mounted at one place, the last covers the others.
     found = [
         (len(point), number, kind)
         for number, (point, kind) in enumerate(mounts)
@@ -108,7 +108,7 @@ def find_filesystem(path: Path, mounts: Iterable[tuple[str, str]] | None = None)
 
 
 def is_writable(path: Path) -> bool:
-    """Whether the directory can be written to, or be created where it does not exist; by trying."""
+    """Return whether the directory can be written, or created if missing; by trying."""
     nearest = path.absolute()
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
@@ -131,10 +131,10 @@ class WorkerInfo:
     version: str  # version of Papilio
     threads: int  # threads that the CPU engine may use
     memory_bytes: int  # host memory that the worker may use
-    gpu: str | None  # name of the first GPU that it sees
+    gpu: str | None  # name of the first visible GPU
     gpu_memory_bytes: int  # total memory of that GPU; 0 without one
     gpu_missing: str | None  # why the gpu engine cannot run there; None when it can
-    # identity of that GPU, or of its slice; empty without one, or where the driver gives none
+    # identity of that GPU, or of its slice; empty without one, or if the driver reports none
     gpu_uuid: str = ""
 
     @property
@@ -143,12 +143,12 @@ class WorkerInfo:
 
 
 def read_worker(described: dict[str, Any]) -> WorkerInfo:
-    """Rebuild the description of a worker that may have another version; errors as :func:`read_record`."""
+    """Rebuild the description of a worker of perhaps another version; errors as :func:`read_record`."""
     return read_record(WorkerInfo, described, "a worker", "install the same version of papilio there")
 
 
 def describe_worker(name: str, threads: int | None = None, memory_bytes: int | None = None) -> WorkerInfo:
-    """Describe this process; ``threads`` and ``memory_bytes`` are the limits set for it, if any."""
+    """Describe this process; ``threads`` and ``memory_bytes`` are its limits, if any."""
     gpus = list_gpus()
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     machine_bytes = int(psutil.virtual_memory().total)

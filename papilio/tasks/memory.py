@@ -1,12 +1,12 @@
 """Whether a job fits its workers: with the whole graph on each of them, or part by part within a budget.
 
-A worker that counts parts holds at most the part that it runs, in the form of the engine and as it was read, and the
-part that it reads ahead; the budget pays, beside them, for the process itself and for the context of a device.
+A worker that counts parts holds at most the running part, in the form of the engine and as it was read, and the part
+that it reads ahead. The budget also covers the process itself and the context of a device.
 
-Predicted peaks of a job on one worker, from sizes alone, before anything is read: on a whole graph or part by part.
+Predicts the peaks of a job on one worker from sizes alone, before anything is read: on a whole graph or part by part.
 
-The formulas are those of the ``memory`` modules of the motif families; the process and the context of a device come
-on top.
+The formulas are in the ``memory`` modules of the motif families; the process and the context of a device are added
+here.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.machine import WorkerInfo
 
 PROCESS_BYTES = {"cpu": 350 << 20, "gpu": 900 << 20}
-"""An idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
+"""Memory of an idle worker after its imports (Python, NumPy, Arrow, Dask, and Numba or CuPy with a CUDA context)."""
 
 _TRADE_BYTES = 64
-"""What drawing a random graph takes of a device for each edge, at most."""
+"""Largest device memory per edge for drawing a random graph."""
 
 CONTEXT_BYTES = 768 << 20
 """Device memory of a CUDA context with its modules."""
 
 _FOLD_ENTRY_BYTES = 32
-"""What the process that folds needs for each entry of the vector of one part: its count, its id and its place."""
+"""Memory per vector entry of one part in the process that folds: its count, its id and its place."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class MemoryForecast:
 
 
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
-    """Predict the peaks of a job on the whole graph; ``threads`` are those of the cpu engine.
+    """Predict the peaks of a job on the whole graph; ``threads`` is the number of threads of the cpu engine.
 
-    Beside random graphs, each thread has a graph of its own, and the graph as given is kept.
+    With random graphs, each thread holds its own graph, and the original is kept as well.
     """
     n_graphs = threads if job.ensemble is not None and engine == "cpu" else 1
     host, device = job.family.memory.predict_graph(job, engine, threads // n_graphs)
@@ -67,11 +67,11 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
 
 @dataclass(frozen=True)
 class PartMemory:
-    """What a part takes on a worker, beside the process and the context of a device."""
+    """Memory of a part on a worker, in addition to the process and the context of a device."""
 
     raw: PartBytes  # its arrays on the host
     staged: PartBytes  # its arrays on a device; 0 for the cpu engine
-    host: PartBytes  # the most that preparing and running it takes besides
+    host: PartBytes  # the most that preparing and running it takes in addition
     device: PartBytes
 
     def host_bytes(self, sizes: PartSizes) -> int:
@@ -84,10 +84,10 @@ class PartMemory:
 
 
 def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | None = None) -> PartMemory:
-    """Return what the parts of a job take on a worker. UnsupportedError for a motif that is not counted in parts.
+    """Return the memory of the parts of a job on a worker. UnsupportedError for a motif that is not counted in parts.
 
-    ``threads`` are those of the cpu engine. ``layer`` is that of the roots, as the manifest says; by default the one
-    that the options of the job name.
+    ``threads`` is the number of threads of the cpu engine. ``layer`` is the layer of the roots, as in the manifest; by
+    default the one that the options of the job name.
     """
     if job.family.parted is None:
         raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")
@@ -102,7 +102,7 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
 
 
 def fold_part(per: str) -> PartBytes:
-    """Return what folding a vector of one part takes; in the worker itself where that folds."""
+    """Return the memory for folding a vector of one part; in the worker itself if it folds."""
     vertex, edge = (_FOLD_ENTRY_BYTES if per == each else 0 for each in ("vertex", "edge"))
     return PartBytes(0, vertex, edge, vertex, edge)
 
@@ -110,17 +110,17 @@ def fold_part(per: str) -> PartBytes:
 _LOG = logging.getLogger("papilio")
 
 FOLD_SHARE = 8
-"""Vectors of a whole graph stay in memory as long as they take at most this part of the host memory."""
+"""Vectors of a whole graph stay in memory if they take at most the host memory divided by this."""
 
 _UNLIMITED_BYTES = 1 << 50
 
 _SEARCH_S = 20.0
-"""Longest search for the least budget that works; each step of it may plan the parts of a graph."""
+"""Longest search for the least working budget; each step of it may plan the parts of a graph."""
 
 _MIB = 1 << 20
 
 _TERMS = ("root", "root_entry", "vertex", "entry")
-"""Those of :class:`papilio.parts.PartBytes` that grow with a part."""
+"""The terms of :class:`papilio.parts.PartBytes` that grow with a part."""
 
 
 def fold_bytes(job: JobSpec, host_bytes: int) -> int:
@@ -142,11 +142,11 @@ def device_room(budget: Budget, memory_bytes: int) -> int:
 def require_memory(
     job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], manifest: PartitionManifest | None = None
 ) -> MemoryForecast:
-    """Refuse a job that cannot fit, before anything runs; return the largest forecast of the workers.
+    """Raise if a job cannot fit, before anything runs; return the largest forecast of the workers.
 
     Logs a warning for a budget of device memory where the cpu engine runs. CapacityError naming the worker with the
-    least room, its limit, the need of the job or of its largest part, and the least budget that works. ``manifest`` is
-    the one of the job's partition.
+    least room, its limit, the need of the job or of its largest part, and the least budget that works. ``manifest``
+    describes the job's partition.
     """
     if engine == "cpu" and job.budget.device_bytes is not None:
         _LOG.warning(
@@ -177,7 +177,7 @@ def require_memory(
 
 
 def unlimit(workers: Sequence[WorkerInfo]) -> tuple[WorkerInfo, ...]:
-    """Return the workers with more memory than any job needs, so that budgets alone bound a job."""
+    """Return the workers with more memory than any job needs, so that budgets alone limit a job."""
     return tuple(
         replace(each, memory_bytes=_UNLIMITED_BYTES, gpu_memory_bytes=_UNLIMITED_BYTES) for each in workers
     )
@@ -194,8 +194,8 @@ def with_least_budget(
 ) -> CapacityError:
     """Return the error with the least budget that works, found by trying.
 
-    ``require`` raises CapacityError for a budget of a worker that is too small; the memory of ``workers`` does not
-    enter. ``instead`` is another remedy, for the message; ``most_host_bytes`` the largest budget of host memory to try.
+    ``require`` raises CapacityError for a worker budget that is too small; the memory of ``workers`` is ignored.
+    ``instead`` is another remedy, for the message; ``most_host_bytes`` the largest budget of host memory to try.
     """
     has = Budget(
         min(worker.gpu_memory_bytes for worker in workers) if engine == "gpu" else None,
@@ -224,8 +224,8 @@ def _find_least_budget(
 ) -> tuple[Budget, bool] | None:
     """Return the least budget that ``require`` accepts, where ``given`` is too small, and whether it is exact.
 
-    It is in whole MiB, and not exact where the search ended early. Raises one kind of memory where that is enough, else
-    both; a kind that ``given`` leaves out stays out. None without a budget up to ``most``.
+    The budget is in whole MiB, and not exact if the search ended early. One kind of memory is raised if that is enough,
+    else both; a kind that ``given`` leaves out stays out. None if no budget up to ``most`` works.
     """
     search = _Search(require)
     device, host = given.device_bytes, given.host_bytes
@@ -256,7 +256,7 @@ class _Search:
         return True
 
     def least(self, make: Callable[[int], Budget], low_bytes: int, most_bytes: int) -> int | None:
-        """Return the least bytes above ``low_bytes``, which are too few; None where none up to ``most_bytes`` is."""
+        """Return the least bytes that work, above ``low_bytes``, which do not; None if ``most_bytes`` do not either."""
         low, most = low_bytes // _MIB, most_bytes // _MIB
         step = max(1, low // 16)
         high = low
@@ -306,13 +306,13 @@ def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo])
 
 
 def part_limit(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> tuple[PartBytes, int]:
-    """Return what a part takes of a worker by its sizes, and what it may take at most: for the cutters.
+    """Return the memory of a part by its sizes, and the most that it may take on a worker: for the cutters.
 
-    That is the part in the form of the engine, as it was read, and a next one of its size that is read ahead. Host
-    and device of the gpu engine are joined into one sum that bounds both: the host's, scaled to the limit of the
-    device, or the device's, whichever is more in each term.
+    The memory covers the part in the form of the engine, the part as it was read, and a next part of its size that is
+    read ahead. For the gpu engine, host and device are joined into one sum that bounds both: in each term the larger of
+    the host's, scaled to the limit of the device, and the device's.
 
-    Parameters and errors are those of :func:`needs_parts`.
+    Parameters and errors are as for :func:`needs_parts`.
     """
     threads = max(worker.threads for worker in workers)
     memory = part_memory(job, engine, threads)
@@ -347,7 +347,7 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
 
 
 def _require_whole_fits(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
-    """Refuse a whole graph that a worker has no room for; return the largest forecast of the workers."""
+    """Raise if a whole graph does not fit on a worker; return the largest forecast of the workers."""
     worst, budget = MemoryForecast(0, 0, 0), job.budget
     for worker in workers:
         forecast = predict_memory(job, engine, worker.threads)
@@ -370,9 +370,9 @@ def _require_whole_fits(job: JobSpec, engine: EngineName, workers: Sequence[Work
 def _require_parts_fit(
     job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo], manifest: PartitionManifest
 ) -> MemoryForecast:
-    """Refuse a job on parts that cannot fit, before anything is read; return the largest forecast of the workers.
+    """Raise if a job on parts cannot fit, before anything is read; return the largest forecast of the workers.
 
-    The forecast holds the part that is read ahead, where there is room for it.
+    The forecast includes the part that is read ahead, if it fits.
     """
     worst = MemoryForecast(0, 0, 0)
     for worker in workers:
@@ -398,7 +398,7 @@ def _peak_of_parts(
     besides: PartBytes,
     room: int,
 ) -> int:
-    """Return the largest predicted use of a kind of memory, reading ahead included; refuse a part beyond ``room``."""
+    """Return the largest predicted use of a kind of memory, with reading ahead; raise for a part beyond ``room``."""
     needed, part = _largest(manifest, raw + besides)
     if needed > room:
         number = "" if part is None else f" {part.index}"

@@ -1,9 +1,8 @@
 """The blocks of a partition in one process: read, copied to the device, kept, and read ahead, within the budget.
 
-While a lease runs, a thread of its own reads the blocks of the part that comes next (disk -> host), and copies them
-to the device (host -> device). What is kept at any time stays below two limits: on the host and on the device there
-is room for the arrays of the part that runs, for what its engine needs beside them, and only then for other blocks.
-Blocks that were not used for the longest time go first, before anything new is read.
+While a lease runs, a separate thread reads the blocks of the next part (disk -> host), and copies them to the device
+(host -> device). Two limits, on the host and on the device, cover the arrays of the running part, then the temporaries
+of its engine, and only then other blocks. The least recently used blocks are dropped before anything new is read.
 
 Counts per vertex or edge of a partitioned graph: sums of the vectors of parts, at the ids of the whole graph.
 """
@@ -36,7 +35,7 @@ from papilio.tasks.memory import PartMemory, fold_bytes
 
 
 class _Shelf:
-    """Blocks in one memory, by name; the one used last is the last to go."""
+    """Blocks in one memory, by name; the least recently used is dropped first."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -57,7 +56,7 @@ class _Shelf:
         self._blocks[name] = (block, n_bytes)
 
     def make_room(self, needed_bytes: int, keep: Collection[str]) -> bool:
-        """Give up blocks, but none of ``keep``, until there is room; return whether there is."""
+        """Drop blocks, but none of ``keep``, until there is room; return whether there is."""
         for name in [name for name in self._blocks if name not in keep]:
             if self.held_bytes + needed_bytes <= self.limit_bytes:
                 break
@@ -66,11 +65,11 @@ class _Shelf:
 
 
 class PartLoader:
-    """Gives the parts of a partition to one process, and reads ahead.
+    """Load the parts of a partition for one process, and read ahead.
 
     :meth:`load`, :meth:`read_ahead` and :meth:`keep_only` are called by one thread at a time, which runs the engine.
     ``host_bytes`` and ``device_bytes`` (None for an engine that runs on the host) are for the arrays of parts and for
-    what the engine needs beside them. ``speed`` is the work units per second of the last lease; 0 before the first one.
+    the temporaries of the engine. ``speed`` is the work units per second of the last lease; 0 before the first one.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class PartLoader:
         self._moved = Movement()
 
     def load(self, index: int) -> Part:
-        """Return a part, staged where the engine runs; waits for what was read ahead of it.
+        """Return a part, staged where the engine runs; waits if it is being read ahead.
 
         StoreError when it cannot be read.
         """
@@ -114,7 +113,7 @@ class PartLoader:
         return join_blocks(blocks)
 
     def read_ahead(self, running: int, index: int) -> None:
-        """Begin to read a part, and to copy it to the device, as far as there is room beside the one that runs."""
+        """Begin to read a part, and to copy it to the device, as far as there is room beside the running part."""
         if self._closed or index in (running, self._wanted):
             return
         self._wanted = None
@@ -123,7 +122,7 @@ class PartLoader:
         self._under_way = self._thread.submit(self._go_ahead, running, index)
 
     def keep_only(self, index: int) -> None:
-        """Give up all blocks but those of one part: for when memory runs out."""
+        """Drop all blocks except the blocks of one part: for when memory runs out."""
         self._wanted = None
         self._settle()
         names = set(self.partition.manifest.parts[index].blocks)
@@ -131,13 +130,13 @@ class PartLoader:
             shelf.make_room(shelf.limit_bytes + 1, names)
 
     def take_movement(self) -> Movement:
-        """Return what was moved since the last call."""
+        """Return the data moved since the last call."""
         with self._lock:
             moved, self._moved = self._moved, Movement()
         return moved
 
     def close(self) -> None:
-        """Give up everything; a part that is loaded afterwards is read without another one ahead of it."""
+        """Drop everything; a part that is loaded afterwards is read without reading ahead."""
         self._closed = True
         self._wanted = None
         self._settle()
@@ -156,7 +155,7 @@ class PartLoader:
             yield self._device
 
     def _settle(self) -> None:
-        """Wait until nothing is read ahead; what went wrong with it goes wrong again when the part is needed."""
+        """Wait until nothing is read ahead; errors are raised again when the part is needed."""
         if self._under_way is not None:
             self._under_way.exception()
             self._under_way = None
@@ -173,7 +172,7 @@ class PartLoader:
     def _fetch(
         self, info: PartInfo, place: int, running: PartInfo, keep: Collection[str], *, must: bool
     ) -> Any | None:
-        """Return a block where the engine runs, or None when there is no room and it need not be."""
+        """Return a block where the engine runs, or None when there is no room and it is not required."""
         name, memory = info.blocks[place], self._memory
         if self._device is None:
             return self._read(info, place, running, keep, must=must)
@@ -195,7 +194,7 @@ class PartLoader:
     def _read(
         self, info: PartInfo, place: int, running: PartInfo, keep: Collection[str], *, must: bool
     ) -> Any | None:
-        """Return a block on the host, or None when there is no room and it need not be."""
+        """Return a block on the host, or None when there is no room and it is not required."""
         name = info.blocks[place]
         block = self._host.get(name)
         if block is not None:
@@ -224,13 +223,13 @@ class PartLoader:
 
 
 _KEPT_BYTES = 64 << 20
-"""Ids of parts that are kept for the next leases of these where no budget is set; else those of the last part alone."""
+"""Ids of parts that are kept for their next leases if no budget is set; else only the ids of the last part."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Places:
     ids: NDArray[Any]  # in the whole graph
-    # places by the slice of the whole, and where each slice begins; for a sum in a file
+    # places by slice of the whole vector, and the start of each slice; for a sum in a file
     order: NDArray[np.int64] | None = None
     cuts: NDArray[np.int64] | None = None
 
@@ -242,8 +241,8 @@ class _Places:
 class PartVectors:
     """The sums of the vectors of all parts of a job.
 
-    They are in memory, or, where the host budget of the job does not leave room for that, in files without a name (in
-    ``directory``, by default that for temporary files), of which a slice is in memory at a time.
+    They are in memory or, if the host budget of the job is too small for that, in unnamed files (in ``directory``, by
+    default the directory for temporary files), one slice in memory at a time.
     """
 
     def __init__(self, job: JobSpec, directory: Path | None = None) -> None:
@@ -262,8 +261,8 @@ class PartVectors:
     def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
         """Add the vectors of some items of a part.
 
-        ExecutionError when they are not of the shape that the part has. StoreError when the ids of the part cannot be
-        read, or are not those of the graph.
+        ExecutionError when their shapes do not match the part. StoreError when the ids of the part cannot be read,
+        or are not ids of the graph.
         """
         places = self._places(index)
         expected = {name: each.ids.shape for name, each in places.items()}
@@ -279,7 +278,7 @@ class PartVectors:
     def require_unchanged(self) -> None:
         """Check that the ids were all read from the partition that the leases counted.
 
-        StoreError when another one is in its place by now.
+        StoreError when it has been replaced.
         """
         open_job_partition(self._job)
 

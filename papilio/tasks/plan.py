@@ -1,9 +1,9 @@
-"""Plans: what a job will do, decided before it does it, with a reason for every decision.
+"""Plans: all decisions about a job before it runs, each with a reason.
 
 A plan is made by a pure function from the report of one prepared graph and the facts of the workers. It is
-small, frozen, survives JSON, and can be looked at without running anything.
+small, frozen, survives JSON, and can be inspected without running anything.
 
-What a plan says of a partitioned graph: its parts with short tables of costs, and why it is cut like this.
+The plan of a partitioned graph holds its parts with short tables of costs, and the reason for the partition.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from papilio.tasks.memory import MemoryForecast, part_memory
 
 
 def downsample_costs(manifest: PartitionManifest, speed: float) -> Iterator[CostTable]:
-    """Yield the table of every part, all together about as long as that of a whole graph may be.
+    """Yield the table of every part; all together are about as long as the table of a whole graph may be.
 
     In nanoseconds of one worker that does ``speed`` units of work a second.
     """
@@ -44,7 +44,7 @@ def downsample_costs(manifest: PartitionManifest, speed: float) -> Iterator[Cost
 
 
 def mean_vector_entries(job: JobSpec, manifest: PartitionManifest) -> int:
-    """Return the entries of the vectors of one lease, the mean of all parts."""
+    """Return the number of vector entries of one lease, as the mean over all parts."""
     if job.per == "total" or not manifest.parts:
         return 0
     sizes = [part.sizes for part in manifest.parts]
@@ -55,7 +55,7 @@ def mean_vector_entries(job: JobSpec, manifest: PartitionManifest) -> int:
 def explain_parts(
     job: JobSpec, engine: EngineName, threads: int, manifest: PartitionManifest | None, memory: MemoryForecast
 ) -> Iterator[tuple[str, str]]:
-    """Yield what was decided about the parts of a job, if any, with figures; ``memory`` is that of one worker."""
+    """Yield the decisions about the parts of a job, if any, with figures; ``memory`` is the forecast for one worker."""
     if manifest is None:
         peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
         yield (
@@ -100,7 +100,7 @@ def explain_parts(
 def explain_forecast(
     job: JobSpec, forecast: Forecast | None, total_work: int, unit: str, speed: float
 ) -> tuple[str, str]:
-    """Return what the forecast says, in a sentence, and what it rests on."""
+    """Return the forecast as a sentence, and its basis."""
     rated = f"{total_work:,} {unit} at {speed:.2g} a second take {total_work / speed:.3g} s"
     if forecast is None:
         return (
@@ -114,7 +114,7 @@ def explain_forecast(
         )
     what = f"about {forecast.seconds.show('s')} on one worker"
     if not forecast.probes:
-        return what, f"{forecast.reason}, {rated}"
+        return what, forecast.reason if job.ensemble is not None else f"{forecast.reason}, {rated}"
     found = f"{forecast.probes:,} probes of the search predict it"
     if forecast.rows is not None and job.listing is not None:
         found += f", and {forecast.rows.show()} rows"
@@ -126,11 +126,11 @@ def explain_forecast(
 _PREDICTED = ("run_s", "listing_rows", "listing_bytes")
 
 _DERIVED = ("key", "n_items", "predicted_ns", *_PREDICTED)
-"""Properties that the JSON form has beside the fields."""
+"""Properties that the JSON form has in addition to the fields."""
 
 VECTOR_BYTES_PER_S = 4e7
-"""What a lease costs for its vector alone, by the vector's size: the engine's pass over the whole graph, and
-compressing, writing, reading back and folding it. Measured: 0.2 s for a million edges on two threads."""
+"""Bytes of vector processed per second in one lease: the engine's pass over the whole graph, and compressing, writing,
+reading back and folding the vector. Measured: 0.2 s for a million edges on two threads."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ class PartitionPlan:
 
     index: int
     table: CostTable  # predicted nanoseconds of its items on one worker
-    # the blocks of the partition directory that it is made of, as in its manifest; empty for the whole graph
+    # the blocks of the partition directory that form it, as in its manifest; empty for the whole graph
     blocks: tuple[str, ...] = ()
-    nbytes: int = 0  # bytes of its arrays; 0 for the whole graph, whose size the plan does not know
+    nbytes: int = 0  # bytes of its arrays; 0 for the whole graph, whose size the plan does not hold
 
     @property
     def n_items(self) -> int:
@@ -169,22 +169,22 @@ class Lease:
 
 @dataclass(frozen=True)
 class CountPlan(Described):
-    """Everything that is decided about a job before its leases run."""
+    """All decisions about a job before its leases run."""
 
     job: JobSpec
-    engine: EngineName  # ``cpu`` or ``gpu``: what the workers will run
+    engine: EngineName  # ``cpu`` or ``gpu``: the engine that the workers will run
     # how the graph is partitioned: ``replicate`` (every worker holds the whole graph), or the strategy of the
     # partition directory, such as ``bcpar`` or ``pair_blocks``
     strategy: str
     n_workers: int  # workers that take leases
-    threads: int  # threads of the smallest of them
+    threads: int  # threads of the smallest worker
     partitions: tuple[PartitionPlan, ...]
-    # the forecast: those that are handed out when every worker is as fast as predicted and none is cut
+    # the forecast: the leases if every worker is as fast as predicted and no lease is cut
     leases: tuple[Lease, ...]
     costs_digest: str  # hash of the costs of all items
     total_work: int  # estimated or exact cost of all items
-    work_unit: str  # name of a unit of that
-    vector_s: float  # what the vector of one lease costs by itself; 0 when it has none
+    work_unit: str  # name of the unit of ``total_work``
+    vector_s: float  # time that the vector of one lease costs; 0 when it has none
     predicted_run_s: float  # predicted time of all leases on all workers
     forecast: Forecast | None  # of all items on one worker; None for parts
     memory: MemoryForecast  # predicted peaks of one worker
@@ -192,7 +192,7 @@ class CountPlan(Described):
     decisions: tuple[Decision, ...]
     # partition, start and stop of the intervals that earlier sessions of the job counted
     finished: tuple[tuple[int, int, int], ...] = ()
-    # edges of all parts by the edges of the graph: how often the parts hold an edge, on average
+    # edges of all parts by the edges of the graph: how many parts hold an edge, on average
     replication: float = 1.0
 
     @property
@@ -206,9 +206,9 @@ class CountPlan(Described):
 
     @property
     def run_s(self) -> Range | None:
-        """Predicted time of the leases on all workers, with its interval; None where it is not predicted.
+        """Predicted time of the leases on all workers, with its interval; None where there is no prediction.
 
-        A listing takes as much of the whole time as its limit is of all rows.
+        A listing takes the share of the whole time that its limit is of all rows.
         """
         if self.forecast is None or self.forecast.seconds is None:
             return None
@@ -223,7 +223,7 @@ class CountPlan(Described):
 
     @property
     def listing_rows(self) -> Range | None:
-        """Predicted rows of a listing, at most its limit; None for a count, and where they are not predicted."""
+        """Predicted rows of a listing, at most its limit; None for a count, and without a prediction."""
         listing = self.job.listing
         if listing is None or self.forecast is None or self.forecast.rows is None:
             return None
@@ -231,7 +231,7 @@ class CountPlan(Described):
 
     @property
     def listing_bytes(self) -> Range | None:
-        """Predicted size of the files of these rows; None where they are not predicted."""
+        """Predicted size of the files of these rows; None without a prediction."""
         rows = self.listing_rows
         return None if rows is None else predict_bytes(rows, self.job.family.columns(self.job.motif).values())
 
@@ -247,7 +247,7 @@ class CountPlan(Described):
 
     @property
     def work_finished(self) -> int:
-        """Predicted nanoseconds of what earlier sessions counted."""
+        """Predicted nanoseconds of the work that earlier sessions finished."""
         return sum(
             self.partitions[partition].table.work_between(start, stop)
             for partition, start, stop in self.finished
@@ -264,7 +264,7 @@ class CountPlan(Described):
         return done
 
     def validate(self) -> None:
-        """Check that the leases, with what was finished before, tile every partition exactly.
+        """Check that the leases, with the finished intervals, tile every partition exactly.
 
         TilingError naming the first gap or overlap.
         """
@@ -290,8 +290,8 @@ class CountPlan(Described):
     def from_dict(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
         """Rebuild a plan from :meth:`to_dict`'s form; ``name`` is its file, for messages.
 
-        StoreError when a field is missing or of another type. TilingError when the key written beside the fields is not
-        theirs.
+        StoreError when a field is missing or of another type. TilingError when the key written with the fields does not
+        match them.
         """
         known = {name: value for name, value in data.items() if name not in _DERIVED}
         if "worker_speed" in known:
@@ -328,11 +328,11 @@ def make_plan(
     kept: bool = False,
     cluster: tuple[str, str] | None = None,
 ) -> CountPlan:
-    """Decide partitions and leases; pure. TilingError when what is finished overlaps, or passes the items.
+    """Decide partitions and leases; pure. TilingError when finished intervals overlap, or pass the items.
 
-    ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` are partition, start
-    and stop of what earlier sessions of the job counted: the leases cover the rest. ``kept`` says whether finished
-    leases are kept, in a ledger. ``cluster`` is the name of the cluster and why it was taken, where none was named.
+    ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` holds partition, start
+    and stop of the intervals that earlier sessions finished: the leases cover the others. Set ``kept`` if finished
+    leases are kept, in a ledger. ``cluster`` holds an automatically chosen cluster and the reason.
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
@@ -391,7 +391,7 @@ def make_plan(
 def _forecast_leases(
     partitions: tuple[PartitionPlan, ...], n_workers: int, lengths: LeaseLengths, done: FinishedIntervals
 ) -> tuple[Lease, ...]:
-    """Return the leases that cover the gaps between finished intervals, if nothing disturbs the run."""
+    """Return the leases that cover the gaps between finished intervals, in a run without cuts or failures."""
     tables = [partition.table for partition in partitions]
     pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
     leases = split_shares(tables, pieces, n_workers, int(lengths.min_s * NS), int(lengths.max_s * NS))
@@ -403,7 +403,7 @@ def _forecast_leases(
 def _explain_leases(
     n_leases: int, n_workers: int, lengths: LeaseLengths, n_finished: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield what was decided about the leases; earlier sessions of the job finished ``n_finished``."""
+    """Yield the decisions about the leases; earlier sessions of the job finished ``n_finished``."""
     yield f"about {plural(n_leases, 'lease')} of at least {lengths.min_s:.3g} s", lengths.reason
     if 0 < n_leases < n_workers:
         yield f"{plural(n_leases, 'worker')} of {n_workers} at first", lengths.reason

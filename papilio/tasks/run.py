@@ -1,12 +1,10 @@
-"""One task's run, on a worker or in this process: read, prepare (once per process), count an interval.
+"""Run one task, on a worker or in this process: read, prepare (once per process), count an interval.
 
-A process works on one engine call at a time: the CPU engine uses all threads of its worker by itself, and two
-jobs on one GPU would only slow each other down. Further tasks of the same process wait for the lock.
+A process runs one engine call at a time: the CPU engine already uses all threads of its worker, and two jobs on one GPU
+would only slow each other down. Other tasks of the same process wait for the lock.
 
-What ends leases early, in the process that runs them: requests, and the clock.
-
-A request may come while its lease runs, before it begins, or after it ended: it is only remembered, and the
-lease looks for it.
+Leases end early in the process that runs them, on request or by the clock. A request may come while its lease runs,
+before it begins, or after it has ended: it is only recorded, and the lease looks it up.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ from papilio.tasks.worker_state import (
 )
 
 _REMEMBERED = 4096
-"""Requests that a process keeps; the oldest ones, long answered, go first."""
+"""Requests that a process stores; the oldest are dropped first, as their leases have ended long ago."""
 
 _requests: OrderedDict[str, None] = OrderedDict()
 _lock = threading.Lock()
@@ -73,23 +71,23 @@ def is_cut(key: str) -> bool:
 
 
 LEAST_LEFT_S = 0.05
-"""Half of a run is only left to another worker where so much is left of it, by its own pace: it takes some ms."""
+"""Give half of a run to another worker only if the run has this long left by its own pace: sharing takes some ms."""
 
 UNHEARD_S = 0.5
-"""A run whose engine has not looked for so long whether half of it is wanted is ended: it may not share at all."""
+"""End a run whose engine has not checked for a sharing request for this long: it may not be able to share."""
 
 _running: dict[str, CutWatch] = {}
 """The leases that run in this process."""
 
 
 class CutWatch(SharedCut):
-    """Tells one run of a lease, each time that it is called, whether to end; from any thread.
+    """Decide whether one run of a lease must end; called from any thread.
 
-    ``limit_s`` is for the run, None for no limit. The time counts from the first call, so that whatever comes before
-    the first slice, that slice is run: a lease that is cut by the clock always answers something.
+    ``limit_s`` limits the run, None for no limit. The clock starts at the first call, so the first slice always runs,
+    whatever time is spent before it: a lease that is cut by the clock always has a result.
 
-    Other threads ask it to leave half of what is left to another worker (:meth:`want_half`); ``left_at`` is the item
-    from which on the run has left all.
+    Other threads ask the run to leave half of its remaining items to another worker (:meth:`want_half`); the run leaves
+    all items from ``left_at`` on.
     """
 
     def __init__(self, key: str, limit_s: float | None, clock: Callable[[], float] = monotonic) -> None:
@@ -109,7 +107,7 @@ class CutWatch(SharedCut):
         return is_deaf or (self._limit_s is not None and now - self._began_at >= self._limit_s)
 
     def want_half(self) -> None:
-        """Ask the run to leave half of what is left, or more, to another worker."""
+        """Ask the run to leave half of its remaining work, or more, to another worker."""
         self._wanted_at = self._clock()
 
     def is_wanted(self) -> bool:
@@ -133,11 +131,11 @@ class CutWatch(SharedCut):
 
 
 _POLL_S = 0.002
-"""How often whoever wants half of a run looks whether it has answered."""
+"""Interval at which a sharing request is polled for an answer."""
 
 
 async def leave_half(key: str) -> int | None:
-    """Have the lease of a task key leave half of what is left of it; return the item from which on it does.
+    """Have the lease of a task key leave half of its remaining items; return the first item that it leaves.
 
     None when it does not run here, has too little left, or does not answer within twice :data:`UNHEARD_S`.
     """
@@ -152,13 +150,13 @@ async def leave_half(key: str) -> int | None:
 
 
 SLICE_S = 0.03
-"""Predicted time between two moments at which a lease can be cut."""
+"""Predicted time between two points at which a lease can be cut."""
 
 LEAST_TIMED_S = 0.005
-"""Shorter runs say nothing about the speed of a worker."""
+"""Shorter runs do not measure the speed of a worker."""
 
 _CUT_WATCH_S = 0.05
-"""How often a lease that waits for its turn looks whether it was cut."""
+"""Interval at which a lease that waits for the lock checks whether it was cut."""
 
 _engine_lock = threading.Lock()
 
@@ -167,7 +165,7 @@ _underway: tuple[PreparedGraph, LeaseTask] | None = None
 
 
 def work_underway(run_id: str) -> int:
-    """Return the predicted nanoseconds of what the lease of a run in this process has done so far; from any thread."""
+    """Return the predicted nanoseconds of work that the current lease of a run has done here; from any thread."""
     underway = _underway
     if underway is None or underway[1].run_id != run_id:
         return 0
@@ -180,7 +178,7 @@ def work_underway(run_id: str) -> int:
 def peak_memory_bytes() -> int:
     """Return the largest resident size that this process has had.
 
-    On Linux that of the program that runs now: ``ru_maxrss`` begins with the size of the process that started it.
+    On Linux only since the current program started: ``ru_maxrss`` begins with the size of the parent process.
     """
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
@@ -193,7 +191,7 @@ def peak_memory_bytes() -> int:
 def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
     """Prepare the graph of a job in this process and describe its items.
 
-    Of a partition no part is read: this worker finds it, and has its kernels loaded.
+    For a partition no part is read: this worker finds the directory, and loads its kernels.
     """
     job, seconds = task.job, {"read": 0.0, "prepare": 0.0}
     decisions: tuple[tuple[str, str], ...] = ()
@@ -234,7 +232,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
 
 
 def prepare_rows(job: JobSpec, worker: WorkerInfo) -> tuple[Any, PreparedGraph]:
-    """Return the engine that lists the motifs of a job on this process's processors, and the prepared graph."""
+    """Return the engine that lists the motifs of a job on the CPUs of this process, and the prepared graph."""
     with _engine_lock:
         engine = engine_of(job, "cpu", worker.threads)
         return engine, prepare_graph(job, engine, worker, {"read": 0.0, "prepare": 0.0})
@@ -250,10 +248,10 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
 
 
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
-    """Count the interval of a task, or, when it is cut, the first items of it.
+    """Count the interval of a task or, when it is cut, its first items.
 
-    The vectors of what was counted, if any, go to a shard when the task names a directory. LeaseTooLargeError when
-    memory runs out, even with no other graph prepared. StoreError when the shard cannot be written.
+    Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError when memory runs
+    out with no other graph prepared, StoreError when the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()
@@ -305,7 +303,7 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
 def _run_here(
     task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
 ) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
-    """Run a lease, once this process has its turn; add the seconds, and say what was read of parts meanwhile."""
+    """Run a lease once this process has the lock; add the seconds, and return the data read from parts meanwhile."""
     global _underway
     job = task.job
     engine = engine_of(job, task.engine, worker.threads)

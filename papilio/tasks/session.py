@@ -1,4 +1,4 @@
-"""One process's turn at a job directory: take the lock, keep the ledger, write the answer."""
+"""One process's session of a job directory: take the lock, keep the ledger, write the answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, List
 from papilio.version import __version__
 
 _BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")
-"""How names begin that may be in a directory before its ``job.json`` is: parts, and what a killed process left."""
+"""Prefixes of names that may be in a directory before ``job.json`` exists: parts, and leftovers of a killed process."""
 
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 
 def _explained(method: Callable[Concatenate[JobSession, P], R]) -> Callable[Concatenate[JobSession, P], R]:
-    """Let a method name the job directory where the system refuses a file of it."""
+    """Name the job directory in errors of the system about its files."""
 
     @wraps(method)
     def call(session: JobSession, /, *args: P.args, **options: P.kwargs) -> R:
@@ -58,14 +58,14 @@ def _explained(method: Callable[Concatenate[JobSession, P], R]) -> Callable[Conc
 
 
 class JobSession:
-    """The one writer of a job directory; a context manager.
+    """The single writer of a job directory; a context manager.
 
-    Entering creates the directory or checks that it holds the same question, takes the lock, and removes what a killed
-    session left unregistered.
+    Entering creates the directory or checks that it holds the same question, takes the lock, and removes the
+    unregistered files of a killed session.
 
-    ``path`` is absent, empty but for a ``partition`` of the graph or what a killed process left of one, or a job
-    directory; its parent exists. ``source`` is the path of the store, for a resume without further words; None for a
-    graph in memory. ``settings`` are kept when the directory is new, see :func:`settings_of`.
+    ``path`` is absent, empty but for a ``partition`` of the graph or its leftovers from a killed process, or a job
+    directory; its parent exists. ``source`` is the path of the store, used by a resume; None for a graph in memory.
+    ``settings`` are kept when the directory is new, see :func:`settings_of`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class JobSession:
 
     @_explained
     def __enter__(self) -> Self:
-        """Begin.
+        """Begin the session.
 
         InputError when the directory holds another question, or something else. JobBusyError when another process has
         the job. StoreError when the directory cannot be written or is damaged.
@@ -105,7 +105,7 @@ class JobSession:
 
     @contextmanager
     def naming_resume(self) -> Iterator[None]:
-        """Add to errors of a worker inside the block what goes on with the job. PapilioError what the block raised."""
+        """Add the command that resumes the job to errors of a worker. Raises the PapilioError of the block."""
         try:
             yield
         except PapilioError as error:
@@ -162,7 +162,7 @@ class JobSession:
         write_durably(self.root / "job.json", seal_json(described, indent=2))
 
     def _sweep(self) -> None:
-        """Remove what no record names: shards of leases in flight, what has a temporary name, unfinished cuts."""
+        """Remove files without a record: shards of leases in flight, temporary files, unfinished cuts."""
         leases = self._history.leases
         named = {lease.shard.path for lease in leases if lease.shard is not None}
         named |= {shard.path for lease in leases for shard in lease.listed}
@@ -190,9 +190,9 @@ class JobSession:
 
     @_explained
     def begin_leases(self, plan: CountPlan, cluster: str) -> str | None:
-        """Note that leases are about to run, on an executor; return the directory for their shards, if it has any.
+        """Record that leases are about to run on an executor; return the directory for their shards, if any.
 
-        The plan covers what the ledger does not hold. TilingError when the items are not those of the earlier sessions.
+        The plan covers all items that the ledger does not. TilingError when the items differ from earlier sessions.
         StoreError when the directory cannot be written.
         """
         directory = JobDirectory(self.root)
@@ -238,8 +238,8 @@ class JobSession:
     def record(self, result: LeaseResult) -> None:
         """Register a finished lease; it is on the disk, with its shard, when this returns.
 
-        TilingError when its interval overlaps one that is registered. StoreError when it cannot be written; all that
-        was registered before stays. JobCancelledError after registering it, when this process was asked to stop.
+        TilingError when its interval overlaps a registered one. StoreError when it cannot be written; everything
+        registered before stays. JobCancelledError after registering it, when this process was asked to stop.
         """
         assert self._done is not None, "begin_leases comes first"
         self._done.record(result.partition, result.start, result.stop)
@@ -251,7 +251,7 @@ class JobSession:
             )
 
     def _sync_shard(self, name: str) -> str:
-        """Return the path of a shard below the root, once it is on the disk."""
+        """Sync a shard to disk, and return its path below the root."""
         path = Path(name)
         try:
             sync_path(path)
@@ -292,7 +292,7 @@ class JobSession:
 def settings_of(
     cluster: Any, engine: EngineChoice, workers: int | None, target: Path | None
 ) -> dict[str, Any]:
-    """Return what a resume takes from ``job.json``; a cluster that is no name or address is not kept.
+    """Return the settings for ``job.json`` that a resume uses; a cluster other than a name or address is not kept.
 
     ``target`` is the file for the counts per vertex or edge; the others are as for :func:`papilio.count`.
     """

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from math import ceil, inf, isfinite, ldexp, sqrt
+from math import inf, isfinite, ldexp, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from papilio.storage.records import table_rows
 from papilio.tasks.result import CountResult, TopValue, find_top_values
 
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
-"""Shares of the samples, at each of which the count of a sample is given."""
+"""Shares of the samples whose largest counts are reported."""
 
 MIXING_T = 3.9
 """Standard errors from which on a chain mixes too slowly: Student's t with 19 degrees of freedom passes this once in
@@ -81,7 +81,7 @@ class Comparison:
 
     @classmethod
     def of(cls, observed: int, counts: Sequence[int]) -> Comparison:
-        """Compare a count with those of at least two samples."""
+        """Compare a count with the counts of at least two samples."""
         n, total, ordered = len(counts), sum(counts), sorted(counts)
         squares = sum(count * count for count in counts)
         z = _score(observed, n, total, squares)
@@ -95,7 +95,7 @@ class Comparison:
             p_more=p_more,
             p_less=p_less,
             p_value=min(1.0, 2 * min(p_more, p_less)),
-            quantiles={share: ordered[ceil(share * n) - 1] for share in QUANTILES},
+            quantiles={share: ordered[-(-n * round(1000 * share) // 1000) - 1] for share in QUANTILES},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SignificanceResult(CountResult):
-    """A count beside the counts of random graphs; ``count`` is that of the graph itself.
+    """A count beside the counts of random graphs; ``count`` is the count in the graph itself.
 
     ``table`` holds all counts, by item of the ensemble, then size. ``vectors`` hold the counts of vertices in the graph
     itself and, per layer, the exact sums that :attr:`means`, :attr:`stds` and :attr:`scores` are made of.
@@ -128,7 +128,7 @@ class SignificanceResult(CountResult):
 
     @cached_property
     def _counts(self) -> Mapping[Cell, Mapping[int, int]]:
-        """Counts of each size by item, without those that are 0, of the graph as given and the samples."""
+        """Counts above 0 by size, then item, in the graph as given and the samples."""
         found: dict[Cell, dict[int, int]] = defaultdict(dict)
         for (item, *cell), count in self.table.items():
             if item >= self.ensemble.given:
@@ -173,12 +173,12 @@ class SignificanceResult(CountResult):
 
     @property
     def p_more(self) -> float:
-        """One-sided p of at least so many: (1 + samples with as many or more) / (1 + samples)."""
+        """One-sided p for more: (1 + samples with this count or a larger one) / (1 + samples)."""
         return self.total.p_more
 
     @property
     def p_less(self) -> float:
-        """One-sided p of at most so many."""
+        """One-sided p for less: (1 + samples with this count or a smaller one) / (1 + samples)."""
         return self.total.p_less
 
     @property
@@ -188,7 +188,7 @@ class SignificanceResult(CountResult):
 
     @property
     def quantiles(self) -> dict[float, int]:
-        """Counts of samples: a share of all samples have at most so many."""
+        """Share of the samples, and the largest count among this share of the samples in rising order."""
         return self.total.quantiles
 
     @cached_property
@@ -243,7 +243,7 @@ class SignificanceResult(CountResult):
 
     @cached_property
     def mixing(self) -> tuple[tuple[int, float], ...]:
-        """Global trades, and the mean count of the chains after so many; empty where there are no chains."""
+        """Numbers of steps, each with the mean count of the chains after them; empty without chains."""
         ensemble = self.ensemble
         if not ensemble.chains:
             return ()
@@ -276,7 +276,7 @@ class SignificanceResult(CountResult):
         if not abs(off) > MIXING_T * error:
             return ""
         return (
-            f"{plural(ensemble.steps, 'trade')} {'is' if ensemble.steps == 1 else 'are'} too few: with more of them "
+            f"{plural(ensemble.steps, 'step')} {'is' if ensemble.steps == 1 else 'are'} too few: with more of them "
             f"the mean count is {chains.mean / len(stops):.6g}, "
             f"{abs(off) / error if error else inf:.1f} standard errors away: give more steps"
         )
@@ -353,7 +353,7 @@ class SignificanceResult(CountResult):
     def plot(self, axes: Any = None, kind: Literal["samples", "mixing"] = "samples") -> Any:
         """Draw the counts of the random graphs as a histogram, with the count observed as a line.
 
-        ``kind`` "mixing" draws the mean count of the chains against the number of trades. Returns the axes, by default
+        ``kind`` "mixing" draws the mean count of the chains against the number of steps. Returns the axes, by default
         of a new figure. InputError for "mixing" where there are no chains; MissingPackageError without matplotlib.
         """
         if kind not in ("samples", "mixing"):
@@ -378,6 +378,6 @@ class SignificanceResult(CountResult):
             **self.total.to_dict(),
             "samples": list(self.samples),
             "cells": [{"cell": list(cell), **each.to_dict()} for cell, each in self.cells.items()],
-            "mixing": [{"trades": trades, "mean": mean} for trades, mean in self.mixing],
+            "mixing": [{"steps": steps, "mean": mean} for steps, mean in self.mixing],
             "warning": self.warning,
         }

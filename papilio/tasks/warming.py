@@ -1,4 +1,4 @@
-"""Compile ahead what runs here: later runs, in any process that sees the same caches, do not wait for a compiler.
+"""Compile kernels ahead for this machine: later runs that see the same caches do not wait for a compiler.
 
 Machine code for CPUs is kept in ``NUMBA_CACHE_DIR``, else beside the modules; for GPUs in ``CUPY_CACHE_DIR``, else in
 the home directory. Both name it by its content, and write it under another name first: processes may share them.
@@ -27,15 +27,15 @@ from papilio.motifs import Listing, Motif
 from papilio.tasks.worker_state import complete_graph, warm_engine
 
 _SIDE, _SIZES = 10, (3, 4, 6)
-"""A graph, and motifs of fixed sizes in it, that together give all kernels work."""
+"""A graph, and motifs of fixed sizes in it, that together use all kernels."""
 
 
 Tell = Callable[[str, float], None]
-"""Called with what was compiled, and its seconds."""
+"""Called with the name of each compilation, and its seconds."""
 
 
 def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
-    """Compile for all questions on these engines; ``tell`` hears of each with its seconds. Returns their number."""
+    """Compile for all questions on these engines; calls ``tell`` for each, and returns their number."""
     told = 0
 
     def timed(what: str, run: Callable[[], Any]) -> None:

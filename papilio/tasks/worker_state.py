@@ -43,14 +43,14 @@ class _Sized(Protocol):
 
 
 class PreparedCache:
-    """A bounded map from what was asked to what was prepared.
+    """A bounded map from requests to prepared objects.
 
-    Safe for several threads: of those that ask for the same key at the same time one prepares and the others wait for
-    it. The lock is held for bookkeeping only, never while something is prepared. What is evicted stays alive for as
-    long as a running task still uses it.
+    Thread-safe: when several threads request the same key at the same time, one prepares the object and the others
+    wait. The lock is held for bookkeeping only, never during preparation. An evicted object stays alive while a running
+    task uses it.
 
-    ``budget_bytes``, which may be changed between calls, is for the kept objects and the next one to be made. Older
-    ones go first; one object is always kept, however large.
+    ``budget_bytes``, which may be changed between calls, covers the kept objects and the next one to be made. Older
+    objects are evicted first; one is always kept, however large.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -59,9 +59,9 @@ class PreparedCache:
         self._entries: OrderedDict[Hashable, Future[Any]] = OrderedDict()
 
     def get(self, key: Hashable, size_hint_bytes: int, make: Callable[[], _Sized]) -> Any:
-        """Return the object of ``key``, made by ``make`` unless it is kept already.
+        """Return the object of ``key``, made by ``make`` unless it is cached.
 
-        When ``make`` raises, every thread that waits for this key sees the same error and nothing is kept.
+        When ``make`` raises, every thread that waits for this key gets the same error and nothing is cached.
         """
         with self._lock:
             entry = self._entries.get(key)
@@ -95,7 +95,7 @@ class PreparedCache:
         return key in self._entries
 
     def forget(self, chosen: Callable[[Any], bool]) -> int:
-        """Forget the objects whose key is chosen; return how many."""
+        """Forget the objects whose key is chosen; return their number."""
         with self._lock:
             gone = [key for key in self._entries if chosen(key)]
             for key in gone:
@@ -103,7 +103,7 @@ class PreparedCache:
         return len(gone)
 
     def try_forget(self, graph_hash: str) -> bool:
-        """Forget the objects of a graph without waiting; whether that was possible."""
+        """Forget the objects of a graph without waiting; return whether the lock was free."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -115,26 +115,26 @@ class PreparedCache:
 
 
 CACHE_SHARE = 0.5
-"""Share of the memory that prepared graphs may keep: the rest is for the temporaries of the next run."""
+"""Share of the memory that prepared graphs may keep; temporaries of the next run use the other half."""
 
 MAX_ENGINES = 16
-"""Engines that a process keeps, those used last. Each is of one motif; what is compiled for a GPU is its device's."""
+"""Most recently used engines that a process keeps, each for one motif; compiled kernels belong to the device."""
 
 MAX_STEPS = 1 << 18
-"""Breakpoints of the costs that a process keeps for the bounds of slices: 4 MiB."""
+"""Cost breakpoints that a process keeps for the bounds of slices: 4 MiB."""
 
 
 @dataclass(eq=False)
 class PreparedGraph:
-    """A prepared graph with what its leases need beside it."""
+    """A prepared graph and the data that its leases need besides."""
 
     prepared: Any  # of the engine
     pace: Pace  # by the rate of the engine, or by probes
     items: NDArray[np.int64]  # breakpoints of the items
     costs: NDArray[np.int64]  # cost of all items before each
-    speed: float = float(NS)  # predicted nanoseconds that are done in a second, by the last lease
-    forecast: Forecast | None = None  # None until it was asked for
-    names: LayerNames | None = None  # what a listing calls the vertices
+    speed: float = float(NS)  # predicted nanoseconds of work done in a second, by the last lease
+    forecast: Forecast | None = None  # None until requested
+    names: LayerNames | None = None  # labels of the vertices in a listing
     loader: PartLoader | None = None  # of the partition that a part belongs to
     costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
 
@@ -150,7 +150,7 @@ class PreparedGraph:
             self._table = None
 
     def table_of(self, costs: NDArray[np.int64]) -> CostTable:
-        """Return the table of the predicted nanoseconds of the items, whose costs are given."""
+        """Return the table of the predicted nanoseconds of items with these costs."""
         if self._table is None:
             self._table = self.pace.time_table(costs)
         return self._table
@@ -166,7 +166,7 @@ class PreparedGraph:
         return float(after - before)
 
     def work_within(self, start: int, stop: int, share: float) -> float:
-        """Return the predicted nanoseconds of the first of the items [start, stop), with this share of their cost."""
+        """Return the predicted nanoseconds of the first items of [start, stop) that make up ``share`` of the cost."""
         first, last = np.interp((start, stop), self.items, self.costs)
         before, after = self.pace.ns_of(np.array([first, first + share * (last - first)]))
         return float(after - before)
@@ -182,9 +182,9 @@ class PreparedGraph:
 
 
 class WorkerState:
-    """Prepared graphs by kind of engine, the loader of one partition, and the limit that the device was given.
+    """Prepared graphs by kind of engine, the loader of one partition, and the memory limit set on the device.
 
-    ``lock`` is for the loader and its key.
+    ``lock`` protects the loader and its key.
     """
 
     def __init__(self) -> None:
@@ -200,12 +200,12 @@ class WorkerState:
         self.key = self.loader = None
 
     def forget(self, chosen: Callable[[Any], bool]) -> int:
-        """Drop the prepared graphs and parts whose key is chosen; return how many."""
+        """Drop the prepared graphs and parts whose key is chosen; return their number."""
         return sum(graphs.forget(chosen) for graphs in self.graphs.values())
 
 
 worker_state = WorkerState()
-"""That of this process."""
+"""The state of this process."""
 
 
 @lru_cache(maxsize=MAX_ENGINES)
@@ -214,29 +214,29 @@ def _engine_of(question: Question, name: EngineName, threads: int, memory_bytes:
 
 
 def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:
-    """Return the engine of a job in this process; its device holds no more than the budget of the job from now on."""
+    """Return the engine of a job in this process, and limit its device to the budget of the job."""
     return _engine_of(job.question, name, threads, _limit_device(job, name))
 
 
 def _limit_device(job: JobSpec, name: EngineName) -> int | None:
-    """Return the device memory for the arrays of a job; None for whatever there is, as long as no job had a limit."""
+    """Return the device memory for the arrays of a job; None for all of it, if no job has set a limit so far."""
     if name == "cpu" or (job.budget.device_bytes is None and worker_state.device_limit is None):
         return None
     total = list_gpus()[0].memory_bytes
     limit = total if job.budget.device_bytes is None else device_room(job.budget, total)
     if limit != worker_state.device_limit:
-        # The limit is that of the process, and is set as an engine is made.
+        # The limit belongs to the process, and is set when an engine is made.
         _engine_of.cache_clear()
         worker_state.device_limit = limit
     return limit
 
 
 _owners: dict[str, weakref.WeakSet[Any]] = {}
-"""Who wants the graph of each hash kept."""
+"""The owners that want the graph of each hash kept."""
 
 
 def keep_graph(owner: Any, graph_hash: str) -> None:
-    """Keep what is read and prepared of a graph in this process until its owners are gone, or memory runs out."""
+    """Keep the data of a graph in this process until its owners are gone or memory runs out."""
     owners = _owners.setdefault(graph_hash, weakref.WeakSet())
     if owner not in owners:
         owners.add(owner)
@@ -252,19 +252,19 @@ def _release(graph_hash: str) -> None:
 
 
 KEEP_MEMORY = "PAPILIO_KEEP_MEMORY"
-"""Environment variable: a size such as ``4GiB``, the most that prepared graphs may keep of a memory."""
+"""Environment variable: a size such as ``4GiB``, the most memory that prepared graphs may keep."""
 
 
 def kept_bytes(memory_bytes: int) -> int:
-    """Return how much of a memory prepared graphs may keep; InputError where :data:`KEEP_MEMORY` is no size."""
+    """Return how much of a memory prepared graphs may keep; InputError if :data:`KEEP_MEMORY` is not a size."""
     share, named = int(CACHE_SHARE * memory_bytes), os.environ.get(KEEP_MEMORY)
     return share if not named else min(share, read_bytes(KEEP_MEMORY, named) or 0)
 
 
 def drop_released() -> None:
-    """Forget graphs whose owners are gone; those whose cache is in use right now at the next call.
+    """Forget graphs whose owners are gone; if their cache is locked now, at the next call.
 
-    Owners may end wherever Python collects garbage, within the locks of this module, too: nothing waits for one here.
+    Owners may end wherever Python collects garbage, even while a lock of this module is held, so nothing waits here.
     """
     for _ in range(len(_released)):
         graph_hash = _released.popleft()
@@ -276,9 +276,9 @@ def drop_released() -> None:
 
 
 def forget_graphs(graph_hashes: Collection[str] | None = None, *, kept: bool = False) -> None:
-    """Forget the prepared forms and parts of some graphs in this process, or of all; on the host and on the device.
+    """Forget the prepared graphs and parts of some graphs, or all, in this process; on the host and on the device.
 
-    With ``kept`` all but those that :func:`keep_graph` keeps.
+    With ``kept``, graphs that :func:`keep_graph` keeps are not forgotten.
     """
     state, spared = worker_state, frozenset(_owners) if kept else frozenset()
     with state.lock:
@@ -292,7 +292,7 @@ def forget_graphs(graph_hashes: Collection[str] | None = None, *, kept: bool = F
 
 
 def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
-    """Forget all prepared graphs and parts but one, and the blocks of all parts but that: when memory runs out."""
+    """Forget all prepared graphs and parts but one, and all blocks that this part does not use: for lack of memory."""
     kept = _cache_key(job, partition)
     worker_state.graphs[engine].forget(lambda key: key != kept)
     if job.partition is not None and worker_state.loader is not None:
@@ -300,7 +300,7 @@ def forget_others(job: JobSpec, engine: EngineName, partition: int) -> None:
 
 
 def run_alone(run: Callable[[], Made], forget: Callable[[], None]) -> Made:
-    """Run; when memory runs out, run again after ``forget`` dropped everything else."""
+    """Run; when memory runs out, drop everything else with ``forget`` and run again."""
     try:
         return run()
     except (MemoryError, LeaseTooLargeError):
@@ -311,7 +311,7 @@ def run_alone(run: Callable[[], Made], forget: Callable[[], None]) -> Made:
 
 
 def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
-    """Load the kernels of an engine by running it on a graph of a few edges, once, while the real one is read."""
+    """Load an engine's kernels by running it once on a tiny graph, while the real graph is read."""
     question = job.question
     if question.listing is not None:
         question = replace(question, listing=Listing())
@@ -348,7 +348,7 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
 def make_prepared(
     job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInfo, **others: Any
 ) -> PreparedGraph:
-    """Return a prepared graph or part, whose items pass at the rate of the engine."""
+    """Return a prepared graph or part whose items take the time given by the engine's rate."""
     items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
     pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
     return PreparedGraph(prepared, pace, items, costs, **others)
@@ -357,7 +357,7 @@ def make_prepared(
 def foresee_run(
     job: JobSpec, engine: Engine, held: PreparedGraph, worker: WorkerInfo, seconds: dict[str, float]
 ) -> None:
-    """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds that it takes."""
+    """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds this takes."""
     if held.forecast is None:
         started = perf_counter()
         threads = worker.threads if engine.name == "cpu" else 1
@@ -372,9 +372,9 @@ def foresee_run(
 def prepare_graph(
     job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
 ) -> PreparedGraph:
-    """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of either.
+    """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of each.
 
-    CapacityError when it does not fit the memory, with nothing else kept.
+    Raises CapacityError when it does not fit in memory with nothing else kept.
     """
 
     def make() -> PreparedGraph:
@@ -419,9 +419,9 @@ def prepare_graph(
 
 
 def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
-    """Return the loader of the partition of a job; a process has one, and gives up that of another job.
+    """Return the partition loader of a job; a process has one, and closes the loader of another job.
 
-    PapilioError as :func:`papilio.tasks.job.open_job_partition`.
+    Raises PapilioError like :func:`papilio.tasks.job.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
     key = (job.graph_hash, job.partition, job.question, job.budget, id(engine), worker.threads)
@@ -445,10 +445,11 @@ def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
 def prepare_part(
     task: LeaseTask, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
 ) -> PreparedGraph:
-    """Return the prepared part of a lease, and begin to read the next one that this worker will need.
+    """Return the prepared part of a lease, and start reading the next part of this worker.
 
-    One prepared part is kept at a time. ``seconds`` gets what it was waited for, and preparing. CapacityError when it
-    does not fit the memory, with nothing else kept. ExecutionError when it has other items than its manifest says.
+    One prepared part is kept at a time. Adds the seconds of waiting and preparing to ``seconds``. Raises CapacityError
+    when the part does not fit in memory with nothing else kept, ExecutionError when its items differ from its
+    manifest.
     """
     job, index = task.job, task.partition
     loader = part_loader(job, engine, worker)

@@ -10,7 +10,7 @@ import pytest
 
 import papilio
 from papilio.errors import UnsupportedError
-from papilio.families import FAMILIES
+from papilio.families import FAMILIES, Question
 from papilio.motifs import BalancedBiclique, Biclique, Listing, motif_from_json, motif_to_json
 from papilio.tasks.fold import find_wrong_cell
 from papilio.tasks.memory import predict_memory
@@ -37,8 +37,10 @@ def test_the_motif_says_what_it_is() -> None:
     assert BalancedBiclique(3, 4) != Biclique(3, 4)
     assert BalancedBiclique(3, max_q=9).title == "balanced biclique (3, q), q up to 9"
     assert BalancedBiclique(3).words == ("balanced-biclique", "-p", "3", "--all-q")
-    assert find_wrong_cell(BalancedBiclique(3), {(3, 1): 2}, 2) is None
-    assert "needs balanced biclique (3, q)" in str(find_wrong_cell(BalancedBiclique(3), {(2, 1): 2}, 2))
+    assert find_wrong_cell(Question(BalancedBiclique(3), "total"), {(3, 1): 2}, 2) is None
+    assert "needs balanced biclique (3, q)" in str(
+        find_wrong_cell(Question(BalancedBiclique(3), "total"), {(2, 1): 2}, 2)
+    )
 
 
 def test_counts_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import papilio
 from papilio.errors import InputError, UnsupportedError
+from papilio.families import Question
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
 from papilio.storage.store import open_store
 from papilio.tasks.fold import find_wrong_cell
@@ -76,13 +77,17 @@ def test_impossible_parameters_are_refused(given: dict[str, object], message: st
 
 
 def test_cells_that_were_not_asked_for_are_found() -> None:
-    table = BalancedButterfly(None, 4, "v")
+    table = Question(BalancedButterfly(None, 4, "v"), "total")
+    census = Question(Census("u"), "total")
     assert find_wrong_cell(table, {(2, 2): 5, (4, 2): 1}, 6) is None
     for cell in ((2, 3), (5, 2), (1, 2)):
         assert "the job needs balanced biclique (p, 2)" in str(find_wrong_cell(table, {cell: 1}, 1))
-    assert find_wrong_cell(Census("u"), {each.cell: 1 for each in CENSUS_CLASSES}, 6) is None
-    assert "the job needs census" in str(find_wrong_cell(Census("u"), {(2, 1): 1}, 1))
-    assert find_wrong_cell(BalancedButterfly(), {(2, 2): 1}, 1) == "1 cells; the job needs none"
+    assert find_wrong_cell(census, {each.cell: 1 for each in CENSUS_CLASSES}, 6) is None
+    assert "the job needs census" in str(find_wrong_cell(census, {(2, 1): 1}, 1))
+    assert (
+        find_wrong_cell(Question(BalancedButterfly(), "total"), {(2, 2): 1}, 1)
+        == "1 cells; the job needs none"
+    )
 
 
 def test_counts_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> None:

@@ -239,17 +239,16 @@ def test_degrees_have_the_mean_of_another_chain() -> None:
     assert abs(found.mean - statistics.mean(others)) < 4 * error
     assert abs(statistics.stdev(others) / found.std - 1) < 0.2
     assert found.warning == ""
-    assert [trades for trades, _ in found.mixing] == [0, 1, 2, 3, 5, 10, 20, 25, 30, 35, 40]
+    assert [steps for steps, _ in found.mixing] == [0, 1, 2, 3, 5, 10, 20, 25, 30, 35, 40]
     assert found.mixing[0][1] == found.count
 
 
 def test_a_chain_that_is_too_short_is_doubted() -> None:
-    """Two blocks of dense rows need many trades to dissolve."""
+    """Two blocks of dense rows need many steps to dissolve."""
     u, v = np.indices((120, 40)).reshape(2, -1)
     blocks = BipartiteGraph.from_edges(*(each[(u < 60) == (v < 20)] for each in (u, v)))
     found = papilio.significance(blocks, "butterfly", steps=1, samples=200, **HERE)
-    assert "1 trades are too few" not in found.warning
-    assert found.warning.startswith("1 trade is too few: with more of them the mean count is ")
+    assert found.warning.startswith("1 step is too few: with more of them the mean count is ")
     assert papilio.significance(blocks, "butterfly", samples=200, **HERE).warning == ""
 
 
@@ -347,6 +346,11 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: 
     assert checked.count == one["count"]
     assert recount is not None
     assert recount.leases > 0
+    plan = papilio.open_job(job).plan()
+    assert plan.n_items == 171
+    assert plan.run_s is not None
+    assert plan.run_s.value > 1e-4
+    assert "one random graph was drawn and counted" in {each.reason for each in plan.decisions}
     status = papilio.open_job(job).status()
     assert status.count == one["count"]
     assert status.title == f"butterfly per {per} beside 150 random graphs (null model degrees)"

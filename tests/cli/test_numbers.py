@@ -36,6 +36,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "census": ("graph", "--pair-side", "u", "--by", "coherent", *HERE),
     "enumerate maximal-clique": ("friends", "--output", "nothing", *HERE),
     "enumerate biclique": ("graph", "-p", "2", "-q", "2", "--output", "nothing", *HERE),
+    "project": ("graph", "--layer", "u", "--significance", "hypergeometric", "--output", "nothing", *HERE),
     "decompose": ("wing", "graph", "--engine", "cpu"),
     "measure robins-alexander": ("graph", *HERE),
     "measure latapy": ("graph",),

@@ -1,7 +1,7 @@
 """Compiling: the runtime once, each (source, defines, architecture) once, kept in a cache by content.
 
-The cache is that of all tests (``tests/tools/caches.py``). Of the processes and threads that want the same thing one
-builds it, in a folder of its own that is renamed into place, and the others wait.
+The cache is shared by all tests (``tests/tools/caches.py``). When several processes or threads need the same file, one
+builds it, in a separate folder that is renamed into place, and the others wait.
 """
 
 from __future__ import annotations

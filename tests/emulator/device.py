@@ -112,7 +112,7 @@ class EmulatorKernel:
         Raises
         ------
         EmulatorError
-            When the launch is not valid or the kernel does what it must not.
+            When the launch is invalid or the kernel breaks a rule.
         """
         grid, block = _shape("grid", grid, _GRID_LIMITS), _shape("block", block, _BLOCK_LIMITS)
         if together and math.prod(grid) > RESIDENT_BLOCKS:
@@ -241,14 +241,14 @@ def _build(
 
 
 class EmulatorDevice:
-    """A GPU that is this program: kernels run as fibers in a random order drawn from ``seed``.
+    """A GPU emulated in this process: kernels run as fibers in a random order drawn from ``seed``.
 
     Parameters
     ----------
     seed : int
         Of the order of threads and blocks; each launch draws a new one from it.
     sm_count : int
-        What launchers are told.
+        Number of SMs that launchers see.
     max_shared_bytes : int
         Shared memory of one block, static and dynamic together.
     arch : int
@@ -256,7 +256,7 @@ class EmulatorDevice:
     max_steps : int
         Basic blocks after which a launch is taken for endless.
     free_bytes : int
-        What launchers are told is left of the device memory.
+        Free device memory that launchers see.
     ucontext : bool
         Switch fibers by the C library instead of by own code.
     """

@@ -1,9 +1,9 @@
-"""Device memory, which is host memory: NumPy under CuPy's name, aware of what no one has written yet.
+"""Device memory, which is host memory: NumPy under CuPy's name, aware of unwritten elements.
 
-Arrays of ``empty`` and ``empty_like`` are filled with poison and remembered until they die. Kernels mark the
-bytes that they write. What the host writes is found by comparing with the poison before each launch: an
-element with any changed byte holds a value (for elements of one or two bytes any change counts for the whole
-array, so that a value which happens to equal the poison is no false alarm).
+Arrays of ``empty`` and ``empty_like`` are filled with poison and tracked until they die. Kernels mark the bytes that
+they write. Writes by the host are found by comparing with the poison before each launch: an element with any changed
+byte holds a value (for elements of one or two bytes any change counts for the whole array, so that a value which
+happens to equal the poison is no false alarm).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Memory:
         if size <= 2:
             buffer.written[:] |= ((now != buffer.poison) & (buffer.written == 0)).any()
         else:
-            # Whole elements first: few of those that were not written before differ.
+            # Whole elements first: few unwritten ones differ.
             unit = np.dtype(f"u{size}" if size in (4, 8) else "u1")
             differ = now.view(unit) != buffer.poison.view(unit)
             differ &= buffer.written.view(unit) != int.from_bytes(b"\1" * unit.itemsize)

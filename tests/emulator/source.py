@@ -160,7 +160,7 @@ def _translate_one(text: str, name: str) -> Source:
 
 
 def translate(text: str, name: str, files: Mapping[str, Path]) -> list[Source]:
-    """Translate a source and, after it, those of ``files``, by name, that it includes, directly or not.
+    """Translate a source and, after it, the sources of ``files``, by name, that it includes, directly or not.
 
     Raises
     ------

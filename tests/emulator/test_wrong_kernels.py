@@ -1,4 +1,4 @@
-"""Every claim of the emulator: a kernel that does what it must not fails, with the lines concerned."""
+"""Every claim of the emulator: a kernel that breaks a rule fails, with the lines concerned."""
 
 from __future__ import annotations
 

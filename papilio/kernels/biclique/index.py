@@ -1,35 +1,35 @@
-"""The form of a graph on which both engines count (p,q)-bicliques: core, order, pairs, work items.
+"""Define the form of a graph for counting (p,q)-bicliques on both engines: core, order, pairs, work items.
 
-One layer is *anchored* and called left; the other is right. The search for a biclique takes its left vertices one
-after the other, in a fixed order. A work item is a *root*, the first left vertex, and a range of its *children*,
-the second: later left vertices that share enough right ones with it. Every biclique with two left vertices or
-more belongs to the item of its first two. Stars (p = 1 or q = 1) have closed forms and belong to the first item.
+One layer is *anchored* and called left; the other is right. The search for a biclique takes its left vertices one after
+the other, in a fixed order. A work item is a *root*, the first left vertex, and a range of its *children*, the second:
+later left vertices that share enough right ones with it. Every biclique with two left vertices or more belongs to the
+item of its first two. Stars (p = 1 or q = 1) have closed forms and belong to the first item.
 
-Where two left vertices are all that is asked for, finding the pairs is all the work, and nothing is left to search.
-Then the pass over the wedges counts instead of keeping: for totals of (2, q), (p, 2) and tables with such a bound, the
-index holds no pairs, and the counts are among its closed forms. On yelp2018 and two threads that takes 0.24 s for
-(2, 3), as long as its butterflies take; with 9.4 million pairs kept, laid out and counted it was 0.9 s and 230 MB.
+If only two left vertices are wanted, finding the pairs is all the work, and nothing remains to search. The pass over
+the wedges then counts pairs without keeping them: for totals of (2, q), (p, 2) and tables with such a bound, the index
+holds no pairs, and the counts are among its closed forms. On yelp2018 with two threads, (2, 3) takes 0.24 s, as long as
+the butterflies; with 9.4 million pairs kept, laid out and counted it took 0.9 s and 230 MB.
 
-Left vertices come by rising number of pairs that they are in (the number of 2-hop neighbours that share enough),
-so that the many pairs of a hub stand in the rows of the others, and the rows that are left stay short.
+Left vertices are sorted by rising number of pairs (the number of 2-hop neighbours that share enough), so that the many
+pairs of a hub are in the rows of the others, and the remaining rows stay short.
 
-Of a part of a graph (:class:`~papilio.parts.RootPart`) the roots come first, by the same rule, then the other left
-vertices. Only pairs with a root are found, and nothing is searched from the others: a biclique with a root has one for
-its first vertex. A work item is then a root with all of its children, in the order in which the part lists the roots.
-A whole graph is the part of which every left vertex is a root, but for that.
+For a part of a graph (:class:`~papilio.parts.RootPart`) the roots come first, by the same rule, then the other left
+vertices. Only pairs with a root are found, and only roots are searched: a biclique with a root has a root as its first
+vertex. A work item is then a root with all of its children, in the order in which the part lists the roots. Otherwise a
+whole graph is like a part with every left vertex as a root.
 
-What is searched for maximal bicliques: the index of :mod:`papilio.kernels.biclique.index`, without closed forms.
+Maximal bicliques use the same index, without closed forms.
 
-The anchored layer is left; its vertices are *rows* of the search, taken one after the other. Those of the other layer
-are *columns*. A maximal biclique of two rows and two columns or more belongs to the item of its first two rows, where
-rows that hold all columns of the first one count as the last. Those of one row or one column are stars, and are found
-without a search (:mod:`papilio.kernels.maximal.stars`).
+The anchored layer is left; its vertices are *rows* of the search, taken one after the other. Vertices of the other
+layer are *columns*. A maximal biclique of at least two rows and two columns belongs to the item of its first two rows,
+where rows that hold all columns of the first one count as the last. Maximal bicliques of one row or one column are
+stars, which are found without a search (:mod:`papilio.kernels.maximal.stars`).
 
-Of a part (:class:`~papilio.parts.MaximalPart`) each root is an item, and the excluded vertices near it come before its
+For a part (:class:`~papilio.parts.MaximalPart`) each root is an item. The excluded vertices near it come before its
 later ones: they are rows that are never taken.
 
-The core is taken for the least sizes that are asked for, 2 or more. A vertex that extends a biclique of these sizes
-is in the core too, so that what is maximal there is maximal in the graph.
+The core is computed for the minimum sizes, 2 or more. A vertex that extends a biclique of these sizes is in the core
+too, so that a biclique that is maximal in the core is maximal in the graph.
 """
 
 from __future__ import annotations
@@ -101,19 +101,19 @@ class BicliqueIndex(BicliqueItems):
     right_ids: NDArray[np.int32]
     # shape (n_left + 1,): row x of the next two is ``[hop_indptr[x], hop_indptr[x + 1])``
     hop_indptr: NDArray[np.int64]
-    # shape (n_pairs,): the later left vertices that share at least ``sizes.min_right`` right ones, ascending;
-    # how many they share
+    # shape (n_pairs,): the later left vertices that share at least ``sizes.min_right`` right ones, ascending; and the
+    # number of right vertices shared
     hop: NDArray[np.int32]
     hop_common: NDArray[np.int32]
-    # of a part with excluded vertices, the pairs of each root with these, which are not in ``hop``
+    # for a part with excluded vertices: the pairs of each root with them, which are not in ``hop``
     excluded: Pairs | None = None
 
 
 @compiled
 def _child_costs(pairs: Pairs, deep: bool, rows: Ints, costs: Ints) -> None:
-    """Estimate what is below each child: set operations among the later children, and the rows of one left set.
+    """Estimate the work below each child: set operations among the later children, and the rows of a left set.
 
-    ``rows`` are by the number of shared columns; none where nothing is listed.
+    ``rows`` is by the number of shared columns; empty if nothing is listed.
     """
     for root in range(pairs.indptr.size - 1):
         end = pairs.indptr[root + 1]
@@ -128,7 +128,7 @@ def _child_costs(pairs: Pairs, deep: bool, rows: Ints, costs: Ints) -> None:
 def _cut_items(
     indptr: Ints, child_costs: Ints, most: int, roots: Ids32, firsts: Ints, lasts: Ints, costs: Ints
 ) -> int:
-    """Return the number of items; and write them, if there is room for any."""
+    """Return the number of items, and write them if there is room for any."""
     n_items = 0
     for root in range(indptr.size - 1):
         first, cost = indptr[root], 0
@@ -144,7 +144,7 @@ def _cut_items(
 
 
 def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Cut the children of every root into items of cost ``most`` or of one child; no child, no item.
+    """Cut the children of every root into items of at most cost ``most`` or of one child; no child, no item.
 
     Returns root, first and last child, and cost of each.
     """
@@ -158,11 +158,11 @@ def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, 
 
 
 MOST_ROWS = 1 << 31
-"""Rows below one child or entry that its cost tells: sums of costs stay below 2^63."""
+"""Limit of the rows below one child or entry in its cost: sums of costs stay below 2^63."""
 
 
 def bound_choices(most: int, size: int) -> Ints:
-    """Return C(n, size) for n up to ``most``, at most ``MOST_ROWS``; shape (most + 1,)."""
+    """Return C(n, size) for n up to ``most``, capped at ``MOST_ROWS``; shape (most + 1,)."""
     ways = np.zeros(most + 1, np.int64)
     exact = 1
     for n in range(size, most + 1):
@@ -183,7 +183,7 @@ def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Int
 
 
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
-    """Return the left vertices in the order of the search: by rising number of pairs, ties as they come."""
+    """Return the left vertices in search order: by rising number of pairs, ties in the given order."""
     return _sort_rising(count_partners(pairs))
 
 
@@ -219,11 +219,11 @@ def build_index(
 ) -> BicliqueIndex:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
-    ``swapped`` says whether V is anchored, ``sizes`` what is searched for; ``closed`` are counts that need no search.
-    ``keep_pairs`` says whether pairs are wanted where nothing is searched below them; else they are counted as closed
-    forms. With ``roots``, of the anchored layer, the graph is that of a part. ``excluded`` are vertices of that layer
-    that are no children: pairs with them are kept apart, and each root is one item. ``lists`` says whether costs are
-    those of a listing, with the rows.
+    ``swapped`` is true if V is anchored; ``sizes`` are the sizes to search; ``closed`` are counts that need no search.
+    ``keep_pairs`` keeps the pairs even if nothing is searched below them; otherwise they are counted as closed forms.
+    With ``roots``, of the anchored layer, the graph is the graph of a part. ``excluded`` are vertices of that layer
+    that are no children: pairs with them are kept apart, and each root is one item. With ``lists``, costs are for a
+    listing and include the rows.
     """
     closed, nothing = closed or {}, np.empty(0, np.int32)
     if sizes.is_empty:
@@ -284,7 +284,7 @@ def lay_graph(index: BicliqueIndex) -> LeftGraph:
 
 
 def halve_index(index: BicliqueIndex) -> BicliqueIndex:
-    """Return the index of a whole cover with the items and closed forms of one of each two mirror images."""
+    """Return the index of a whole cover with the items and closed forms of one of every two mirror images."""
     half = choose_half(index.item_root, index.left_ids)
     return replace(
         index,
@@ -308,8 +308,8 @@ def _cut_pieces(
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
     """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
 
-    ``items`` is the item of each left vertex of a part, -1 for those that are no roots; None for a whole graph. An item
-    of a part may have several pieces where they may be ``finer``.
+    ``items`` is the item of each left vertex of a part, -1 for vertices that are not roots; None for a whole graph. If
+    ``finer``, an item of a part may have several pieces.
     """
     child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
     of_rows = np.zeros(0, np.int64)
@@ -329,7 +329,7 @@ def _cut_pieces(
 
 
 def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.int64]:
-    """Return the order with the vertices that have an item before the others; as it is where ``items`` is None."""
+    """Return the order with the vertices that have an item first; unchanged if ``items`` is None."""
     return order if items is None else order[np.argsort(items[order] < 0, kind="stable")]
 
 
@@ -345,9 +345,9 @@ def build_maximal_index(
     has_stars: bool = False,
     part: MaximalPart | None = None,
 ) -> BicliqueIndex:
-    """Build the index; where there are stars, it has an item even if nothing is searched.
+    """Build the index; if there are stars, it has an item even if nothing is searched.
 
-    With ``part``, whose layer is anchored, the graph is that of the part, and vertices have their ids in the whole
+    With ``part``, whose layer is anchored, the graph is the graph of the part, and vertices have their ids in the whole
     graph.
     """
     swapped = choose_maximal_anchor(graph, anchor if part is None else anchor_part(part, anchor))

@@ -573,7 +573,8 @@ def _probe_counts(
             common = _open_rows(graph, root, child, number, place, rows, shared)
         if shares.sums.size:
             times = times_all[probe] * weight
-            of_columns[:common] = times * total * least / max(common, 1)
+            share = times * total * least / max(common, 1)
+            of_columns[:common] = share
         if is_deep:
             n_words = words_of(common)
             for i in range(n):

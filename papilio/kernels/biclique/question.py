@@ -1,6 +1,6 @@
-"""A request for bicliques as all engines understand it: the graph searched, the anchored layer, the algorithm.
+"""Define a request for bicliques for all engines: the graph to search, the anchored layer, the algorithm.
 
-The anchor is the layer that roots are taken from. Decisions go into the plan with their reasons.
+The roots come from the anchored layer. The plan shows each decision with its reason.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from papilio.parts import MaximalPart, Part, RootPart
 ANCHORS = ("auto", "u", "v")
 
 MANY_TIMES = 4
-"""A layer of given size is enumerated, and pivoting on the other one beats that where there are many more wedges: 0.1 s
-against 45 s for four vertices of V in marvel (21 times the wedges), 0.8 s against 41 s for four of U in
-youtube-groupmemberships (17 times)."""
+"""Ratio of wedges above which pivoting on the other layer beats enumerating a layer of fixed size: 0.1 s against 45 s
+for four vertices of V in marvel (21 times the wedges), 0.8 s against 41 s for four of U in youtube-groupmemberships (17
+times)."""
 
 
 def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
-    """Return what is left to search for: sizes 1 have closed forms."""
+    """Return the sizes to search; size 1 has closed forms."""
 
     def bounds(size: int | None, most: int | None, n: int) -> tuple[int, int]:
         if size is not None:
@@ -41,7 +41,7 @@ def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
 
 
 def count_wedges(graph: Layers) -> tuple[int, int]:
-    """Return the wedges between pairs of U and between pairs of V."""
+    """Return the number of wedges between pairs of U and between pairs of V."""
 
     def between(degrees: NDArray[np.int64]) -> int:
         return int((degrees * (degrees - 1) // 2).sum())
@@ -50,18 +50,18 @@ def count_wedges(graph: Layers) -> tuple[int, int]:
 
 
 def read_anchor(anchor: str) -> bool | None:
-    """Return whether V is asked for, None for ``auto``; InputError for an unknown anchor."""
+    """Return whether ``anchor`` is V, None for ``auto``; InputError for an unknown anchor."""
     if anchor not in ANCHORS:
         raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
     return None if anchor == "auto" else anchor == "v"
 
 
 def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
-    """Return whether V is anchored: as asked for, or for ``auto`` by the first of these that decides:
+    """Return whether V is anchored: as requested, or for ``auto`` by the first of these rules that applies:
 
     1. the layer of which only two vertices are taken,
-    2. the one of a given size, where the other has none, unless its pairs have :data:`MANY_TIMES` the wedges,
-    3. the one whose pairs have fewer wedges.
+    2. the layer of fixed size if the other has none, unless its pairs have :data:`MANY_TIMES` the wedges,
+    3. the layer whose pairs have fewer wedges.
     """
     asked = read_anchor(anchor)
     if asked is not None:
@@ -78,14 +78,14 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
 
 
 def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
-    """Return the anchor asked for; for ``auto``, the only layer that can be enumerated, if that is asked for."""
+    """Return the anchor; for ``auto`` with ``enumerate``, the only layer that can be enumerated, if any."""
     if anchor == "auto" and algorithm == "enumerate" and (motif.p is None) != (motif.q is None):
         return "v" if motif.p is None else "u"
     return anchor
 
 
 def anchor_part(part: RootPart, anchor: str) -> str:
-    """Return the anchored layer of a part; refuse the other one."""
+    """Return the anchored layer of a part; raise if the other one is requested."""
     read_anchor(anchor)
     if anchor not in ("auto", part.layer):
         raise UnsupportedError(
@@ -106,8 +106,8 @@ def explain_choices(
 ) -> tuple[Choice, ...]:
     """Return the anchored layer and the algorithm with their reasons.
 
-    ``asked`` are the anchor (of a part: ``part``) and the algorithm that were asked for; ``algorithm`` is what runs.
-    ``probed`` are the reasons of both where probes chose.
+    ``asked`` holds the requested anchor (``part`` for a part) and algorithm; ``algorithm`` is the one that runs.
+    ``probed`` holds the reasons for both if probes chose them.
     """
     if sizes.is_empty:
         return (("no search", "every size that is asked for has a closed form or does not occur"),)
@@ -149,7 +149,7 @@ def _explain_algorithm(
 
 @dataclass(frozen=True, eq=False)
 class BicliqueQuestion:
-    """What both engines know before they build an index. Edges of a staged part are on the device."""
+    """Hold the decisions made before an index is built. Edges of a staged part are on the device."""
 
     motif: Biclique
     per: Granularity
@@ -158,7 +158,7 @@ class BicliqueQuestion:
     searched: BipartiteGraph
     """The source, or its signed double cover for balanced bicliques."""
     asked: tuple[str, str]
-    """Anchor and algorithm asked for; the anchor of a part is ``part``."""
+    """Requested anchor and algorithm; the anchor of a part is ``part``."""
     anchor: str
 
     @property
@@ -171,9 +171,9 @@ class BicliqueQuestion:
         return self.per == "vertex" or self.asked[1] == "pivot"
 
     def algorithms(self, index: BicliqueItems) -> tuple[str, ...]:
-        """Return the algorithms to choose from by probes; none where the rules of :meth:`choose_algorithm` decide.
+        """Return the algorithms that probes choose from; none if :meth:`choose_algorithm` decides.
 
-        Probes are for one size of left sides, of three vertices or more.
+        Probes are for left sides of one size, three vertices or more.
         """
         sizes, algorithm = index.sizes, self.asked[1]
         if sizes.min_left != sizes.max_left or sizes.max_left < 3:
@@ -183,16 +183,16 @@ class BicliqueQuestion:
         return ("enumerate", "pivot") if algorithm == "auto" else (algorithm,)
 
     def may_turn(self, index: BicliqueItems) -> bool:
-        """Whether the other layer could be anchored as well: of a whole graph, for sizes of three or more."""
+        """Return whether the other layer could be anchored: whole graphs, sizes of three or more."""
         sizes = index.sizes
         return self.asked[0] == "auto" and sizes.min_right == sizes.max_right > 2
 
     def choose_algorithm(self, index: BicliqueItems) -> str:
-        """Return ``enumerate`` or ``pivot``: what counts the children of this index where probes do not choose.
+        """Return ``enumerate`` or ``pivot`` by rules, for an index without probes:
 
-        0. For every vertex: ``enumerate``, which knows the vertices of its leaves.
-        1. Where left sides of several sizes are counted: ``pivot``.
-        2. Else ``enumerate``: pairs are all that is searched.
+        0. For counts of every vertex: ``enumerate``, whose leaves have known vertices.
+        1. For left sides of several sizes: ``pivot``.
+        2. Otherwise ``enumerate``: only pairs are searched.
         """
         asked, sizes = self.asked[1], index.sizes
         if self.per == "vertex":
@@ -215,18 +215,19 @@ class BicliqueQuestion:
     def explain(
         self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None
     ) -> tuple[Choice, ...]:
-        """Return what was decided, and why, for an index that ``algorithm`` searches; see :func:`explain_choices`."""
+        """Return the decisions and their reasons for an index searched by ``algorithm``; see
+        :func:`explain_choices`."""
         choices = explain_choices(
             self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm, probed
         )
         return (COVER_CHOICE, *choices) if self.motif.needs_signs else choices
 
     def wedges_of(self, swapped: bool) -> int:
-        """Return the wedges between pairs of V, when ``swapped``, or of U."""
+        """Return the number of wedges between pairs of V if ``swapped``, else of U."""
         return count_wedges(self.searched)[swapped]
 
     def star_vectors(self, source: BipartiteGraph) -> dict[str, NDArray[np.uint64]]:
-        """Return the stars of each vertex of the source, given on the host."""
+        """Return the number of stars at each vertex of the source, which is on the host."""
         part = self.part
         of_roots = None if part is None else find_root_stars(source, part.layer, part.roots)
         return star_vectors(source, self.motif, of_roots)
@@ -248,7 +249,7 @@ def ask_bicliques(
 
 
 def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
-    """Return what is searched for: stars are found without."""
+    """Return the sizes to search; stars need no search."""
     of_u, of_v = (
         (max(least, 2), n if most is None else min(most, n))
         for (_, least, most), n in zip(motif.bounds, (graph.n_u, graph.n_v), strict=True)
@@ -257,18 +258,18 @@ def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -
 
 
 def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
-    """Return whether V is anchored: as asked for, or for ``auto`` where its pairs have fewer wedges."""
+    """Return whether V is anchored: as requested, or for ``auto`` if its pairs have fewer wedges."""
     asked = read_anchor(anchor)
     of_u, of_v = count_wedges(graph)
     return of_v < of_u if asked is None else asked
 
 
 def explain_choice(asked: str) -> str:
-    """Return why a layer is anchored."""
+    """Return the reason for anchoring a layer."""
     return "asked for" if asked != "auto" else "fewer wedges lie between its pairs"
 
 
 def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> Choice:
-    """Return which layer is anchored, and why."""
+    """Return the anchored layer and the reason."""
     why = explain_choice(asked) if part is None else "the roots of the part are of this layer"
     return f"anchor {'V' if swapped else 'U'}", why

@@ -1,8 +1,7 @@
-"""k-cliques on the CPU: the policy around :mod:`papilio.kernels.clique.loops` and ``pivot_loops``.
+"""Count cliques on the CPU: the policy around the compiled loops.
 
-Maximal cliques on the CPU: the policy around :mod:`papilio.kernels.clique.maximal_loops`.
-
-What the CPU engines of cliques share: their items are roots, heaviest first, which threads take in chunks.
+k-cliques use :mod:`papilio.kernels.clique.loops` and ``pivot_loops``, maximal cliques
+:mod:`papilio.kernels.clique.maximal_loops`. Work items are roots, heaviest first; threads take them in chunks.
 """
 
 from __future__ import annotations
@@ -59,13 +58,13 @@ from papilio.parts import CliquePart, Part
 def heaviest_first(
     roots: NDArray[np.int64], costs: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return roots and costs by falling cost, equal ones by rank."""
+    """Return roots and costs by falling cost; ties are broken by rank."""
     order = np.argsort(-costs, kind="stable")
     return roots[order], costs[order]
 
 
 class PreparedRoots(Prepared):
-    """Base of what these engines prepare; its items are vertices, or edges, with enough later neighbours."""
+    """Base of the prepared graphs; items are vertices, or edges, with enough later neighbours."""
 
     later: Later
     roots: NDArray[np.int64]  # by item
@@ -76,7 +75,7 @@ class PreparedRoots(Prepared):
 
 
 class RootsCpu(SearchEngine):
-    """Base of the engines of cliques; a state is what a thread searches in, and its rows, which say where it stands."""
+    """Base of the clique engines; the state of a thread is its search memory and its rows, which hold the position."""
 
     serial_cost = 1 << 16
     """In predicted set operations: about a millisecond."""
@@ -94,7 +93,7 @@ class RootsCpu(SearchEngine):
 
     @abstractmethod
     def _weigh(self, prepared: Any, later: NDArray[np.int64], edges: Floats) -> Floats:
-        """Return the lots of roots with these numbers of later neighbours, and of edges among them."""
+        """Return the sampling weights of roots, given their later neighbours and the edges among these."""
 
     def _make_rows(self, prepared: PreparedRoots) -> RowBuffer:
         return make_rows(prepared.max_later + 1)
@@ -132,12 +131,12 @@ class CliqueCpu(RootsCpu):
     Parameters
     ----------
     threads : int, optional
-        Threads of one run; by default the processors that this process may use.
+        Threads of one run; by default the processors available to this process.
     algorithm : {"auto", "orient", "pivot"}
         ``orient`` takes vertices in order, ``pivot`` counts many cliques at a leaf (Almasri et al., ICS'22, sections
         3.1 and 3.2).
     order : {"auto", "degeneracy", "degree"}
-        What the graph is oriented by; ``auto`` is the degeneracy.
+        The order that orients the graph; ``auto`` is the degeneracy.
     """
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", order: str = "auto") -> None:
@@ -147,7 +146,7 @@ class CliqueCpu(RootsCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueCpu:
-        """Order the vertices and orient the graph, a part of it as it is; O(n_edges log n_edges)."""
+        """Order the vertices and orient the graph, leaving a part unchanged; O(n_edges log n_edges)."""
         require_request("cpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
@@ -172,7 +171,7 @@ class CliqueCpu(RootsCpu):
         )  # fmt: skip
 
     def _orient(self, graph: UnipartiteGraph | CliquePart) -> tuple[Later, bool]:
-        """Return the later neighbours, and whether they are those of the order by degree."""
+        """Return the later neighbours, and whether the order is by degree."""
         if isinstance(graph, CliquePart):
             require_part_order(self.order)
             return orient_part(graph), True
@@ -182,7 +181,7 @@ class CliqueCpu(RootsCpu):
     def probe(
         self, prepared: PreparedCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> Found:
-        """Walk probes of the tree of pivots, or of that in order; O(n_probes * max_later^2) words at most."""
+        """Probe the pivot tree or the ordered tree; O(n_probes * max_later^2) words at most."""
         oriented, per = prepared.probed == "orient", _PER[prepared.per]
         return probe_cliques(
             prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads
@@ -272,13 +271,13 @@ class PreparedMaximalCliqueCpu(PreparedRoots):
 class MaximalCliqueCpu(RootsCpu):
     """The CPU engine of :class:`~papilio.motifs.MaximalClique`; holds no graph, safe to share between threads.
 
-    ``threads`` are those of one run; by default the processors that this process may use.
+    ``threads`` is the number of threads of one run; by default the processors available to this process.
     """
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueCpu:
-        """Order the vertices by degeneracy and orient the graph, a part of it as it is; O(n_edges log n_edges)."""
+        """Order by degeneracy and orient the graph, leaving a part unchanged; O(n_edges log n_edges)."""
         require_request("cpu maximal-clique", MaximalClique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, MaximalClique)

@@ -1,8 +1,8 @@
-"""Cliques of one k and maximal ones on the GPU: the graph is ordered and oriented on the device.
+"""Count k-cliques and maximal cliques on the GPU, which also orders and orients the graph.
 
-Items and their order are those of the CPU engines. ``clique.cu`` counts leaves by (held, free), or, where it takes
-vertices in order, cliques; what leaves stand for is worked out on the host in Python integers. ``clique_maximal.cu``
-counts maximal cliques by size, with their checksum.
+The items and their order match the CPU engines. ``clique.cu`` counts leaves by (held, free), or cliques if it takes
+vertices in order; the host converts leaves to cliques in Python integers. ``clique_maximal.cu`` counts maximal cliques
+by size, with their checksum.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
 _MOST_LATER = (1 << 16) - 2
-"""Later neighbours of a vertex that the kernel takes: numbers of them, and of what is held and free, have 16 bits."""
+"""Most later neighbours of a vertex: the kernel stores their numbers, and the numbers held and free, in 16 bits."""
 
 _PER: Mapping[Granularity, int] = {"total": 0, "vertex": 1, "edge": 2}
-"""As clique.cu is compiled."""
+"""Codes that clique.cu is compiled with."""
 
 _LANES = 32
-"""Candidates up to which a lane searches; larger nodes need memory of their own."""
+"""Most candidates that one lane searches; larger nodes need their own memory."""
 
 _NODE_HEAD = 4
 """Words of a node beside its sets (clique_matrix.cuh)."""
@@ -88,9 +88,9 @@ class PreparedCliqueGpu(Prepared):
 class CliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.Clique` on one device.
 
-    ``algorithm`` and ``order`` are those of :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``tuning`` is by default
-    that of the device. With ``lists`` it is for :class:`~papilio.kernels.clique.list_gpu.CliqueGpuLister`, and counts
-    nothing: then it takes granularity ``vertex`` alone, whose kernel knows the vertices of each clique.
+    ``algorithm`` and ``order`` are as in :class:`~papilio.kernels.clique.cpu.CliqueCpu`; ``tuning`` defaults to the
+    rows of the device. With ``lists`` the engine serves :class:`~papilio.kernels.clique.list_gpu.CliqueGpuLister` and
+    counts nothing: it then accepts only granularity ``vertex``, whose kernel has the vertices of each clique.
     """
 
     stem = "clique"
@@ -111,7 +111,7 @@ class CliqueGpu(TreeEngine):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueGpu:
-        """Order the vertices and orient the graph on the device, a part of it as it is; O(n_edges log n_edges)."""
+        """Order and orient the graph on the device, leaving a part unchanged; O(n_edges log n_edges)."""
         require_request("gpu clique", Clique, graph, motif, per, CliquePart, UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph | CliquePart)
         assert isinstance(motif, Clique)
@@ -184,7 +184,7 @@ class CliqueGpu(TreeEngine):
     def leave_records(
         self, prepared: PreparedCliqueGpu, span: tuple[int, int], cut: StopCheck, arguments: tuple[Any, ...]
     ) -> int:
-        """Search items and return where that ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        """Search items and return where the search ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
         nothing, counts = (self.device.xp.zeros(n, dtype=np.uint64) for n in (1, _count_sums(prepared)))
         return self._search_items(prepared, span, cut, (nothing, nothing, *arguments), counts)
 
@@ -196,7 +196,7 @@ class CliqueGpu(TreeEngine):
         arguments: tuple[Any, ...],
         counts: Any,
     ) -> int:
-        """Search items, with what follows the counts in the kernel's arguments; return where the run ended."""
+        """Search items, passing ``arguments`` to the kernel after the counts; return where the run ended."""
         later, items = prepared.later, prepared.items
         searched = (later.indptr, later.ids, items.roots, items.first, items.last)
         own = (
@@ -227,7 +227,7 @@ class CliqueGpu(TreeEngine):
 def _estimate_need(
     sizes: NDArray[np.int64], algorithm: str, motif: Clique, per: Granularity
 ) -> NDArray[np.int64]:
-    """Return the words that a warp needs for roots of so many later neighbours, as ``take_memory`` of clique.cu."""
+    """Return the words that a warp needs for roots by later neighbours, as ``take_memory`` of clique.cu."""
     words, has_lanes = (sizes + 31) // 32, per == "total" and algorithm != "orient"
     levels = (np.maximum(sizes - (_LANES if has_lanes else 0), 0) + 1) // 2 + 2
     node, square = _NODE_HEAD + 2 * words, sizes * words
@@ -241,14 +241,14 @@ def _estimate_need(
 
 
 def _make_vector(device: Device, prepared: PreparedCliqueGpu) -> Any:
-    """Return what vertices, by rank, or edges, by entry, are counted into; device, uint64."""
+    """Return the counter of each vertex, by rank, or edge, by entry; device, uint64."""
     later = prepared.later
     size = {"total": 1, "vertex": later.vertices.size, "edge": later.ids.size}[prepared.per]
     return device.xp.zeros(size, dtype=np.uint64)
 
 
 def _list_choices(device: Device, prepared: PreparedCliqueGpu) -> Any:
-    """Return C(n, j) modulo 2^64 at [n * (k + 1) + j], device, for counts of vertices and edges."""
+    """Return C(n, j) modulo 2^64 at [n * (k + 1) + j], device, for counts by vertex and edge."""
     if prepared.per == "total":
         return device.xp.zeros(1, dtype=np.uint64)
     max_later, k = prepared.max_later, prepared.sizes[1]
@@ -256,7 +256,7 @@ def _list_choices(device: Device, prepared: PreparedCliqueGpu) -> Any:
 
 
 def _count_sums(prepared: PreparedCliqueGpu) -> int:
-    """Return how many numbers the kernel counts into: those of a sum, and one for each kind of leaf."""
+    """Return the number of counters of the kernel: a sum, and one for each kind of leaf."""
     if prepared.algorithm == "orient":
         return CLIQUE_SUM_WORDS
     stride = prepared.max_later + 2
@@ -265,7 +265,7 @@ def _count_sums(prepared: PreparedCliqueGpu) -> int:
 
 @dataclass(frozen=True, eq=False)
 class PreparedMaximalCliqueGpu(Prepared):
-    """A graph ready for :meth:`MaximalCliqueGpu.run`; arrays on the device but for the costs."""
+    """A graph ready for :meth:`MaximalCliqueGpu.run`; all arrays but the costs are on the device."""
 
     later: DeviceLater
     # The earlier neighbours of every vertex, by rank: int64 (n + 1,), int32 (n_edges,).
@@ -285,8 +285,8 @@ class PreparedMaximalCliqueGpu(Prepared):
 class MaximalCliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.MaximalClique` on one device.
 
-    ``tuning`` are launch constants; by default those of the device. With ``lists`` it is for
-    :class:`~papilio.kernels.clique.list_gpu.MaximalCliqueGpuLister`, and counts nothing.
+    ``tuning`` sets launch constants, by default for the device. With ``lists`` the engine serves
+    :class:`~papilio.kernels.clique.list_gpu.MaximalCliqueGpuLister` and counts nothing.
     """
 
     stem = "clique_maximal"
@@ -299,7 +299,7 @@ class MaximalCliqueGpu(TreeEngine):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedMaximalCliqueGpu:
-        """Order the vertices by degeneracy and orient the graph on the device, a part of it as it is.
+        """Order by degeneracy and orient the graph on the device, leaving a part unchanged.
 
         O(n_edges log n_edges).
         """
@@ -368,7 +368,7 @@ class MaximalCliqueGpu(TreeEngine):
         cut: StopCheck,
         arguments: tuple[Any, ...],
     ) -> int:
-        """Search items and return where that ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        """Search items and return where the search ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
         return self._search_items(prepared, span, cut, arguments)[0]
 
     def _search_items(
@@ -394,7 +394,7 @@ class MaximalCliqueGpu(TreeEngine):
 def _estimate_maximal_need(
     later: NDArray[np.int64], earlier: NDArray[np.int64], lists: bool
 ) -> NDArray[np.int64]:
-    """Return the words that a warp needs for roots of so many neighbours, as ``take_memory`` of clique_maximal.cu."""
+    """Return the words that a warp needs for roots by neighbours, as ``take_memory`` of clique_maximal.cu."""
     words, rows = (later + 31) // 32, later + earlier
     node = _NODE_HEAD + 3 * words + (rows + 31) // 32  # earlier ones; in a sub-tree candidates before it, too
     path = [later + 1] if lists else []

@@ -1,6 +1,6 @@
-"""The order of the vertices and the oriented graph on the device (``clique_order.cu``), as those of ``order.py``.
+"""Order and orient a graph and make its work items on the device (``clique_order.cu``).
 
-The work items of the GPU engines of cliques, made on the device: those of the CPU engines, in the same order.
+The order and the items match the CPU engines (``order.py``).
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS
 from papilio.parts import CliquePart
 
 _BLOCK_EDGES = 1 << 17
-"""Up to so many edges one block peels, whose barriers cost less than those of a grid; one H200, kernels, ms, block and
-grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5, soc-Epinions1 (405,740) 5.1 and 2.5."""
+"""Most edges that a single block peels: its barriers cost less than grid barriers.
+
+One H200, kernels, ms, block and grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5,
+soc-Epinions1 (405,740) 5.1 and 2.5.
+"""
 
 _PEEL_THREADS = 1024
 
@@ -40,7 +43,7 @@ class DeviceLater:
     """The later neighbours of every vertex, by rank, on the device: as :class:`~papilio.kernels.clique.order.Later`.
 
     ``indptr`` int64 (n + 1,), ``ids`` int32 (n_edges,), ``vertices`` int32 (n,): the original id of each rank; ``out``
-    int32 (n,): the number of later neighbours; ``edges`` int64 (n_edges,): the edge id of each entry, where asked for.
+    int32 (n,): the number of later neighbours; ``edges`` int64 (n_edges,): the edge id of each entry, if requested.
     """
 
     indptr: Any
@@ -55,7 +58,7 @@ def orient_on_device(
 ) -> DeviceLater:
     """Order the vertices by degeneracy, or by degree, and orient the graph; one sort of the edges.
 
-    A part stays as it is: its ids are in the order by degree. A graph has at most 2^32 - 2^13 edges and 2^31 - 2^20
+    A part is left unchanged: its ids are in degree order. A graph has at most 2^32 - 2^13 edges and 2^31 - 2^20
     vertices.
     """
     if isinstance(graph, CliquePart):
@@ -102,7 +105,7 @@ def list_earlier_on_device(device: Device, later: DeviceLater) -> tuple[Any, Any
 
 
 def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> Any:
-    """Return the round in which each vertex goes, int32 of shape (n,)."""
+    """Return the peeling round of each vertex, int32 of shape (n,)."""
     xp, n, n_edges = device.xp, int(degree.size), int(edges[2])
     indptr = make_offsets(device, degree)
     neighbours = xp.empty(2 * n_edges, dtype=np.int32)
@@ -125,9 +128,9 @@ def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> A
 
 @dataclass(frozen=True, eq=False)
 class DeviceItems:
-    """By item, heaviest first: the root (int32), and where its part of the later neighbours begins and ends (int64).
+    """By item, heaviest first: the root (int32), and the begin and end of its part of the later neighbours (int64).
 
-    ``sizes`` (int64) are the candidates, and ``costs`` the predicted set operations, both on the host.
+    ``sizes`` (int64) holds the number of candidates, ``costs`` the predicted set operations, both on the host.
     """
 
     roots: Any
@@ -142,7 +145,7 @@ def list_items(
 ) -> DeviceItems:
     """Return the items: ``roots`` in their order, or all vertices with ``least`` - 1 later neighbours, heaviest first.
 
-    ``back`` counts the earlier neighbours of each vertex, int32, for maximal cliques; None for cliques of one k.
+    ``back`` counts the earlier neighbours of each vertex, int32, for maximal cliques; None for k-cliques.
     """
     xp, module = device.xp, device.load("clique_order", {})
     chosen = (

@@ -1,4 +1,4 @@
-"""Probes of the searches for cliques on the device, ``clique_probe.cu``; see :mod:`.probe_loops`."""
+"""Probe the clique searches on the device, ``clique_probe.cu``; see :mod:`.probe_loops`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def probe_cliques(
     per: int,
     max_later: int,
 ) -> Found:
-    """Walk a probe of each chosen item, for cliques of the least to the most vertices."""
+    """Probe each chosen item once, for cliques from the least to the most vertices."""
     tables = list_probe_tables(*limits, max_later)
     given = int(oriented), per, *limits, tables.ways, *tables.bounds
     nothing = device.xp.zeros(1, dtype=np.int64), device.xp.zeros(1, dtype=np.int32)
@@ -52,7 +52,7 @@ def probe_maximal(
     least: int,
     max_later: int,
 ) -> Found:
-    """Walk a probe of each chosen item, for maximal cliques of at least ``least`` vertices."""
+    """Probe each chosen item once, for maximal cliques of at least ``least`` vertices."""
     bounds = list_maximal_bounds(max_later)
     roots = take(device, items.roots, device.to_device(chosen)).astype(np.int64)
     back = device.to_host(take(device, earlier[0], roots + 1)) - device.to_host(
@@ -74,7 +74,7 @@ def _launch(
     given: tuple[Any, ...],
     shape: tuple[int, ...],
 ) -> Found:
-    """Launch the kernel; ``back`` are the earlier neighbours of the roots, ``shape`` is that of the tables."""
+    """Launch the kernel; ``back`` counts the earlier neighbours of the roots, ``shape`` is the shape of the tables."""
     found = device.xp.zeros((chosen.size, FIELDS), dtype=np.float64)
     if chosen.size:
         sizes = items.sizes[chosen]

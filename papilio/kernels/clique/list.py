@@ -1,4 +1,4 @@
-"""Listing cliques on the CPU: the searches that count them pass what they find on as rows."""
+"""List cliques on the CPU: the counting searches write each clique as a row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from papilio.parts import Part
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Named(Prepared):
-    """What rows of cliques need beside the graph that is left to search."""
+    """Fields that rows of cliques need, beside the remaining graph to search."""
 
     row_size: int | None  # vertices of a row; None for any number
     positions: NDArray[np.int32]  # in ``ids_n``, of every rank
@@ -55,7 +55,7 @@ def _name_rows(
     searched: PreparedCliqueCpu | PreparedMaximalCliqueCpu,
     row_size: int | None,
 ) -> dict[str, Any]:
-    """Return the fields of the graph that is left to search, and of what rows of it need."""
+    """Return the fields of the remaining graph and of its rows."""
     ids = np.union1d(left.ids, left.held).astype(np.int32)
     decisions = searched.decisions[:1]
     return vars(searched) | {
@@ -69,13 +69,13 @@ def _name_rows(
 
 
 def refuse_counting(algorithm: str) -> None:
-    """Reject the algorithm that only counts."""
+    """Reject the algorithm that cannot list."""
     if algorithm == "pivot":
         raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
 
 
 def add_rows(found: Found, n_held: int) -> Found:
-    """Return what probes of a count found, with rows as leaves, each with as many more vertices."""
+    """Return the result of counting probes with rows as leaves, each with ``n_held`` more vertices."""
     members, nodes = found.members + n_held * found.motifs, found.nodes + found.motifs
     return found._replace(members=members, nodes=nodes)
 
@@ -92,7 +92,7 @@ class _Lister(RootsCpu):
         return make_rows(longest, *names, self.listing.limit)
 
     def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        """Do as the engine that counts, whose tree has the rows as leaves here."""
+        """Probe as the counting engine does; the leaves of its tree are rows here."""
         return add_rows(super().probe(prepared, items, seeds), prepared.held.size)
 
     def _pass_on(self, prepared: _Named, state: tuple[Any, RowBuffer], outlet: Outlet) -> None:
@@ -100,7 +100,7 @@ class _Lister(RootsCpu):
 
 
 class CliqueLister(_Lister, CliqueCpu):
-    """Lists the cliques of one k of a ``listing``; the other parameters are those of the engine.
+    """Lists the k-cliques of a ``listing``; the other parameters are as in the engine.
 
     ``pivot`` cannot list.
     """
@@ -119,7 +119,7 @@ class CliqueLister(_Lister, CliqueCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedCliqueListing:
-        """Set aside what must be held, then do as the engine."""
+        """Set aside the required vertices, then prepare as the engine does."""
         require_request("listing", Clique, graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(graph, UnipartiteGraph)
         assert isinstance(motif, Clique)

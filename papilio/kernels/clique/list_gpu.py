@@ -1,4 +1,4 @@
-"""Listing cliques on the GPU: the kernels that count them leave records, ``clique_order.cu`` makes rows of these."""
+"""List cliques on the GPU: the counting kernels leave records, ``clique_order.cu`` turns them into rows."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 
 _MOST_WAYS = 1 << 40
-"""Cliques of one leaf: a listing of more would be of many terabytes."""
+"""Most cliques of one leaf: a longer listing would take many terabytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedCliqueListing(TreeListing):
-    """A graph ready for the ``run`` of a lister; arrays on the device but for ``ids_n``."""
+    """A graph ready for the ``run`` of a lister; all arrays but ``ids_n`` are on the device."""
 
     searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph that is left to search
     row_size: int | None  # vertices of a row; None for any number
@@ -50,7 +50,7 @@ class _CliqueLister(TreeLister):
     engine: CliqueGpu | MaximalCliqueGpu
 
     def prepare(self, graph: UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedCliqueListing:
-        """Set aside what must be held, then do as the engine, which refuses other motifs than its own."""
+        """Set aside the required vertices, then prepare as the engine does, which rejects other motifs."""
         require_request("listing", (Clique, MaximalClique), graph, motif, per, graph_type=UnipartiteGraph)
         assert isinstance(motif, Clique | MaximalClique)
         n, is_maximal = (motif.min_size, True) if isinstance(motif, MaximalClique) else (motif.k, False)
@@ -99,7 +99,7 @@ class _CliqueLister(TreeLister):
 
 
 class MaximalCliqueGpuLister(_CliqueLister):
-    """Lists maximal cliques on one device; ``tuning`` is by default that of the device."""
+    """Lists maximal cliques on one device; ``tuning`` defaults to the constants of the device."""
 
     def __init__(self, device: Device, listing: Listing, tuning: TreeTuning | None = None) -> None:
         super().__init__(listing, MaximalCliqueGpu(device, tuning, lists=True))
@@ -125,9 +125,9 @@ class MaximalCliqueGpuLister(_CliqueLister):
 
 
 class CliqueGpuLister(_CliqueLister):
-    """Lists the cliques of one k on one device.
+    """Lists the k-cliques of one k on one device.
 
-    ``algorithm`` and ``order`` are those of :class:`~papilio.kernels.clique.list.CliqueLister`.
+    ``algorithm`` and ``order`` are as in :class:`~papilio.kernels.clique.list.CliqueLister`.
     """
 
     has_checksum = False

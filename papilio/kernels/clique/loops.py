@@ -1,15 +1,12 @@
-"""The loops of the CPU engine of cliques: one call per chunk of roots, without the interpreter lock.
+"""The loops of the CPU engine of k-cliques: one call per chunk of roots, without the interpreter lock.
 
-Input: the later neighbours of every vertex in an order (:mod:`papilio.kernels.clique.order`). A clique is found once,
-at its first vertex, the root: the search goes over the graph that the root's later neighbours induce, as a square
+Input: the later neighbours of every vertex in an order (:mod:`papilio.kernels.clique.order`). Each clique is found
+once, at its first vertex, the root: the search runs on the graph that the root's later neighbours induce, as a square
 matrix of bits.
 
 ``count_oriented`` takes vertices in their order and counts the last level by popcounts (Almasri et al., ICS'22, section
-3.1); pivots are in :mod:`papilio.kernels.clique.pivot_loops`.
-
-The loop that lists the cliques of k vertices: each at its first vertex, the others in their order behind it.
-
-What the loops that list cliques need beside their search: whom the ranks are, what every row holds, and a block.
+3.1); the pivot search is in :mod:`papilio.kernels.clique.pivot_loops`. ``list_cliques`` lists k-cliques, each at its
+first vertex with the others in order. ``RowBuffer`` holds the state that listing adds to a search.
 """
 
 from __future__ import annotations
@@ -29,15 +26,15 @@ _TWO, _THREE, _FOUR = np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 class CliqueStack(NamedTuple):
-    """What one thread has of its own; d is the largest number of later neighbours, w its words.
+    """Memory of one thread; d is the largest number of later neighbours, w its words.
 
-    ``rows`` (d * w) is the matrix and ``names`` (d) whom its rows are; ``edge_at`` (d * d) has edge ids where edges are
-    counted. ``sets`` and ``rest`` ((d + 1) * w) are, by level, the candidates and those still to be branched on;
-    ``pivot_of``, ``held_at`` and ``pivots_at`` (d + 1) what a level began with. ``held`` and ``pivots`` are the path.
-    ``leaves`` ((d + 2) * (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d) are of the
-    root at hand, ``root_sum`` is that of the root itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges) are of all.
-    ``place`` (n) is -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a sum of 128 bits, then the
-    words intersected.
+    ``rows`` (d * w) is the matrix and ``names`` (d) the vertex of each row; ``edge_at`` (d * d) has edge ids if edges
+    are counted. ``sets`` and ``rest`` ((d + 1) * w) are, by level, the candidates and the ones still to branch on;
+    ``pivot_of``, ``held_at`` and ``pivots_at`` (d + 1) are the initial state of a level. ``held`` and ``pivots`` are
+    the path. ``leaves`` ((d + 2) * (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d)
+    belong to the current root, ``root_sum`` to the root vertex itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges)
+    are of all. ``place`` (n) is -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a 128-bit sum,
+    then the words intersected.
     """
 
     rows: Words
@@ -62,7 +59,7 @@ class CliqueStack(NamedTuple):
 
 
 def make_search(later: Later, most: int, per: int, n_edges: int) -> CliqueStack:
-    """Return the memory of a thread, for roots of at most ``most`` later neighbours."""
+    """Return the memory of a thread, for roots with at most ``most`` later neighbours."""
     n, w = later.indptr.size - 1, (most + 63) >> 6
     pairs = most * most if per == PER_EDGE else 0
     return CliqueStack(
@@ -90,7 +87,7 @@ def make_search(later: Later, most: int, per: int, n_edges: int) -> CliqueStack:
 
 @compiled
 def open_root(later: Later, search: CliqueStack, root: int, oriented: bool) -> int:
-    """Fill the matrix of a root and return the number of its later neighbours; as :func:`fill_matrix`."""
+    """Fill the matrix of a root and return its number of later neighbours; see :func:`fill_matrix`."""
     begin, end = later.indptr[root], later.indptr[root + 1]
     d = int(end - begin)
     for i in range(d):
@@ -103,7 +100,7 @@ def open_root(later: Later, search: CliqueStack, root: int, oriented: bool) -> i
 def fill_matrix(
     later: Later, names: NDArray[np.int32], place: Ints, rows: Words, edge_at: Ints, d: int, oriented: bool
 ) -> None:
-    """Fill the matrix of d named vertices; oriented: a row has the later ones only. ``edge_at`` may be empty."""
+    """Fill the matrix of d named vertices, if oriented with later ones only; ``edge_at`` may be empty."""
     w = words_of(d)
     rows[: d * w] = 0
     for i in range(d):
@@ -124,7 +121,7 @@ def fill_matrix(
 
 @compiled
 def _add_wide(total: Sums, value: np.uint64) -> None:
-    """Add to a sum of 128 bits."""
+    """Add to a 128-bit sum."""
     total[0] += value
     if total[0] < value:
         total[1] += ONE
@@ -132,7 +129,7 @@ def _add_wide(total: Sums, value: np.uint64) -> None:
 
 @compiled
 def _count_near(near: NDArray[np.uint8], ids: NDArray[np.int32], begin: int, end: int) -> int:
-    """Return the sum of what is marked among ids; four at a time, without the test for negative places."""
+    """Return the sum of the marks of ids; four at a time, without the test for negative places."""
     first, second = 0, 0
     at, stop = np.uint64(begin), np.uint64(end)
     while at + _THREE < stop:
@@ -164,7 +161,7 @@ def _count_triangles(later: Later, search: CliqueStack, root: int) -> None:
 
 @inlined
 def take_candidate(search: CliqueStack, at: int, w: int, chosen: int) -> int:
-    """Take a candidate from what is left of the level at a word; lay out the next level and return its candidates."""
+    """Take a chosen candidate of a level; lay out the next level and return its number of candidates."""
     search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
     size = 0
     for word in range(w):
@@ -177,7 +174,7 @@ def take_candidate(search: CliqueStack, at: int, w: int, chosen: int) -> int:
 
 @compiled
 def count_oriented(later: Later, search: CliqueStack, roots: Ints, begin: int, end: int, k: int) -> None:
-    """Count the cliques of k vertices, at least 3, whose first ones are the roots of a chunk."""
+    """Count the cliques of k vertices, at least 3, with their first vertex among the roots of a chunk."""
     for place in range(begin, end):
         root = roots[place]
         if later.indptr[root + 1] - later.indptr[root] + 1 < k:
@@ -189,7 +186,7 @@ def count_oriented(later: Later, search: CliqueStack, roots: Ints, begin: int, e
         w = words_of(d)
         fill_span(search.sets, d)
         fill_span(search.rest, d)
-        # `left` vertices are to be found among the candidates of a level; the last two at once.
+        # Find `left` more vertices among the candidates of a level; the last two at once.
         level, work = 0, 0
         while level >= 0:
             at, left = level * w, k - 1 - level
@@ -218,15 +215,15 @@ def count_oriented(later: Later, search: CliqueStack, roots: Ints, begin: int, e
 
 
 PLACE, LEVEL = 0, 1
-"""Entries of a cursor: the place of the root at hand, and the level its search is at, -1 where it has not begun."""
+"""Entries of a cursor: the place of the current root, and the level of its search, -1 before it begins."""
 
 
 class RowBuffer(NamedTuple):
-    """Where the rows of one thread go; ``positions`` is empty where cliques are only counted.
+    """The rows of one thread; ``positions`` is empty if cliques are only counted.
 
-    ``positions`` (n) has the position of each rank in the ids of the listing; ``held`` the positions, and ``held_hash``
-    (1) the sum of the hashes, of what is added to every clique. ``longest`` (1) is the most vertices of a row.
-    ``path`` is the clique at hand, as ranks; ``cursor`` (2) says where the search goes on.
+    ``positions`` (n) is the position of each rank in the ids of the listing. ``held`` has the positions, and
+    ``held_hash`` (1) the sum of the hashes, of the vertices added to every clique. ``longest`` (1) is the most vertices
+    of a row. ``path`` is the current clique, as ranks; ``cursor`` (2) is where the search resumes.
     """
 
     positions: NDArray[np.int32]
@@ -245,7 +242,7 @@ def make_rows(
     held_hash: int = 0,
     limit: int | None = 1,
 ) -> RowBuffer:
-    """Return the rows of one thread, of at most ``longest`` vertices beside what is held; of a count by default."""
+    """Return the rows of one thread, of at most ``longest`` searched vertices; by default for a count."""
     nothing = np.zeros(0, np.int32)
     positions, held = nothing if positions is None else positions, nothing if held is None else held
     longest += held.size
@@ -261,13 +258,13 @@ def make_rows(
 
 
 def begin_chunk(rows: RowBuffer, place: int) -> None:
-    """Go on at the root of a place."""
+    """Set the cursor to the root at a place."""
     rows.cursor[PLACE], rows.cursor[LEVEL] = place, -1
 
 
 @inlined
 def add_clique(rows: RowBuffer, size: int) -> bool:
-    """Write the first ranks of the path as a row; return whether a further one surely fits."""
+    """Write the first ranks of the path as a row; return whether another one surely fits."""
     block = rows.block
     at = block.offsets[block.size[0]]
     for i in range(size):
@@ -283,7 +280,7 @@ def _list_root(search: CliqueStack, rows: RowBuffer, d: int, k: int) -> int:
     """List the cliques of one root, from the level of the cursor on; return the words intersected."""
     w, level, work = words_of(d), rows.cursor[LEVEL], 0
     while level >= 0:
-        # `left` vertices are to be taken from this level on.
+        # Take `left` vertices from this level on.
         at, left = level * w, k - 1 - level
         chosen = first_bit(search.rest, at, w)
         if chosen < 0:
@@ -306,9 +303,9 @@ def _list_root(search: CliqueStack, rows: RowBuffer, d: int, k: int) -> int:
 
 @compiled
 def list_cliques(later: Later, search: CliqueStack, rows: RowBuffer, roots: Ints, end: int, k: int) -> bool:
-    """List the cliques of k vertices whose first ones are the roots below a place, from the cursor on.
+    """List the k-cliques with their first vertex among the roots below a place, from the cursor on.
 
-    Returns whether the end was reached: else the block is full.
+    Returns whether the end was reached; if not, the block is full.
     """
     while rows.cursor[PLACE] < end:
         root = roots[rows.cursor[PLACE]]

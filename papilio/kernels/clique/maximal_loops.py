@@ -1,12 +1,12 @@
 """The loops of the CPU engine of maximal cliques: one call per chunk of roots, without the interpreter lock.
 
-A maximal clique is found at its first vertex in the order, the root. Candidates are the root's later neighbours; its
-earlier ones are excluded: a clique that one of them extends is found elsewhere, or is not maximal. The search is that
-of Bron and Kerbosch with the pivot of Tomita et al. (2006), in the degeneracy order (Eppstein, Löffler and Strash,
-2010), on the rows of bits over the candidates that candidates and excluded vertices have.
+A maximal clique is found at its first vertex in the order, the root. The root's later neighbours are candidates, its
+earlier neighbours are excluded: a clique that one of them extends is found elsewhere, or is not maximal. The search is
+by Bron and Kerbosch with the pivot of Tomita et al. (2006), in the degeneracy order (Eppstein, Löffler and Strash,
+2010). Candidates and excluded vertices have rows of bits over the candidates.
 
-An excluded vertex that is next to no candidate can extend nothing below, and is dropped; one that is next to all
-candidates extends everything below, and ends the branch.
+An excluded vertex next to no candidate can extend nothing below, and is dropped; one next to all candidates extends
+everything below, and ends the branch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from papilio.kernels.offsets import count_ids, offsets_of
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
 _mix = compiled(mix)
-"""Of one value."""
+"""Compiled for one value."""
 
 
 class Earlier(NamedTuple):
@@ -35,12 +35,12 @@ class Earlier(NamedTuple):
 
 
 class MaximalSearch(NamedTuple):
-    """What one thread has of its own; d is the most later neighbours of a root, w its words, x its most earlier ones.
+    """Memory of one thread; d is the most later neighbours of a root, w its words, x the most earlier neighbours.
 
     ``rows`` ((d + x) * w): candidates, then excluded vertices. ``sets`` and ``rest`` ((d + 1) * w): by level, the
-    candidates and those still to be branched on. ``excluded``: the rows of excluded vertices, level behind level, from
-    ``excluded_at`` (d + 2). ``hash_at`` (d + 1): hash of what is held, by level. ``place`` (n) is -1 between roots.
-    ``histogram`` (d + 2) counts by size; ``sums`` has the checksum, then the words intersected.
+    candidates and the ones still to branch on. ``excluded``: the rows of excluded vertices, level after level, from
+    ``excluded_at`` (d + 2). ``hash_at`` (d + 1): hash of the held vertices, by level. ``place`` (n) is -1 between
+    roots. ``histogram`` (d + 2) counts by size; ``sums`` has the checksum, then the words intersected.
     """
 
     rows: Words
@@ -84,7 +84,7 @@ def make_maximal_search(later: Later, earlier: Earlier) -> MaximalSearch:
 
 @compiled
 def _fill_row(later: Later, search: MaximalSearch, name: int, row: int, w: int) -> bool:
-    """Set the candidates that a vertex is next to; whether there is any."""
+    """Set the candidates next to a vertex; return whether there is any."""
     found = False
     for at in range(later.indptr[name], later.indptr[name + 1]):
         j = search.place[later.ids[at]]
@@ -96,7 +96,7 @@ def _fill_row(later: Later, search: MaximalSearch, name: int, row: int, w: int) 
 
 @compiled
 def open_excluded(later: Later, earlier: Earlier, search: MaximalSearch, root: int, d: int) -> int:
-    """Fill the rows of a root and its d candidates; return how many excluded vertices are next to one of them."""
+    """Fill the rows of a root and its d candidates; return how many excluded vertices touch a candidate."""
     begin, w = later.indptr[root], words_of(d)
     for i in range(d):
         search.names[i] = later.ids[begin + i]
@@ -116,7 +116,7 @@ def open_excluded(later: Later, earlier: Earlier, search: MaximalSearch, root: i
 
 @compiled
 def _shared(search: MaximalSearch, row: int, at: int, w: int) -> int:
-    """Return the number of candidates of a level that a row is next to."""
+    """Return the number of candidates of a level in a row."""
     size = 0
     for word in range(w):
         size += popcount(search.sets[at + word] & search.rows[row * w + word])
@@ -125,7 +125,7 @@ def _shared(search: MaximalSearch, row: int, at: int, w: int) -> int:
 
 @compiled
 def choose_extended(search: MaximalSearch, level: int, w: int, size: int) -> int:
-    """Return the row next to most candidates; -1 where an excluded vertex is next to all of them."""
+    """Return the row next to most candidates; -1 if an excluded vertex is next to all of them."""
     at, best, most = level * w, -1, -1
     for place in range(search.excluded_at[level], search.excluded_at[level + 1]):
         row = search.excluded[place]
@@ -149,7 +149,7 @@ def choose_extended(search: MaximalSearch, level: int, w: int, size: int) -> int
 
 @compiled
 def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
-    """Lay out the level below a chosen candidate; return its candidates, or -1 where something extends what is held."""
+    """Lay out the level below a candidate; return its candidates, or -1 if a vertex extends the held ones."""
     at, below = level * w, (level + 1) * w
     word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
     size = 0
@@ -175,9 +175,9 @@ def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
 def _search_root(
     search: MaximalSearch, rows: RowBuffer, hashes: Sums, root: int, d: int, least: int, entering: bool
 ) -> int:
-    """Find the maximal cliques of one root of at least one candidate; return the words intersected.
+    """Find the maximal cliques of one root with at least one candidate; return the words intersected.
 
-    Goes on at the level of the cursor, and stops there where the block is full.
+    Resumes at the level of the cursor, and stops there if the block is full.
     """
     w, listing = words_of(d), rows.positions.size > 0
     level, work, size = rows.cursor[LEVEL], 0, d
@@ -202,7 +202,7 @@ def _search_root(
         if chosen < 0:
             level -= 1
             continue
-        # What was branched on is excluded from the branches after it, and is no neighbour of itself in its own.
+        # A vertex already branched on is excluded from later branches, and is no neighbour of itself in its own.
         end = search.excluded_at[level + 1]
         search.excluded[end] = chosen
         search.excluded_at[level + 1] = end + 1
@@ -238,11 +238,10 @@ def search_maximal(
     end: int,
     least: int,
 ) -> bool:
-    """Find the maximal cliques of at least ``least`` vertices whose first ones are the roots below a place.
+    """Find the maximal cliques of at least ``least`` vertices with their first vertex among the roots below a place.
 
-    They are counted, and listed where there are positions; what every row holds counts for the checksum alone. Goes on
-    where the cursor is. Returns whether the end was reached: else the block is full. ``hashes`` are those of the
-    vertices, by rank.
+    Counts them, and lists them if there are positions; the held vertices enter only the checksum. Starts at the cursor.
+    Returns whether the end was reached; if not, the block is full. ``hashes`` has the hash of each vertex, by rank.
     """
     listing = rows.positions.size > 0
     while rows.cursor[PLACE] < end:

@@ -1,10 +1,10 @@
-"""The branch and bound for largest cliques on the later neighbours of a root, as a square matrix of bits.
+"""Branch and bound for largest cliques on the later neighbours of a root, as a square matrix of bits.
 
-Candidates are coloured greedily, class by class, on words of 64 bits: neighbours have different colours, so that the
-candidates up to colour c have no clique of more than c. They are branched on from the last colour down, and what cannot
-beat the bound is never put on the stack (Tomita and Seki 2003; San Segundo et al., Computers & Operations Research
-38(2), 2011). Candidate i is the i-th last of the later neighbours: the latest, which have most neighbours among
-themselves, are coloured first.
+Candidates are coloured greedily, class by class, on words of 64 bits. Neighbours have different colours, so the
+candidates up to colour c have no clique of more than c vertices. The search branches from the last colour down;
+candidates that cannot beat the bound are never put on the stack (Tomita and Seki 2003; San Segundo et al., Computers &
+Operations Research 38(2), 2011). Candidate i is the i-th last of the later neighbours: the latest, which have most
+neighbours among themselves, are coloured first.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcoun
 
 
 class MaximumSearch(NamedTuple):
-    """What one thread has of its own; d is the most later neighbours of a root, w its words.
+    """Memory of one thread; d is the most later neighbours of a root, w its words.
 
-    ``rows`` (d * w) is the matrix, ``names`` (d) whom its rows are. ``sets`` ((d + 1) * w) are the candidates by level,
-    ``uncoloured`` and ``class_`` (w) those at hand. ``stack`` and ``colours`` (d * (d + 1) / 2 + 1) hold the
-    candidates still to be branched on with their colours, level behind level: level l from ``starts[l]`` to below
-    ``tops[l]`` (d + 1). ``path`` (d + 1) is the clique at hand, ``found`` (d + 1) the largest one. ``place`` (n) is -1
-    between roots. ``best`` (n) is the size of the largest clique known of every vertex, by rank, where that is asked
-    for. ``record`` (3) has the size and the item of the largest clique of all, and the number of its members in
-    ``members`` (d + 1), as ranks.
+    ``rows`` (d * w) is the matrix, ``names`` (d) the vertex of each row. ``sets`` ((d + 1) * w) are the candidates by
+    level, ``uncoloured`` and ``class_`` (w) the current ones. ``stack`` and ``colours`` (d * (d + 1) / 2 + 1) hold the
+    candidates still to branch on with their colours, level after level: level l from ``starts[l]`` to below ``tops[l]``
+    (d + 1). ``path`` (d + 1) is the current clique, ``found`` (d + 1) the largest one. ``place`` (n) is -1 between
+    roots. ``best`` (n) is the size of the largest known clique of every vertex, by rank, if requested. ``record`` (3)
+    has the size and the item of the largest clique of all, and the number of its members in ``members`` (d + 1), as
+    ranks.
     """
 
     rows: Words
@@ -50,13 +50,13 @@ class MaximumSearch(NamedTuple):
 
 
 def search_bytes(n: int, most: int) -> int:
-    """Return the bytes of :func:`make_maximum_search`, for n vertices of at most ``most`` later neighbours."""
+    """Return the bytes of :func:`make_maximum_search`, for n vertices with at most ``most`` later neighbours."""
     w = (most + 63) >> 6
     return 8 * (2 * most * w + 3 * w) + 4 * most * (most + 1) + 40 * most + 12 * n
 
 
 def make_maximum_search(later: Later, most: int, best: NDArray[np.int32] | None = None) -> MaximumSearch:
-    """Return the memory of a thread; ``best`` as far as it is known, where it is asked for."""
+    """Return the memory of a thread; ``best`` holds the sizes known so far, or None if not needed."""
     n, w = later.indptr.size - 1, max(1, (most + 63) >> 6)
     n_stack = most * (most + 1) // 2 + 1
     return MaximumSearch(
@@ -88,7 +88,7 @@ def _open_root(later: Later, search: MaximumSearch, root: int, d: int) -> None:
 
 @compiled
 def _colour(search: MaximumSearch, level: int, w: int, least: int, top: int) -> int:
-    """Colour the candidates of a level; put those of colour ``least`` and more on the stack and return its end."""
+    """Colour the candidates of a level; push colours from ``least`` on and return the end of the stack."""
     at = level * w
     left = np.uint64(0)
     for word in range(w):
@@ -118,10 +118,10 @@ def _colour(search: MaximumSearch, level: int, w: int, least: int, top: int) -> 
 
 @compiled
 def _find_larger(search: MaximumSearch, w: int, held: int, bound: int, shared: Ints, first_only: bool) -> int:
-    """Find a clique of more than ``bound`` vertices among the candidates of level 0 and ``held`` more, the largest.
+    """Find the largest clique of more than ``bound`` vertices, among the candidates of level 0 and ``held`` more.
 
-    Its size is returned, 0 where there is none; those of its vertices that are candidates come first in ``found``.
-    ``shared`` (1) is what any thread has found, and raises the bound. With ``first_only`` the first one is enough.
+    Returns its size, or 0 if there is none; its candidates are the first entries of ``found``. ``shared`` (1) is the
+    largest size found by any thread, and raises the bound. With ``first_only`` the first clique is enough.
     """
     level, size = 0, 0
     search.starts[0] = 0
@@ -163,10 +163,10 @@ def search_largest(
     shared: Ints,
     first_only: bool,
 ) -> None:
-    """Find the largest clique whose first vertex is one of the roots of a chunk, if it is larger than any before.
+    """Find the largest clique with its first vertex among the roots of a chunk, if it is larger than any before.
 
-    Cliques of more than ``shared[0]`` vertices are looked for, which rises as they are found; with ``first_only`` it
-    stays, and the first root that has one ends the chunk.
+    Searches for more than ``shared[0]`` vertices, which rises as cliques are found. With ``first_only`` it stays the
+    same, and the first root with such a clique ends the chunk.
     """
     for item in range(begin, end):
         root = roots[item]
@@ -191,7 +191,7 @@ def search_largest(
 
 @compiled
 def _raise_best(search: MaximumSearch, size: int, n_found: int, root: int, other: int) -> None:
-    """Give the vertices of a clique its size: those found, the root, and another one (-1 for none)."""
+    """Give the vertices of a clique its size: the found ones, the root, and another one (-1 for none)."""
     search.best[root] = max(search.best[root], size)
     if other >= 0:
         search.best[other] = max(search.best[other], size)
@@ -204,10 +204,10 @@ def _raise_best(search: MaximumSearch, size: int, n_found: int, root: int, other
 def search_every_vertex(
     later: Later, search: MaximumSearch, roots: Ints, begin: int, end: int, none: Ints
 ) -> None:
-    """Raise ``best`` of every vertex to its largest clique whose first vertex is one of the roots of a chunk.
+    """Raise ``best`` of every vertex to its largest clique with its first vertex among the roots of a chunk.
 
-    For the root, and for each of its later neighbours, a clique is looked for that is larger than the one known.
-    ``none`` (1) is room for a bound of this thread alone.
+    Searches for a clique larger than the known one for the root and each of its later neighbours. ``none`` (1) is room
+    for a bound of this thread alone.
     """
     for item in range(begin, end):
         root = roots[item]

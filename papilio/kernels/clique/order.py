@@ -2,7 +2,7 @@
 
 The degeneracy order peels in synchronous rounds at rising degree, and ranks by (round, id): it does not depend on
 threads, and no vertex has more later neighbours than the degeneracy (Matula & Beck 1983). The degree order ranks by
-(degree, id). All but the sorts of rounds and of degrees takes O(n + n_edges).
+(degree, id). Everything but the sorts of rounds and of degrees takes O(n + n_edges).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Later(NamedTuple):
 
 
 _LONG_ROUND = 512
-"""Vertices in a round that NumPy sorts faster than compiled code, the way there and back included."""
+"""Least vertices of a round that NumPy sorts faster than compiled code, including the calls there and back."""
 
 
 @compiled
@@ -50,14 +50,14 @@ def _fill_adjacency(u: Ids32, v: Ids32, to: Ints, ids: Ids32) -> None:
 def _peel(
     indptr: Ints, ids: Ids32, left: Ints, begin: Ints, order: Ids32, place: Ids32, done: int, sorted_: int
 ) -> tuple[int, int]:
-    """Bring the vertices, from the place ``done`` on, into the order of their rounds, those of a round by id.
+    """Sort the vertices from the place ``done`` on by round, and by id within a round.
 
-    The vertices are kept by what they have ``left``, in bins that ``begin`` says where to find in the order; those of a
-    round are the ones of the least bin, and whoever falls to it in the course of a round stands behind them, for the
-    next (after Batagelj and Zaversnik 2003). ``place`` is where each vertex is.
+    The vertices are kept in bins by ``left``, their remaining degree; ``begin`` has the start of each bin in the order.
+    A round takes the lowest bin; vertices that fall to it during the round go behind it, into the next round (after
+    Batagelj and Zaversnik 2003). ``place`` is the position of each vertex.
 
-    A long round is for the caller to sort: it is returned, as (begin, end), and what is before it is done. Call again
-    with its end as ``sorted_``. Begin and end are the same when all is done.
+    The caller must sort a long round: its (begin, end) is returned, with everything before it done. Call again with its
+    end as ``sorted_``. Begin and end are equal when everything is done.
     """
     while done < order.size:
         degree = left[order[done]]
@@ -119,7 +119,7 @@ def _fill_later(firsts: Ids32, seconds: Ids32, order: Ints, to: Ints, ids: Ids32
 
 
 def orient_part(part: CliquePart) -> Later:
-    """Return the later neighbours of each vertex of a part, whose ids are in the order already; O(n)."""
+    """Return the later neighbours of each vertex of a part, whose ids are already in order; O(n)."""
     graph = part.graph
     edges = np.arange(part.edges.size, dtype=np.int64)
     return Later(graph.indptr, graph.v, edges, np.arange(graph.n, dtype=np.int32))

@@ -1,11 +1,11 @@
-"""The loop of the CPU engine of cliques that takes pivots: one call per chunk of roots, without the interpreter lock.
+"""The pivot loop of the CPU engine of cliques: one call per chunk of roots, without the interpreter lock.
 
 ``count_pivots`` is the succinct clique tree of Pivoter (Jain and Seshadhri, WSDM'20) with the cuts of Almasri et al.
-(ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may have or not. A leaf with h held
-vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends where
-it holds as many as are asked for, and is dropped where all that is left cannot make the least size. A vertex next to
-all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is not searched: it
-is a leaf, and each of its candidates and each edge among these is one.
+(ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may or may not contain. A leaf with h held
+vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends once
+it holds the requested number of vertices, and is dropped if its remaining vertices cannot reach the least size. A
+vertex next to all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is
+not searched: it is a leaf, and each of its candidates and each edge among these is one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _add_pair(search: CliqueStack, d: int, a: int, b: int, value: np.uint64) -> 
 def _give(
     search: CliqueStack, d: int, n_held: int, n_pivots: int, all_: Any, one: Any, two: Any, per: int
 ) -> None:
-    """Add to the sum of each held vertex and pivot, or of each pair: by how many of the two are pivots."""
+    """Add to the sum of each held vertex and pivot, or of each pair by its number of pivots (0, 1 or 2)."""
     search.root_sum[0] += all_
     for i in range(n_held - 1):
         search.sums[search.held[i]] += all_
@@ -51,7 +51,7 @@ def _give(
 def _end_leaf(
     search: CliqueStack, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int
 ) -> None:
-    """Give every vertex, or every edge, of the cliques of a leaf its share; ``n_held`` counts the root.
+    """Add the cliques of a leaf to every vertex, or every edge; ``n_held`` counts the root.
 
     ``choose[p * (k + 1) + j]`` is C(p, j) modulo 2^64.
     """
@@ -75,10 +75,10 @@ def _end_pairs(
     edges: int,
     per: int,
 ) -> None:
-    """Give every vertex, or every edge, of the cliques of a node that lacks one vertex or two its share.
+    """Add the cliques of a node that lacks one or two vertices to every vertex, or every edge.
 
-    A clique has the held ones and, of pivots and candidates, one, or two that are next to each other, as pivots are to
-    all; ``n_held`` counts the root.
+    A clique has the held vertices and one of the pivots and candidates, or two adjacent ones; pivots are adjacent to
+    all. ``n_held`` counts the root.
     """
     w, pairs = words_of(d), missing == 2
     of_pivot = np.uint64(n_pivots - 1 + size if pairs else 1)
@@ -112,9 +112,9 @@ def _end_pairs(
 
 @inlined
 def choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
-    """Take the candidates that are next to all others as pivots, and return the one next to most of the rest, or -1.
+    """Take candidates next to all others as pivots; return the one next to most remaining ones, or -1.
 
-    Returns also how many pivots the path then has.
+    Also returns the number of pivots on the path afterwards.
     """
     best, most, first = -1, -1, n_pivots
     for word in range(w):
@@ -136,7 +136,7 @@ def choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int)
 
 @inlined
 def count_pairs(search: CliqueStack, at: int, w: int) -> int:
-    """Return the edges among the candidates of the level at a word."""
+    """Return the number of edges among the candidates of a level."""
     count = 0
     for word in range(w):
         bits = search.sets[at + word]
@@ -161,7 +161,7 @@ def _enter_node(
     choose: Sums,
     per: int,
 ) -> tuple[int, int]:
-    """Count a node that has no branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
+    """Count a node without branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
     w, size = words_of(d), 0
     for word in range(w):
         size += popcount(search.sets[at + word])
@@ -193,7 +193,7 @@ def _enter_node(
 
 @compiled
 def _search_item(search: CliqueStack, d: int, least: int, most: int, choose: Sums, per: int) -> None:
-    """Go through the tree of one root."""
+    """Search the tree of one root."""
     w = words_of(d)
     fill_span(search.sets, d)
     level, n_held, n_pivots = 0, 1, 0
@@ -245,7 +245,7 @@ def count_pivots(
     choose: Sums,
     per: int,
 ) -> None:
-    """Count the cliques of ``least`` to ``most`` vertices whose first ones are the roots of a chunk."""
+    """Count the cliques of ``least`` to ``most`` vertices with their first vertex among the roots of a chunk."""
     for place in range(begin, end):
         root = roots[place]
         d = open_root(later, search, root, False)

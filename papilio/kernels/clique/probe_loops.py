@@ -1,12 +1,12 @@
-"""Compiled probes of the searches for cliques and for maximal cliques: one random branch of the tree of an item.
+"""Compiled probes of the searches for cliques and maximal cliques: one random branch of an item's tree.
 
-A probe opens the root as the search does, and goes down branches of the same tree. At each node it looks at the number
-of candidates of every branch: branches with none or one are counted whole, and one of the others is drawn, by the
-cliques that it can hold at most, or by the square root of that: the first suits the count in dense graphs, the second
-the work. Nodes that lack two vertices of the largest size are counted whole, as the search counts them. The words of a
-root are with the entries of lists that are read to open it, and those of leaves with the sums that these add to.
+A probe opens the root as the search does, and descends the same tree. At each node it checks the number of candidates
+of every branch: branches with none or one are counted whole, and one of the others is drawn by the most cliques that it
+can hold, or by the square root of that bound: the first suits the count in dense graphs, the second the work. Nodes
+that lack two vertices of the largest size are counted whole, as the search counts them. The words of a root include the
+list entries read to open it; the words of a leaf include the sums that it adds to.
 
-The GPU walks the same branches in ``clique_probe.cu``, bit for bit.
+The GPU follows the same branches in ``clique_probe.cu``, bit for bit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from papilio.kernels.tree.probe_loops import (
 
 
 class _Path(NamedTuple):
-    """The path of a probe (:func:`draw_child`); ``places`` (d + 1) are those of the branches of a node."""
+    """The path of a probe (:func:`draw_child`); ``places`` (d + 1) has the branches of a node."""
 
     places: Ints
     chances: Floats
@@ -55,7 +55,7 @@ class _Path(NamedTuple):
 
 @compiled
 def _share(sets: Words, begin: int, rows: Words, row: int, w: int) -> int:
-    """Return how many members of the set at a word a row has."""
+    """Return the number of members of a set in a row."""
     size = 0
     for word in range(w):
         size += popcount(sets[begin + word] & rows[row * w + word])
@@ -72,7 +72,7 @@ def _size_of(sets: Words, w: int) -> int:
 
 @compiled
 def _take_branch(sets: Words, rest: Words, w: int, n: int) -> int:
-    """Return the candidate of the branch before which there are n others, and take those out of ``sets``."""
+    """Return the candidate of branch n, and remove the candidates of earlier branches from ``sets``."""
     for word in range(w):
         bits = rest[word]
         while bits:
@@ -87,7 +87,7 @@ def _take_branch(sets: Words, rest: Words, w: int, n: int) -> int:
 
 @compiled
 def _add_leaves(found: Floats, weight: float, n: int, tables: ProbeTables, held: int, free: int) -> None:
-    """Count n leaves alike: their cliques, and the vertices of these together."""
+    """Count n equal leaves: their cliques, and the total number of their vertices."""
     if n <= 0:
         return
     last, most = tables.ways.shape[0] - 1, tables.most
@@ -101,7 +101,7 @@ def _add_leaves(found: Floats, weight: float, n: int, tables: ProbeTables, held:
 
 @compiled
 def _count_sums(per: int, n_path: int, size: int, edges: int) -> int:
-    """Return how many sums of vertices, or of edges, a leaf adds to: those of a path and of candidates next to it."""
+    """Return how many sums of vertices, or of edges, a leaf adds to, for its path and the adjacent candidates."""
     if per == TOTAL:
         return 0
     if per == PER_VERTEX:
@@ -119,9 +119,9 @@ def _end_branches(
     tables: ProbeTables,
     per: int,
 ) -> None:
-    """Count branches that are not drawn: so many without a candidate, with one, and with too few for any clique.
+    """Count the branches that are not drawn: with no candidate, with one, and with too few for any clique.
 
-    Each ``node`` has so many vertices held and free.
+    ``ended`` has the number of each kind; each child ``node`` has these numbers of held and free vertices.
     """
     (none, single, dead), (held, free) = ended, node
     found[NODES] += weight * (none + single + dead)
@@ -147,7 +147,7 @@ def _end_pairs(
     tables: ProbeTables,
     per: int,
 ) -> None:
-    """Count a node that lacks one vertex of the largest size, or two."""
+    """Count a node that lacks one or two vertices of the largest size."""
     held, free, size = node
     words = edges = 0
     _add_leaves(found, weight, 1, tables, held, free)
@@ -173,7 +173,7 @@ def _walk_cliques(
     path: _Path,
     per: int,
 ) -> None:
-    """Go down a branch below a root whose matrix is filled; the sets of level 1 are room."""
+    """Descend one branch below a root with a filled matrix; the sets of level 1 are scratch."""
     w, last_row, stride = words_of(d), tables.ways.shape[0] - 1, tables.ways.shape[1]
     least, most = tables.least, tables.most
     fill_span(search.sets, d)
@@ -245,7 +245,7 @@ def _walk_cliques(
 
 @compiled
 def _count_entries(later: Later, indptr: Ints, ids: NDArray[np.int32], root: int) -> int:
-    """Return how many later neighbours those have that a root has: entries that are read to open it."""
+    """Return the total later neighbours of a root's later neighbours: the entries read to open it."""
     entries = 0
     for at in range(indptr[root], indptr[root + 1]):
         entries += later.indptr[ids[at] + 1] - later.indptr[ids[at]]
@@ -277,7 +277,7 @@ def _probe_cliques(
 
 @compiled
 def _keep_excluded(search: MaximalSearch, w: int, n: int, chosen: int) -> int:
-    """Keep the excluded vertices, of n, that are next to a chosen candidate and to one of its; return how many."""
+    """Keep the excluded vertices, of n, next to a chosen candidate and to one of its own; return how many."""
     kept = 0
     word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
     for place in range(n):
@@ -290,9 +290,9 @@ def _keep_excluded(search: MaximalSearch, w: int, n: int, chosen: int) -> int:
 
 @compiled
 def _is_extended(search: MaximalSearch, w: int, row: int) -> Any:
-    """Whether a candidate of a branch is next to an excluded vertex, or to a candidate of a branch before.
+    """Return whether a branch's candidate is next to an excluded vertex, or to one of an earlier branch.
 
-    ``rest`` has the branches of the node, then what excluded vertices are next to.
+    ``rest`` has the branches of the node, then the candidates that touch excluded vertices.
     """
     at, bit = row >> 6, ONE << np.uint64(row & 63)
     met = search.rest[w + at] & bit
@@ -312,7 +312,7 @@ def _walk_maximal(
     bounds: tuple[Floats, Floats],
     path: _Path,
 ) -> None:
-    """Go down a branch below a root whose matrix is filled; the sets of level 1 are room."""
+    """Descend one branch below a root with a filled matrix; the sets of level 1 are scratch."""
     w, held = words_of(d), 0
     fill_span(search.sets, d)
     while True:
@@ -362,7 +362,7 @@ def _walk_maximal(
         for word in range(w):
             search.sets[w + word] = search.sets[word]
         pivot = _take_branch(search.sets, search.rest, w, chosen)
-        # The candidates of the branches before are excluded.
+        # The candidates of earlier branches are excluded.
         for word in range(w):
             before = search.sets[w + word] & ~search.sets[word]
             while before:
@@ -409,7 +409,7 @@ def probe_cliques(
     per: int,
     threads: int,
 ) -> Found:
-    """Walk a probe of each of some roots, for cliques of the least to the most vertices."""
+    """Probe each root once, for cliques from the least to the most vertices."""
     most_later = int(np.diff(later.indptr).max(initial=0))
     tables, probes = list_probe_tables(*limits, most_later), (roots, seeds)
 
@@ -420,15 +420,15 @@ def probe_cliques(
 
 
 def count_edges(later: Later, roots: NDArray[np.int64], threads: int) -> Floats:
-    """Return the edges among the later neighbours of each of some roots."""
+    """Return the number of edges among the later neighbours of each root."""
     return probe_cliques(later, roots, np.zeros(roots.size, np.uint64), True, (3, 3), TOTAL, threads).motifs
 
 
 @compiled
 def _list_degrees(search: CliqueStack, w: int, least: int, lots: Floats, weights: Floats) -> int:
-    """Write into ``held`` the candidates that are next to at least so many others; return how many these are.
+    """Write into ``held`` the candidates next to at least ``least`` others; return their number.
 
-    Their numbers of such neighbours go to ``pivots``, the lots of these to ``weights``.
+    Their numbers of such neighbours go to ``pivots``, the lots of these numbers to ``weights``.
     """
     n = 0
     for word in range(w):
@@ -455,9 +455,9 @@ def _probe_vertices(
     shares: Shares,
     found: Floats,
 ) -> None:
-    """Draw the vertices of cliques one after the other, from all that are next to those before, in any order.
+    """Draw the vertices of cliques one after another, in any order, from the common neighbours of earlier ones.
 
-    The last two are not drawn: all edges among those that are left are counted.
+    The last two are not drawn: all edges among the remaining vertices are counted.
     """
     (roots, seeds, factors), (weights, drawn, state) = probes, room
     for probe in range(begin, end):
@@ -505,7 +505,7 @@ def probe_vertices(
     groups: Ints,
     threads: int,
 ) -> VertexFound:
-    """Walk probes of some roots that estimate the cliques of k vertices which hold each vertex."""
+    """Probe roots to estimate the k-cliques that hold each vertex."""
     most = int(np.diff(later.indptr).max(initial=0))
     found, lots = np.zeros(roots.size), _list_lots(k, most)
 
@@ -523,9 +523,9 @@ def probe_vertices(
 
 
 def _list_lots(k: int, most: int) -> Floats:
-    """Return in proportion to what a vertex is drawn after which ``take`` of its n neighbours follow, by take and n.
+    """Return the sampling weight of a vertex with n neighbours before ``take`` more vertices, by take and n.
 
-    That is C(n, take)^(3/4), as for bicliques: the neighbours are not all next to each other.
+    That is C(n, take)^(3/4), as for bicliques: not all neighbours are adjacent.
     """
     lots = np.ones((max(k - 1, 1), most + 1))
     for take in range(1, k - 1):
@@ -542,7 +542,7 @@ def probe_maximal(
     least: int,
     threads: int,
 ) -> Found:
-    """Walk a probe of each of some roots, for maximal cliques of at least ``least`` vertices."""
+    """Probe each root once, for maximal cliques of at least ``least`` vertices."""
     bounds = list_maximal_bounds(int(np.diff(later.indptr).max(initial=0)))
     graph, probes = (later, earlier), (roots, seeds)
 

@@ -1,8 +1,7 @@
-"""What both engines of cliques make of a question, and of the leaves that they count.
+"""Common ground of both clique engines: the algorithm, its predictions, and the count from leaves.
 
-The cliques of every graph of at most six vertices, by size: where a search of few candidates ends on the GPU.
-
-The part of a graph in which cliques that must hold given vertices lie.
+Also holds the clique counts of every graph of at most six vertices, where a small GPU search ends, and the restriction
+of a graph to cliques with given vertices.
 """
 
 from __future__ import annotations
@@ -27,26 +26,28 @@ Ids32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 4}
-"""Up to this k, vertices are taken in order: all that is left to count then is edges, or triangles, of roots.
+"""Largest k at which vertices are taken in order: what remains to count is edges or triangles of roots.
 
-For more vertices pivots are best on every graph: one saves the branches of all that it is next to, and costs a look at
-the rows of a node, which is little beside the edges or triangles that both ways count in the end. One thread, ms, in
-order and by pivots: facebook_combined k=3 2 and 13, k=4 17 and 16, k=5 105 and 41; soc-Epinions1 k=4 50 and 49, k=5 79
-and 77; ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.24, k=5 0.73 and 0.83,
-k=6 4.8 and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R-MAT graph of 9,144,391 edges k=4 15 and
-18, k=5 123 and 120, k=6 3258 and 1156."""
+Beyond it pivots win on every graph. A pivot saves the branches of all its neighbours and costs a scan of the rows of a
+node, little beside the edges or triangles that both algorithms count in the end. One thread, ms, in order and by
+pivots: facebook_combined k=3 2 and 13, k=4 17 and 16, k=5 105 and 41; soc-Epinions1 k=4 50 and 49, k=5 79 and 77;
+ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.24, k=5 0.73 and 0.83, k=6 4.8
+and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R-MAT graph of 9,144,391 edges k=4 15 and 18, k=5
+123 and 120, k=6 3258 and 1156.
+"""
 
 
 MOST_WIDE = 1024
-"""Later neighbours of a root up to which its triangles are counted in order: n^3 / 192 words where all are neighbours.
+"""Most later neighbours of a root with triangles counted in order: n^3 / 192 words if all are adjacent.
 
-Pivots take those that are next to all others first, for n^2 / 32 words; cliques of thousands are common in webs."""
+Pivots first take vertices next to all others, for n^2 / 32 words; cliques of thousands are common in webs.
+"""
 
 
 def choose_algorithm(
     motif: Clique, per: Granularity, asked: str, engine: EngineName, max_later: int = 0
 ) -> tuple[str, str]:
-    """Return the algorithm, and why, for roots of at most ``max_later`` later neighbours."""
+    """Return the algorithm, and the reason, for roots with at most ``max_later`` later neighbours."""
     able = motif.k is not None and motif.k >= 3 and per == "total"
     if asked == "orient" and not able:
         raise UnsupportedError(
@@ -68,7 +69,7 @@ def choose_algorithm(
 
 
 def choose_probed(motif: Clique, per: Granularity, asked: str) -> str:
-    """Return the algorithm whose tree is probed, on every engine."""
+    """Return the algorithm that probes use, on every engine."""
     return choose_algorithm(motif, per, asked, "cpu")[0]
 
 
@@ -80,11 +81,13 @@ _GPU_RATES: Mapping[str, Rates] = {
     "pivot": Rates(1.1e10, 1e12, 2.3e11, 7e-4),
     "maximal": Rates(2.5e10, 1e12, 1.5e11, 1e-3),
 }
-"""Of one H200, fitted to 37 runs of 0.6 to 140 ms on eight graphs: predicted times are 0.43 to 1.3 times the measured
-ones."""
+"""Rates of one H200, fitted to 37 runs of 0.6 to 140 ms on eight graphs.
+
+Predicted times are 0.43 to 1.3 times the measured ones.
+"""
 
 _GPU_VECTOR_SHARE = 0.3
-"""Of these for counts of vertices and edges; not measured."""
+"""Share of these rates for counts by vertex and edge; not measured."""
 
 _RATES: Mapping[str, Rates] = {
     "orient": Rates(3.2e8, 8e7, 6.2e8),
@@ -93,10 +96,11 @@ _RATES: Mapping[str, Rates] = {
     "edge": Rates(9.8e7, 3.6e7, 3.6e8),
     "maximal": Rates(1e10, 1.7e7, 3.5e8),
 }
-"""Of one thread of a CPU: totals in order and by pivots, counts of vertices and edges, maximal cliques.
+"""Rates of one CPU thread: totals in order and by pivots, counts by vertex and edge, maximal cliques.
 
 Fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and every k: each predicted
-time is 0.52 to 1.9 times the measured one (``python -m benchmarks.prediction``)."""
+time is 0.52 to 1.9 times the measured one (``python -m benchmarks.prediction``).
+"""
 
 
 def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k: int | None = None) -> Rates:
@@ -112,11 +116,11 @@ def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k
 def weigh_roots(
     costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats, limits: tuple[int, int]
 ) -> Floats:
-    """Return in proportion to what probes draw roots to estimate cliques of ``limits`` vertices, shape (n_items,).
+    """Return sampling weights of roots for estimates of cliques of ``limits`` vertices, shape (n_items,).
 
-    Half of the draws go by cost, half by the cliques that ``later`` neighbours would have if the ``edges`` among them
-    were spread at random. The standard deviation of a probe falls from 7.3 to 3.0 times the mean on soc-Epinions1
-    (k = 8), from 14 to 0.1 on ca-AstroPh (every k). All machines round alike.
+    Half of the draws go by cost, half by the expected cliques of ``later`` neighbours if the ``edges`` among them were
+    spread at random. The standard deviation of a probe falls from 7.3 to 3.0 times the mean on soc-Epinions1 (k = 8),
+    from 14 to 0.1 on ca-AstroPh (every k). Rounding is the same on all machines.
     """
     one_size, most = limits[0] == limits[1], limits[1] - 1
     wanted = np.zeros(later.size) if one_size and most else np.ones(later.size)
@@ -127,13 +131,13 @@ def weigh_roots(
 
 
 def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats) -> Floats:
-    """Return the same for maximal cliques: half by the square root of how many random edges would make.
+    """Return the same for maximal cliques: half by the square root of the number that random edges would make.
 
     The standard deviation falls from 15 to 4 times the mean on ca-HepPh, from 3.4 to 2.0 on facebook_combined.
     """
     wanted = np.where(later == 0, 1.0, 0.0)
     for size, roots, cliques, near_all in _expect_cliques(later, edges, int(later.max(initial=0))):
-        # Each other neighbour misses one of the clique at least.
+        # Each other neighbour misses at least one vertex of the clique.
         base, times = 1.0 - near_all, later[roots] - size
         while times.any():
             cliques = np.where(times & 1, cliques * base, cliques)
@@ -145,10 +149,9 @@ def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edge
 def _expect_cliques(
     later: NDArray[np.int64], edges: Floats, most: int
 ) -> Iterator[tuple[int, NDArray[np.int64], Floats, Floats]]:
-    """Yield sizes, the roots with so many later neighbours, their cliques of that size if edges are spread at random.
+    """Yield sizes, roots by later neighbours, and their expected cliques of that size with random edges.
 
-    Those are C(d, j) q^(j (j - 1) / 2) for d neighbours, q being the share of pairs that are edges. The last array is
-    q^j.
+    That is C(d, j) q^(j (j - 1) / 2) for d neighbours, with q the share of pairs that are edges. The last array is q^j.
     """
     roots = np.arange(later.size)
     share = np.minimum(edges / np.maximum(later * (later - 1) / 2, 1.0), 1.0)
@@ -164,7 +167,7 @@ def _expect_cliques(
 
 
 def _join_lots(costs: NDArray[np.int64], wanted: Floats) -> Floats:
-    """Return the costs with as much added in all, in proportion to what is wanted."""
+    """Return the costs plus the same total again, distributed in proportion to ``wanted``."""
     wanted = wanted / max(float(wanted.max(initial=0.0)), 1e-300)
     total = float(np.cumsum(wanted)[-1]) if wanted.size else 0.0
     lots: Floats = costs + wanted * (float(costs.sum()) / max(total, 1e-300))
@@ -180,21 +183,21 @@ def require_part_order(order: str) -> None:
 
 
 def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the words of the matrix of a root with that many later neighbours, and one for each of these."""
+    """Return the matrix words of a root with ``out`` later neighbours, plus one per neighbour."""
     return 1 + out + out * (out + 1) // 2 * ((out + 63) >> 6)
 
 
 def predict_maximal_work(out: NDArray[np.int64], back: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the words that rows of a root's candidates and excluded vertices have with its candidates, and one."""
+    """Return the words of the rows of a root's candidates and excluded vertices, plus one."""
     return 1 + (out + back) * out * ((out + 63) >> 6)
 
 
 def expand_leaves(
     leaves: NDArray[np.uint64], stride: int, least: int, most: int, cells: dict[tuple[int, ...], int]
 ) -> None:
-    """Add what the leaves of a thread stand for to the cliques by (k,): C(p, k - h) each.
+    """Add the cliques of a thread's leaves, C(p, k - h) each, to the cliques by (k,).
 
-    Those of every k are the coefficients of the sum of x^h (1 + x)^p over the leaves, worked out from the largest p
+    The counts of every k are the coefficients of the sum of x^h (1 + x)^p over the leaves, evaluated from the largest p
     down (Horner).
     """
     found = leaves.reshape(-1, stride)[: most + 1]
@@ -217,7 +220,7 @@ def expand_leaves(
 
 
 def size_range(motif: Clique, max_later: int) -> tuple[int, int]:
-    """Return the least and the most vertices of a clique that is counted; for every k no more than there can be."""
+    """Return the least and most vertices of a counted clique; for every k at most the possible sizes."""
     if motif.k is not None:
         return motif.k, motif.k
     return 1, min(motif.max_k or max_later + 1, max_later + 1)
@@ -229,21 +232,22 @@ def list_choices(most: int, size: int) -> NDArray[np.uint64]:
 
 
 PROBE_GROWTH = 1.4
-"""What a candidate more multiplies the bound of the cliques below a node by, at most, where every size counts.
+"""Largest factor by which one more candidate raises the bound of the cliques below a node, if every size counts.
 
-2 where all are neighbours; the maximal cliques of n vertices are 3^(n / 3) at most (Moon and Moser 1965). With 1.2, 1.4
-and 2 probes of facebook_combined, every k, have standard deviations of 23, 6.4 and 12.7 times the mean."""
+The factor is 2 if all are adjacent; n vertices have at most 3^(n / 3) maximal cliques (Moon and Moser 1965). With 1.2,
+1.4 and 2 probes of facebook_combined, every k, have standard deviations of 23, 6.4 and 12.7 times the mean.
+"""
 
 _LARGEST_BOUND = 1e300
-"""Whose sums are finite."""
+"""Largest bound; sums of such bounds are finite."""
 
 
 class ProbeTables(NamedTuple):
-    """What probes of cliques look up, in double precision.
+    """Lookup tables of clique probes, in double precision.
 
-    ``ways[missing, n]`` is how many cliques a leaf stands for that has n free vertices and lacks ``missing`` of the
-    largest size: infinity beyond 1.8e308. It has one row where no size is too large. ``bounds`` has two numbers for
-    each entry: the bound that a branch with n free vertices and candidates is drawn by, and its square root.
+    ``ways[missing, n]`` is the number of cliques of a leaf with n free vertices that lacks ``missing`` of the largest
+    size: infinity beyond 1.8e308. It has one row if no size is too large. ``bounds`` has two numbers per entry: the
+    bound by which a branch with n free vertices and candidates is drawn, and its square root.
     """
 
     least: int
@@ -259,7 +263,7 @@ def list_probe_tables(least: int, most: int, max_later: int) -> ProbeTables:
     with np.errstate(over="ignore"):
         if ways.shape[0] == 1:
             ways[0] = _list_powers(2.0, n)
-        # C(n, j) = C(n - 1, j) + C(n - 1, j - 1); sums of these over j follow the same law.
+        # C(n, j) = C(n - 1, j) + C(n - 1, j - 1); sums of these over j obey the same rule.
         for missing in range(1, ways.shape[0]):
             ways[missing, 0] = 0.0 if one_size else 1.0
             ways[missing, 1:] = ways[missing, 0] + np.cumsum(ways[missing - 1, :-1])
@@ -268,7 +272,7 @@ def list_probe_tables(least: int, most: int, max_later: int) -> ProbeTables:
 
 
 def list_maximal_bounds(max_later: int) -> tuple[Floats, Floats]:
-    """Return what a branch with n candidates is drawn by, and the square root of that."""
+    """Return the bound by which a branch with n candidates is drawn, and its square root."""
     bounds: Floats = np.minimum(_list_powers(PROBE_GROWTH, max_later + 2), _LARGEST_BOUND)
     return bounds, np.sqrt(bounds)
 
@@ -283,10 +287,10 @@ def _list_powers(base: float, n: int) -> Floats:
 
 
 VERTICES = 6
-"""Of the largest graphs; pair j (j - 1) / 2 + i of vertices i < j is a bit of their number."""
+"""Most vertices of a graph; pair j (j - 1) / 2 + i of vertices i < j is a bit of its number."""
 
 _SHIFTS = {3: 0, 4: 5, 5: 9, 6: 12}
-"""Where the number of cliques of each size begins in an entry; those of 1 and 2 vertices need no table."""
+"""First bit of the number of cliques of each size in an entry; sizes 1 and 2 need no table."""
 
 
 @cache
@@ -302,7 +306,7 @@ def list_closed() -> NDArray[np.uint16]:
 
 
 class Restricted(NamedTuple):
-    """What is left to search for once the vertices that every clique must hold are set aside."""
+    """The remaining graph to search once the vertices that every clique must hold are set aside."""
 
     graph: UnipartiteGraph  # what can go with all of them, numbered by rising id
     ids: Ids32  # of its vertices in the whole graph
@@ -317,9 +321,9 @@ class Restricted(NamedTuple):
 def restrict_graph(graph: UnipartiteGraph, held: Ids32, k: int | None) -> Restricted:
     """Restrict a graph to the common neighbours of the vertices ``held``; O(n_edges).
 
-    The maximal cliques with them are those that the neighbours have among themselves, as the cliques of k vertices are
-    those of fewer. Where there is nothing to add, one of the held vertices is left to be found; where there is no
-    clique to be, nothing is.
+    The maximal cliques with these vertices correspond to the maximal cliques among the neighbours, and k-cliques to
+    smaller ones. If nothing needs to be added, one held vertex remains to be found; if no clique exists, nothing
+    remains.
     """
     if not held.size:
         return Restricted(graph, np.arange(graph.n, dtype=np.int32), held)

@@ -1,17 +1,18 @@
-"""The loops of the CPU engine of maximal bicliques: the search below a child, on rows of bits over its columns.
+"""Compiled loops of the CPU engine of maximal bicliques: the search below a child, on bit rows over its columns.
 
-A node holds the rows taken and the columns that they share. Its frame has the candidates, which may be taken too, and
-the excluded rows: what one of them extends is found elsewhere, or is not maximal. Both are cut to the columns of the
-node. A frame keeps these promises, so that every candidate, once taken, is a maximal biclique:
+A node holds the rows taken and the columns that they share. Its frame has the candidates, which may be taken next, and
+the excluded rows: a biclique that an excluded row extends is found elsewhere or is not maximal. Both are restricted to
+the columns of the node. A frame keeps these invariants, so that taking any candidate yields a maximal biclique:
 
-* no row has all columns of the node: such a candidate is taken with it, such an excluded row ends the node;
-* no candidate lies inside an excluded row: what takes it can be extended by that row (the filter of a new frame);
-* once the branch of a candidate is done, it is excluded, and the candidates inside it are dropped (GMBE, SC'23, theorem
-  4.1: their neighbourhood within the node does not shrink).
+* No row has all columns of the node: such a candidate is taken with the node, and such an excluded row ends it.
+* No candidate lies inside an excluded row, which could extend every biclique with that candidate. A new frame filters
+  such candidates.
+* A candidate whose branch is done is excluded, and the candidates inside it are dropped (GMBE, SC'23, theorem 4.1:
+  their neighbourhood within the node does not shrink).
 
-Rows of fewer columns than are asked for are left out. Columns are numbered anew where that halves the words of a row.
+Rows with fewer columns than required are dropped. Columns are renumbered when that halves the words of a row.
 
-What is found is counted, ranked, or passed on as rows. Stars need no search (:mod:`papilio.kernels.maximal.stars`).
+The search counts, ranks or lists maximal bicliques. Stars need no search (:mod:`papilio.kernels.maximal.stars`).
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from papilio.motifs import MaximalBiclique
 from papilio.parts import MaximalPart
 
 _mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))
-"""Of one value."""
+"""Mixes one value."""
 
 CHECKSUM, WORDS, BRANCHES = range(3)
-"""Of the sums."""
+"""Places in ``LeafSink.sums``."""
 
 EDGES, BALANCED = 1, 2
-"""What maximal bicliques are ranked by: their edges, or the vertices of the smaller side; 0 for none."""
+"""Ranks of maximal bicliques: by edges, or by vertices of the smaller side; 0 is no ranking."""
 
 
 class Limits(NamedTuple):
-    """Least and most rows and columns of what is counted; what it is ranked by."""
+    """Minimum and maximum rows and columns of the bicliques to count, and their ranking."""
 
     least_rows: int
     most_rows: int
@@ -53,18 +54,18 @@ class Limits(NamedTuple):
 
 
 class LeafSink(NamedTuple):
-    """What a thread has found.
+    """Hold the results of one thread.
 
     ``histogram`` counts by size: ``cell_at[rows] + columns`` is the place of a size. ``sums`` has the checksum, the
-    words intersected, and the branches of the search.
+    number of words intersected, and the number of branches searched.
 
-    Where it is listed, ``row_places`` and ``column_places`` are the positions of all vertices in the ids of the
-    listing, else they are empty; ``longest`` (2) are the most vertices of either side, ``rows`` and ``columns`` the
-    blocks.
+    When listing, ``row_places`` and ``column_places`` are the positions of all vertices in the ids of the listing;
+    otherwise they are empty. ``longest`` (2) is the maximum number of vertices on each side; ``rows`` and ``columns``
+    are the output blocks.
 
-    Where it is ranked, only what has the value ``bound[0]`` or more counts. ``heap`` (n + 1) has the largest values of
-    this thread, the least of them first, and before them how many there are; of no length where the bound is fixed, and
-    else the bound, which all threads share, rises above what n values are known to reach.
+    When ranking, only bicliques of value ``bound[0]`` or more count. ``heap`` (n + 1) has the number of its values,
+    then the largest values of this thread as a heap with the smallest at the top. Its size is 0 if the bound is fixed;
+    otherwise all threads share the bound, which is raised above any value that n bicliques are known to reach.
     """
 
     cell_at: Ints
@@ -86,7 +87,7 @@ def _value(by: int, rows: int, columns: int) -> int:
 
 @compiled
 def _push(heap: Ints, bound: Ints, value: int) -> None:
-    """Keep a value, if it is among the largest."""
+    """Keep a value if it is among the largest."""
     n, room = heap[0], heap.size - 1
     if n < room:
         n += 1
@@ -119,7 +120,7 @@ def _write_row(block: RowBlock, places: Ids32, ids: Ids32, n: int) -> None:
 
 @compiled
 def _rank(found: LeafSink, by: int, rows: int, columns: int) -> bool:
-    """Whether something of that size is listed, by its value; keep the value where the bound is not fixed."""
+    """Return whether a biclique of this size is listed by its value; keep the value unless the bound is fixed."""
     value = _value(by, rows, columns)
     if value < found.bound[0]:
         return False
@@ -131,7 +132,7 @@ def _rank(found: LeafSink, by: int, rows: int, columns: int) -> bool:
 
 @compiled
 def _write(found: LeafSink, taken: Ids32, rows: int, shared: Ids32, columns: int) -> bool:
-    """Pass a row on; return whether there is room for another one."""
+    """Append a row to the output; return whether there is room for another one."""
     _write_row(found.rows, found.row_places, taken, rows)
     _write_row(found.columns, found.column_places, shared, columns)
     return has_room(found.rows, found.longest[0]) and has_room(found.columns, found.longest[1])
@@ -139,7 +140,7 @@ def _write(found: LeafSink, taken: Ids32, rows: int, shared: Ids32, columns: int
 
 @inlined
 def is_asked(limits: Limits, rows: int, columns: int) -> bool:
-    """Whether something of that size is asked for; it has the least columns."""
+    """Return whether this size is wanted; it has at least the minimum number of columns."""
     return limits.least_rows <= rows <= limits.most_rows and columns <= limits.max_columns
 
 
@@ -147,9 +148,10 @@ def is_asked(limits: Limits, rows: int, columns: int) -> bool:
 def report(
     found: LeafSink, limits: Limits, taken: Ids32, rows: int, shared: Ids32, columns: int, sides: np.uint64
 ) -> bool:
-    """Count a maximal biclique if it is asked for, and pass it on; return whether there is room for another one.
+    """Count and list a maximal biclique if it is wanted; return whether there is room for another one.
 
-    Its vertices are the first ``rows`` of ``taken`` and ``columns`` of ``shared``, and ``sides`` the sum of the hashes.
+    Its vertices are the first ``rows`` of ``taken`` and the first ``columns`` of ``shared``; ``sides`` is the sum of
+    their hashes.
     """
     room = True
     if is_asked(limits, rows, columns) and (limits.by == 0 or _rank(found, limits.by, rows, columns)):
@@ -162,29 +164,29 @@ def report(
 
 @inlined
 def are_enough(limits: Limits, taken: int, candidates: int) -> bool:
-    """Whether more rows, of the candidates, can make something of a size that is asked for."""
+    """Return whether adding candidate rows can reach a wanted size."""
     rows = taken + candidates
     return candidates > 0 and taken < limits.most_rows and rows >= limits.least_rows
 
 
 @inlined
 def can_extend(found: LeafSink, limits: Limits, taken: int, candidates: int, columns: int) -> bool:
-    """Whether more rows, of the candidates, can make something of fewer columns that is asked for."""
+    """Return whether adding candidate rows can reach a wanted size with fewer columns."""
     enough = are_enough(limits, taken, candidates)
     return enough and (limits.by == 0 or _value(limits.by, taken + candidates, columns - 1) >= found.bound[0])
 
 
-# Fields of a frame: its first word, candidates left, first excluded row, all rows, words of a row, place and number of
-# its columns, rows taken. Candidates are the first rows, and are taken last to first.
+# Fields of a frame: its first word, number of candidates left, first excluded row, number of all rows, words of a row,
+# place and number of its columns, number of rows taken. Candidates are the first rows and are taken last to first.
 BEGIN, CANDIDATES, EXCLUDED, ROWS, WIDTH, COLUMNS, N_COLUMNS, TAKEN = range(8)
 
 
 class BicliqueStack(NamedTuple):
-    """What a thread searches in. Sizes are for the most columns c of a root and the most rows n around it.
+    """Hold the working memory of one thread, sized for c (most columns of a root) and n (most rows around it).
 
     ``frames`` (c + 2, 8) and ``hash_at`` (c + 2): by level. ``columns`` (3 c + 128): ids of the columns, by frame.
-    ``taken`` (n + 2): rows taken; ``shared`` (c + 1): columns of what was found last. ``row_hashes``,
-    ``column_hashes``: of all vertices. ``cursor``: where the search goes on, by the constants below.
+    ``taken`` (n + 2): rows taken; ``shared`` (c + 1): columns of the last biclique found. ``row_hashes``,
+    ``column_hashes``: of all vertices. ``cursor``: where to resume the search, by the constants below.
     """
 
     frames: Ints
@@ -198,13 +200,13 @@ class BicliqueStack(NamedTuple):
 
 
 ITEM, KID, LEVEL, ROOT_TAKEN, NEED = range(5)
-"""Of a cursor: the item at hand; the child that comes next, -1 before the root is opened; the level that the search
-below the last child is at, -1 where it is done; how many rows are taken with the root; the words that the stack must
-have for the search to go on, where it has too few."""
+"""Fields of a cursor: the current item; the next child, -1 before the root is opened; the current level of the search
+below the last child, -1 when it is done; the number of rows taken with the root; the words that the stack must have to
+resume, if it has too few."""
 
 
 class Stack(NamedTuple):
-    """The rows of all frames, frame behind frame: row r of a frame is ``words[begin + r * width]`` and on.
+    """Store the rows of all frames one after the other: row r of a frame begins at ``words[begin + r * width]``.
 
     ``ids[begin + r]`` is the vertex of a candidate.
     """
@@ -223,7 +225,7 @@ def make_stack(n_words: int) -> Stack:
 
 
 def grow_stack(stack: Stack, n_words: int) -> Stack:
-    """Return a stack of so many words with what was in it."""
+    """Return a stack of ``n_words`` words with the contents of the old one."""
     larger = make_stack(n_words)
     larger.words[: stack.words.size] = stack.words
     larger.ids[: stack.ids.size] = stack.ids
@@ -234,7 +236,7 @@ def grow_stack(stack: Stack, n_words: int) -> Stack:
 def _read_columns(
     search: BicliqueStack, words: Words, at: int, width: int, columns: int
 ) -> tuple[int, np.uint64]:
-    """List the columns of a row in ``shared``; return how many, and the sum of their hashes."""
+    """List the columns of a row in ``shared``; return their number and the sum of their hashes."""
     n, hashes = 0, np.uint64(0)
     for word in range(width):
         bits = words[at + word]
@@ -249,7 +251,7 @@ def _read_columns(
 
 @compiled
 def is_inside(words: Words, a: int, b: int, width: int) -> bool:
-    """Whether row a has no column that row b has not."""
+    """Return whether row b has all columns of row a."""
     outside = np.uint64(0)
     for word in range(width):
         outside |= words[a + word] & ~words[b + word]
@@ -258,10 +260,10 @@ def is_inside(words: Words, a: int, b: int, width: int) -> bool:
 
 @compiled
 def largest_excluded(words: Words, n: int) -> int:
-    """Keep, of n rows of one word, each once and none that lies inside another one; return how many are left.
+    """Deduplicate n rows of one word and drop rows inside others; return the number left.
 
-    Below the children of yelp2018 that saves three of four set operations; below other nodes it takes as long as it
-    saves. Behind the rows there is room for a hash table: four times as many words.
+    Below the children of yelp2018 this saves three of four set operations; below other nodes it costs as much as it
+    saves. The rows must be followed by room for a hash table: four times as many words.
     """
     size = 1
     while size < 2 * n:
@@ -291,7 +293,7 @@ def largest_excluded(words: Words, n: int) -> int:
 
 @compiled
 def _drop_narrow(words: Words, ids: Ids32, n: int, end: int) -> int:
-    """Do as :func:`drop_covered` where rows have one word; the loop over excluded rows is one of vectors."""
+    """Drop rows like :func:`drop_covered`, for rows of one word; the loop over excluded rows is vectorized."""
     excluded = words[n:end]
     kept = 0
     for row in range(n):
@@ -305,7 +307,7 @@ def _drop_narrow(words: Words, ids: Ids32, n: int, end: int) -> int:
 
 @compiled
 def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
-    """Drop, of the first n rows, those inside one of the rows from n to ``end``; return how many are left."""
+    """Drop those of the first n rows that lie inside one of the rows from n to ``end``; return the number left."""
     words, ids = stack
     if width == 1:
         return _drop_narrow(words[begin : begin + end], ids[begin : begin + end], n, end)
@@ -328,7 +330,7 @@ def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
 
 @compiled
 def _take_narrow(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -> tuple[int, int, int]:
-    """Do as :func:`_take_last` where rows have one word."""
+    """Take a candidate like :func:`_take_last`, for rows of one word."""
     words, ids = stack
     begin, n_taken, last = frame[BEGIN], frame[TAKEN] + 1, frame[CANDIDATES] - 1
     chosen = words[begin + last]
@@ -349,10 +351,10 @@ def _take_narrow(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -
 
 @compiled
 def _take_last(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -> tuple[int, int, int]:
-    """Take the last candidate of a frame: write the candidates that are left below it.
+    """Take the last candidate of a frame: write the remaining candidates below it.
 
-    Returns how many there are, how many rows are taken with those that have all of its columns, and how many candidates
-    are left beside it: those inside it are dropped.
+    Returns the number of these, the number of rows taken together with the candidate because they have all of its
+    columns, and the number of candidates left beside it; candidates inside it are dropped.
     """
     width = frame[WIDTH]
     taken[frame[TAKEN]] = stack.ids[frame[BEGIN] + frame[CANDIDATES] - 1]
@@ -386,7 +388,7 @@ def _take_last(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -> 
 
 @compiled
 def _exclude(words: Words, frame: Ints, chosen: int, least: int, to: int) -> int:
-    """Write what the excluded rows of a frame share with a row, where that is enough; return how many."""
+    """Write the intersections of the excluded rows with a row if they are large enough; return their number."""
     width, kept = frame[WIDTH], 0
     if width == 1:
         for row in range(frame[BEGIN] + frame[EXCLUDED], frame[BEGIN] + frame[ROWS]):
@@ -406,7 +408,7 @@ def _exclude(words: Words, frame: Ints, chosen: int, least: int, to: int) -> int
 
 @compiled
 def _renumber(words: Words, frame: Ints, chosen: int, size: int, columns: Ids32) -> None:
-    """Number the columns of a frame anew: those of the row ``chosen``, ``size`` of them; rows become shorter."""
+    """Renumber the columns of a frame to the ``size`` columns of the row ``chosen``; rows become shorter."""
     width, narrow = frame[WIDTH], words_of(size)
     fresh = frame[COLUMNS] + frame[N_COLUMNS]
     to = fresh
@@ -443,10 +445,10 @@ def _open_frame(
     stack: Stack, search: BicliqueStack, found: LeafSink, limits: Limits, level: int, excluded: int, chosen: int,
     size: int, n: int, taken: int,
 ) -> bool:  # fmt: skip
-    """Finish the frame below a level, of which n candidates are written; return whether it is worth a search.
+    """Finish the frame below a level, after its n candidates are written; return whether to search it.
 
-    The excluded rows of the level begin at ``excluded``; ``chosen`` is the word where the row that was taken begins,
-    which has ``size`` columns.
+    The excluded rows of the level begin at ``excluded``. ``chosen`` is the first word of the row taken, which has
+    ``size`` columns.
     """
     frame, below = search.frames[level], search.frames[level + 1]
     width = frame[WIDTH]
@@ -466,9 +468,9 @@ def _open_frame(
 
 @compiled
 def search_frames(stack: Stack, search: BicliqueStack, found: LeafSink, limits: Limits) -> None:
-    """Find the maximal bicliques below the frame at level 0, from the level of the cursor on.
+    """Find the maximal bicliques below the frame at level 0, resuming at the level of the cursor.
 
-    The level is -1 at the end, and another one where ``found`` or the stack has no room.
+    The level is -1 at the end; any other level means that ``found`` or the stack is full.
     """
     level, room, words = search.cursor[LEVEL], True, stack.words
     while level >= 0 and room:
@@ -516,7 +518,7 @@ def _has(rows: Rows, row: int, column: int) -> bool:
 
 @compiled
 def _is_covered(rows: Rows, columns: Rows, row: int) -> bool:
-    """Whether another row has all entries of this one; seeks them among the rows of its shortest column."""
+    """Return whether another row has all entries of this one; search the rows of its shortest column."""
     begin, end = rows.indptr[row], rows.indptr[row + 1]
     shortest = rows.ids[begin]
     for at in range(begin, end):
@@ -539,7 +541,7 @@ def _is_covered(rows: Rows, columns: Rows, row: int) -> bool:
 
 @compiled
 def _find_uncovered(rows: Rows, columns: Rows, least: int, most: int, found: Bools) -> None:
-    """Leave of the rows in ``found`` those of ``least`` (at least 1) to ``most`` entries that are centres of stars."""
+    """Keep the rows in ``found`` that are centres of stars and have ``least`` (at least 1) to ``most`` entries."""
     for row in range(found.size):
         size = rows.indptr[row + 1] - rows.indptr[row]
         found[row] = found[row] and least <= size <= most and not _is_covered(rows, columns, row)
@@ -553,11 +555,11 @@ def _take_rows(rows: Rows, centres: Ids32) -> tuple[RaggedColumn, RaggedColumn]:
 
 
 def find_stars(graph: BipartiteGraph, motif: MaximalBiclique, part: MaximalPart | None = None) -> Stars:
-    """Return the maximal bicliques with one vertex of U or of V, as far as they are asked for.
+    """Return the wanted maximal bicliques with one vertex of U or of V.
 
-    With a ``part``, ``graph`` is its graph, on the host, and stars have their ids in the whole graph.
+    With a ``part``, ``graph`` is the graph of the part, on the host, and stars have their ids in the whole graph.
 
-    O(n_edges) for each vertex of the shortest row of the other layer that a vertex is in, at most.
+    O(n_edges) at most for each vertex of the shortest row of the other layer that contains a vertex.
     """
     rows, columns = make_rows(graph, False), make_rows(graph, True)
     can_be = ask_centres(part, graph.n_u, graph.n_v, graph.u, graph.v)

@@ -1,4 +1,4 @@
-// The roots of maximal bicliques: whose rows their matrices have.
+// The roots of maximal bicliques, and the rows of their matrices.
 #pragma once
 
 #include "bit_matrix.cuh"
@@ -10,10 +10,10 @@
 #define ROOT_PARAMETERS                                                                                                \
     const long long *__restrict__ indptr, const int *__restrict__ columns, const long long *__restrict__ hop_indptr,   \
         const int *__restrict__ hop, const long long *__restrict__ earlier_indptr, const int *__restrict__ earlier
-/// The same as a RootGraph.
+/// The same layout as a RootGraph.
 #define ROOT_ARGUMENTS {indptr, columns, hop_indptr, hop, earlier_indptr, earlier}
 
-/// Left vertices with their right ones, and with the earlier and later left ones that share enough of them.
+/// Left vertices with their right ones, and with the earlier and later left ones that share enough right ones.
 struct RootGraph {
     const long long* indptr;
     const int* columns;
@@ -39,20 +39,20 @@ struct RootGraph {
     }
 };
 
-// Lists of rows of at most 64 columns, a word each: what a search for maximal bicliques needs of excluded rows.
+// Lists of rows of at most 64 columns, a word each: operations of a search for maximal bicliques on excluded rows.
 
 typedef unsigned long long Word;
 
-/// warp_sum, where that is not worth its instructions.
+/// Like warp_sum, for places where that is not worth its instructions.
 __device__ __noinline__ Word sum_words(Word word) { return warp_sum(word); }
 
 struct RowLists {
     static constexpr int kSeen = MAXIMAL_SEEN;
 
     Word* seen;  // kSeen rows, in the warp's shared memory
-    int least;   // columns of a row that matters
+    int least;   // minimum columns of a relevant row
 
-    /// Before rows are asked for with is_new; the warp.
+    /// Prepare for calls of is_new; the warp.
     __device__ __forceinline__ void forget_rows() const {
         __syncwarp();
 #pragma unroll 1
@@ -60,14 +60,14 @@ struct RowLists {
         __syncwarp();
     }
 
-    /// Whether a row, not 0, was not asked for before, as far as that is known; any lane alone.
+    /// Return whether a row, not 0, was not passed before, as far as the table can tell; any lane alone.
     __device__ __forceinline__ bool is_new(Word row) const {
         const unsigned slot = (unsigned)(row * 0x9e3779b97f4a7c15ull >> 32) % kSeen;
         return atomicExch(&seen[slot], row) != row;
     }
 
-    /// Write the rows, cut to `span`, that have enough columns left, equal ones once where that is seen; `to` is not
-    /// behind `from`, and may overlap it. Returns how many.
+    /// Write the rows, cut to `span`, that keep enough columns, without the duplicates that are seen. `to` must not be
+    /// after `from`, and may overlap it. Returns the number of rows written.
     __device__ __forceinline__ int keep_useful(const Word* from, int n, Word span, Word* to) const {
         forget_rows();
         int n_kept = 0;
@@ -84,8 +84,9 @@ struct RowLists {
         return n_kept;
     }
 
-    /// Keep, of n rows, none that lies inside one before it, or in the same step of the warp; return how many are left. Rows
-    /// of many columns should come first: then hardly any is kept that lies inside another one, in few steps.
+    /// Keep, of n rows, those that lie inside no row before them or in the same step of the warp; return the number
+    /// left. Rows with many columns should come first: then few rows are kept that lie inside another one, and the
+    /// steps are few.
     __device__ __noinline__ static int keep_largest(Word* rows, int n) {
         const int lane = lane_id();
         int n_kept = 0;
@@ -95,7 +96,7 @@ struct RowLists {
             bool is_inside = first + lane >= n;
 #pragma unroll 4
             for (int i = 0; i < n_kept; ++i) is_inside |= (row & ~rows[i]) == 0;
-            // What lies inside a row inside another one lies inside that one, too: rows that are out are passed over.
+            // Inclusion is transitive, so that rows already dropped are skipped.
 #pragma unroll 1
             for (unsigned left = __ballot_sync(kFullMask, !is_inside); left != 0;) {
                 const int i = __ffs((int)left) - 1;
@@ -112,10 +113,10 @@ struct RowLists {
         return n_kept;
     }
 
-    /// Take out the rows, and their hashes, all columns of which an excluded row has; return how many are left.
+    /// Drop the rows, and their hashes, that lie inside an excluded row; return the number left.
     __device__ __noinline__ static int drop_covered(Word* rows, Word* hashes, int n, const Word* excluded, int n_excluded) {
         const int lane = lane_id();
-        // Either 32 rows are held against each excluded one, or each row against 32 excluded ones, which can end early.
+        // Either compare 32 rows with each excluded one, or each row with 32 excluded ones, which can end early.
         const bool by_excluded = words_for(n) * n_excluded < n * words_for(n_excluded);
         int n_left = 0;
 #pragma unroll 1
@@ -152,27 +153,27 @@ struct RowLists {
     }
 };
 
-// Maximal bicliques as they are found: how many there are of each size, and the sum of their hashes.
+// Results of the search for maximal bicliques: the number of each size, and the sum of their hashes.
 //
-// A warp gathers 32 of them, one in each lane; then every lane works out the hash of its own, in a function that is not
-// inlined: it is long, and called from many places. Sizes below kSide of both
-// sides are counted in shared memory by the block, in 32 bits that carry into the table in device memory, where all
-// other sizes are. With LISTS nothing is counted: each is a record of its root, the number of its rows, and its columns.
+// A warp gathers 32 maximal bicliques, one in each lane; then every lane computes the hash of its own, in a function
+// that is not inlined, because it is long and called from many places. If both sizes are below kSide, the block counts
+// in shared memory, in 32 bits that carry into the table in device memory, which has all other sizes. With LISTS
+// nothing is counted: each biclique is a record of its root, the number of its rows, and its columns.
 
-/// What is counted; rows are left, columns right.
+/// Limits of the sizes to count; rows are left, columns right.
 struct SizeLimits {
     int min_left;
     int max_left;
     int min_right;
     int max_right;
 
-    /// Whether a biclique of at least the least number of columns is asked for.
+    /// Return whether a biclique with at least the minimum number of columns is wanted.
     __device__ __forceinline__ bool has(int n_columns, int n_rows) const {
         return n_rows >= min_left && n_rows <= max_left && n_columns <= max_right;
     }
 };
 
-/// Where maximal bicliques are counted by size; the block has one.
+/// Counters of maximal bicliques by size; the block has one.
 struct SizeTable {
     static constexpr int kSide = MAXIMAL_SIDE;
 
@@ -183,7 +184,7 @@ struct SizeTable {
     int* full;
     unsigned sizes[kSide * kSide];
 
-    /// Make it ready; the block.
+    /// Initialize; the block.
     __device__ __forceinline__ void open(const SizeLimits& asked, unsigned long long* to_keys, unsigned long long* to_counts,
                                          unsigned n, int* to_full) {
         if (threadIdx.x == 0) {
@@ -197,7 +198,7 @@ struct SizeTable {
         __syncthreads();
     }
 
-    /// Count one with the hash of all that it has, if it is asked for; returns what it adds to the checksum. Any lane alone.
+    /// Count one with the hash of all its vertices, if it is wanted; returns its share of the checksum. Any lane alone.
     __device__ __forceinline__ Word count(int n_columns, int n_rows, Word all) {
         if (!limits.has(n_columns, n_rows)) return 0;
         const bool is_small = n_columns < kSide && n_rows < kSide;
@@ -206,14 +207,14 @@ struct SizeTable {
         return mix(all);
     }
 
-    /// Bring the counters of the block to the table; the block, when all of its warps are done.
+    /// Add the counters of the block to the table; the block, when all of its warps are done.
     __device__ __forceinline__ void close() {
         __syncthreads();
         for (int i = threadIdx.x; i < kSide * kSide; i += blockDim.x)
             if (sizes[i] != 0) insert(leaves(), i / kSide, i % kSide, sizes[i]);
     }
 
-    /// Whether sizes found no room; the warp.
+    /// Return whether the table overflowed; the warp.
     __device__ __forceinline__ bool is_full() const { return leaves().is_full(); }
 
     __device__ __forceinline__ LeafTable leaves() const { return LeafTable(keys, by_key, n_keys, full); }
@@ -225,7 +226,7 @@ struct SizeTable {
     }
 };
 
-// Functions that are not inlined find what is in shared memory by themselves: behind a pointer it could be anywhere.
+// Functions that are not inlined locate shared memory themselves: a pointer could refer to any memory.
 
 __device__ __forceinline__ SizeTable& size_table() {
     __shared__ SizeTable tables[1];
@@ -243,8 +244,8 @@ __device__ __forceinline__ Word hash_bits(const Word* column_hash, Word columns)
     return hash;
 }
 
-/// Count the one of this lane, which has `columns` of those whose hashes are at `hashes_at`; returns what it adds to the
-/// checksum. Any lane alone.
+/// Count the biclique of this lane, with `columns` among the columns whose hashes are at `hashes_at`; returns its share
+/// of the checksum. Any lane alone.
 __device__ __noinline__ Word count_one(int hashes_at, Word columns, Word hash, int width, int height) {
     const Word* const column_hash = reinterpret_cast<const Word*>(shared_words(hashes_at));
     return size_table().count(width, height, hash + hash_bits(column_hash, columns));
@@ -255,8 +256,8 @@ struct MaximalCounts {
     int hashes_at;  // words of dynamic shared memory before the warp's hashes of 64 columns,
     int table_at;   // and before kTableWords of it
     Word checksum;      // of this lane
-    // The one that this lane keeps: its columns among those at hand, how many it has in all, the hash of what else it
-    // has, and how many rows.
+    // The biclique that this lane keeps: its columns among the current ones, the number of all its columns, the hash of
+    // its other vertices, and the number of its rows.
     Word columns;
     Word hash;
     int width;
@@ -264,13 +265,14 @@ struct MaximalCounts {
     int n_held;
     RecordSink sink;
 
-    /// The hashes of the columns at hand.
+    /// The hashes of the current columns.
     __device__ __forceinline__ Word* column_hash() const { return reinterpret_cast<Word*>(shared_words(hashes_at)); }
 
-    /// One that has `columns` of those at hand, and `hash` for all else; the warp, with the same in every lane.
+    /// Add a biclique with `columns` among the current ones, and `hash` for all other vertices; the warp, with the same
+    /// arguments in every lane.
     __device__ __forceinline__ void add(Word own, int n_columns, Word rest, int n_rows) {
         if constexpr (kLists) {
-            // Hashes are numbers here: of a column its own, and of the rows taken that of the root.
+            // With LISTS, hashes are numbers: a column has its own, and the rows taken have the root's.
             if (!limits.has(n_columns, n_rows)) return;
             sink.write(2 + __popcll(own), [&](const auto& visit) {
                 write_head(visit, (int)rest, n_rows);
@@ -289,7 +291,8 @@ struct MaximalCounts {
         if (++n_held == kWarpSize) flush();
     }
 
-    /// One that has columns of the root, in a list or, if that is null, all; the warp, with the same in every lane.
+    /// Add a biclique with the listed columns of the root, or with all if the list is null; the warp, with the same
+    /// arguments in every lane.
     __device__ __forceinline__ void list(int root, const int* of_root, const int* chosen, int n_columns, int n_rows) {
         if (!limits.has(n_columns, n_rows)) return;
         sink.write(2 + n_columns, [&](const auto& visit) {
@@ -299,14 +302,14 @@ struct MaximalCounts {
         });
     }
 
-    /// Before the columns at hand change; the warp.
+    /// Flush before the current columns change; the warp.
     __device__ __forceinline__ void resolve() {
         hash += hash_bits(column_hash(), columns);
         columns = 0;
         __syncwarp();
     }
 
-    /// Count what is kept; the warp.
+    /// Count the kept bicliques; the warp.
     __device__ __forceinline__ void flush() {
         if (lane_id() < n_held) checksum += count_one(hashes_at, columns, hash, width, height);
         columns = 0;

@@ -1,12 +1,12 @@
 """Counting in random graphs: an engine whose work items are the graphs of an ensemble.
 
-It wraps the engine of a motif, which prepares and counts each graph. The items are those of
+It wraps the engine of a motif, which prepares and counts each graph. The items are listed in
 :class:`papilio.kernels.null.ensemble.Ensemble`: chains, the graph as given, samples. The count of each, or its table,
-has cells of its own, so that leases fold by addition like those of any count. Per vertex the sums of the counts and of
+has separate cells, so that leases fold by addition as in any count. Per vertex the sums of the counts and of
 their squares are kept, as digits to base 2^32 that are added up each for itself: exact, whatever the order.
 
 What an item gives depends on the graph, the seed and the number of the item alone. On CPUs each thread draws and counts
-graphs of its own; a GPU counts one after the other.
+its own graphs; a GPU counts one after the other.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class PreparedSamples(Prepared):
 
 @dataclass(eq=False)
 class _Found:
-    """What one thread has found; ``vectors`` are of shape (n,) for a layer of n vertices."""
+    """The counts of one thread; ``vectors`` are of shape (n,) for a layer of n vertices."""
 
     vectors: dict[str, NDArray[np.uint64]]
     cells: dict[Cell, int] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class SampleEngine(Engine):
         Of the motif, of one thread on CPUs.
     ensemble : Ensemble
     threads : int
-        On CPUs, each counting graphs of its own.
+        On CPUs; each thread counts its own graphs.
     """
 
     def __init__(self, engine: Engine, ensemble: Ensemble, threads: int) -> None:
@@ -75,7 +76,7 @@ class SampleEngine(Engine):
     ) -> PreparedSamples:
         """Prepare the graph as given once, for the cost of each item; signs that no motif needs are left out.
 
-        Errors are those of :func:`make_randomizer`, and of the engine of the motif.
+        Raises what :func:`make_randomizer` and the engine of the motif raise.
         """
         if not motif.needs_signs and graph.sign is not None:
             graph = replace(graph, sign=None)
@@ -84,9 +85,10 @@ class SampleEngine(Engine):
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
-        trade_cost, stops = ensemble.steps * graph.n_edges, len(ensemble.stops)
-        costs = np.full(ensemble.n_items, 1 + count_cost + trade_cost, np.int64)
-        costs[: ensemble.chains] = 1 + stops * count_cost + 2 * trade_cost
+        trades = ensemble.steps * getattr(randomizer, "trades_per_step", 0)
+        draw_cost = (1 + trades) * graph.n_edges
+        costs = np.full(ensemble.n_items, 1 + count_cost + draw_cost, np.int64)
+        costs[: ensemble.chains] = 1 + len(ensemble.stops) * count_cost + 2 * draw_cost
         decisions = prepared.decisions
         if randomizer.has_one_realisation():
             why = f"null model {model.name} allows no other graph than the one given: std is 0, z undefined"
@@ -100,6 +102,12 @@ class SampleEngine(Engine):
 
         with self._device.guard():
             return make_randomizer_gpu(self._device, graph, model, stays=self._engine.takes_device_graphs)
+
+    def time_items(self, prepared: PreparedSamples) -> float:
+        """Draw and count the first sample; all items take as long in proportion to their costs."""
+        first, began = self._ensemble.given + 1, perf_counter()
+        self.run(prepared, first, first + 1)
+        return (perf_counter() - began) * float(prepared.costs.sum()) / float(prepared.costs[first])
 
     def run(
         self,
@@ -129,9 +137,9 @@ class SampleEngine(Engine):
         ensemble, randomizer = self._ensemble, prepared.randomizer
         if item < ensemble.given:
             graphs = randomizer.chain(ensemble.seed, ensemble.samples + item, ensemble.stops)
-            for trades, graph in zip(ensemble.stops, graphs, strict=True):
+            for steps, graph in zip(ensemble.stops, graphs, strict=True):
                 total = self._count(prepared, found, graph, "total").total
-                found.cells |= {(item, trades): total} if total else {}
+                found.cells |= {(item, steps): total} if total else {}
             return
         is_given = item == ensemble.given
         graph = prepared.graph if is_given else randomizer.sample(ensemble.seed, item - ensemble.given - 1)

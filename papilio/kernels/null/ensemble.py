@@ -23,22 +23,22 @@ Samples = Annotated[int, Between(2, MAX_SAMPLES)]
 
 MOMENTS = ("sum0", "sum1", "square0", "square1", "square2", "square3")
 """Vectors of each layer beside the counts in the graph as given: sums over the samples of digits to base 2^32, of the
-count of each vertex and of its square. No sum of so many digits passes 2^64, so that they add up in any order."""
+count of each vertex and of its square. No sum of 32-bit digits passes 2^64, so that they add up in any order."""
 
 
 @dataclass(frozen=True)
 class Ensemble:
-    """Random graphs whose counts are compared with those of a graph.
+    """Random graphs whose counts are compared with the counts in a graph.
 
     The work items are the chains, then the graph as given, then the samples. An item has its number as the first entry
-    of the cells of its counts. A chain has one count for each of some numbers of trades: that is the second entry.
+    of the cells of its counts. A chain has a count after each of several numbers of steps, which is the second entry.
     """
 
     null: NullName
-    steps: int  # global trades that make a sample of the graph; 0 where each sample is drawn anew
+    steps: int  # of the chain from the graph to a sample; 0 where each sample is drawn anew
     samples: Samples
     seed: Seed
-    chains: int = 0  # chains of twice the trades, which show whether those of a sample are enough
+    chains: int = 0  # chains of twice as many steps, which show whether those of a sample are enough
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -65,7 +65,7 @@ class Ensemble:
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """Trades after which the graph of a chain is counted: few at first, then each quarter up to twice the steps."""
+        """Steps after which the graph of a chain is counted: for 20 steps 1 to 20, doubling, then 25, 30, 35, 40."""
         steps = self.steps
         early = (ceil(steps / 2**halvings) for halvings in range(6))
         return tuple(sorted({*early, *(steps + ceil(steps * quarter / 4) for quarter in range(1, 5))}))

@@ -1,15 +1,15 @@
-"""Blooms: the butterflies of a graph by pairs of vertices, linked to their edges. What wings are peeled from.
+"""Blooms: the butterflies of a graph by pairs of vertices, linked to their edges. Wings are peeled from them.
 
 A *bloom* is a pair of ends (u, w) of the wedge engine (:mod:`papilio.kernels.wedge.graph`) with at least two counted
-wedges. Any two wedges of a bloom are a butterfly, and every butterfly of the graph is in exactly one bloom: that of the
-layer of its first vertex. A wedge has two edges, each the *twin* of the other. An edge in a bloom of k wedges is in
-k - 1 of its butterflies. When it goes, its twin loses those k - 1, and every other edge of the bloom loses one. This is
-the BE-index of Wang et al. (ICDE 2020); its size is that of the counted wedges.
+wedges. Any two wedges of a bloom form a butterfly, and every butterfly of the graph is in exactly one bloom: the bloom
+in the layer of its first vertex. A wedge has two edges, each the *twin* of the other. An edge in a bloom of k wedges is
+in k - 1 of its butterflies. When the edge is removed, its twin loses those k - 1, and every other edge of the bloom
+loses one. This is the BE-index of Wang et al. (ICDE 2020); its size is the number of counted wedges.
 
 Tips are peeled from pairs of vertices of one layer with at least two common neighbours (:class:`PairGraph`). Peeling
-takes vertices of one layer away and leaves the other layer whole, so that the number c of common neighbours of a pair
-never changes: the pair is in C(c, 2) butterflies until one of its vertices goes. The pairs are counted once, and
-peeling is then a walk over rows of numbers.
+removes vertices of one layer and leaves the other layer whole, so the number c of common neighbours of a pair never
+changes: the pair is in C(c, 2) butterflies until one of its vertices is removed. The pairs are counted once, and
+peeling only walks over rows of numbers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _count_row(rows: WedgeRows, row: Index, counters: Ids) -> None:
 def _measure_blooms(
     rows: WedgeRows, items: Ints, start: Index, stop: Index, counters: Ids, blooms: Ints, wedges: Ints
 ) -> None:
-    """Write, for each item, its blooms and their wedges; leaves the counters zero."""
+    """Write the blooms of each item and their wedges; leave the counters zero."""
     for item in range(start, stop):
         row = items[item]
         _count_row(rows, row, counters)
@@ -106,9 +106,9 @@ def _fill_blooms(
     second: Edges,
     degrees: Ints,
 ) -> None:
-    """Write the blooms of each item from bloom ``blooms[item]`` and wedge ``wedges[item]`` on.
+    """Write the blooms of each item, from bloom ``blooms[item]`` and wedge ``wedges[item]`` on.
 
-    ``degrees[e]``, the number of links of each edge, is added to beside other threads.
+    Several threads may add to ``degrees[e]``, the number of links of each edge.
     """
     for item in range(start, stop):
         row = items[item]
@@ -148,7 +148,7 @@ def _link_edges(
     link_bloom: Edges,
     link_twin: Edges,
 ) -> None:
-    """Write the links of the blooms ``[start, stop)``; the order of an edge's links is left open."""
+    """Write the links of the blooms ``[start, stop)``, in any order within an edge."""
     for bloom in range(start, stop):
         for wedge in range(offsets[bloom], offsets[bloom + 1]):
             one, other = first[wedge], second[wedge]
@@ -161,8 +161,8 @@ def _link_edges(
 def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = None) -> BloomIndex:
     """List the blooms of a graph and link its edges to them; two traversals of all counted wedges.
 
-    The index has edge ids. ``memory_bytes`` is room for the blooms, and as much again for peeling them.
-    Sizes are checked before arrays are taken; at most 2^31 - 1 edges and blooms.
+    The index has edge ids. ``memory_bytes`` is room for the blooms and, in equal measure, for peeling them. Sizes are
+    checked before arrays are allocated; at most 2^31 - 1 edges and blooms.
     """
     n_edges, n_items = index.n_edges, int(index.items.size)
     if n_edges > MAX_EDGES:
@@ -228,7 +228,7 @@ class PairGraph(NamedTuple):
 
 
 def pair_bytes(n_pairs: int, n: int) -> int:
-    """Return the bytes of the pairs of a layer, of which there are so many."""
+    """Return the bytes of a layer of ``n`` vertices with ``n_pairs`` pairs."""
     return 16 * n_pairs + 8 * n
 
 
@@ -236,7 +236,7 @@ def pair_bytes(n_pairs: int, n: int) -> int:
 def _count_before(
     rows: WedgeRows, row: Index, first: Index, middles: Index, counters: Ids, met: Ids
 ) -> Index:
-    """Count the wedges from a row to the rows of its layer before it; return how many of those were met."""
+    """Count the wedges from a row to earlier rows of its layer; return the number of rows met."""
     rank = row - first
     n_met = 0
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -307,7 +307,7 @@ def _fill_pairs(
 
 @compiled
 def _two_hops(rows: WedgeRows, first: Index, middles: Index, costs: Ints) -> None:
-    """Write an upper bound of the wedges from each rank to earlier ones, and one more."""
+    """Write an upper bound of the wedges from each rank to earlier ones, plus one."""
     for rank in range(costs.size):
         cost = np.int64(1)
         for at in range(rows.offsets[first + rank], rows.offsets[first + rank + 1]):
@@ -319,7 +319,7 @@ def _two_hops(rows: WedgeRows, first: Index, middles: Index, costs: Ints) -> Non
 def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int | None = None) -> PairGraph:
     """Count the common neighbours of all pairs of a layer; two traversals of the wedges between its vertices.
 
-    ``memory_bytes`` is room for the pairs, and for what peeling takes beside them.
+    ``memory_bytes`` is room for the pairs and for the arrays of peeling.
     """
     rows = index.rows
     n, first, middles, order = (

@@ -1,10 +1,10 @@
-"""Peeling on CPU threads, whatever is peeled; see :mod:`papilio.kernels.peel.phases` for the two phases.
+"""Peel any items on CPU threads; see :mod:`papilio.kernels.peel.phases` for the two phases.
 
-The coarse phase runs each round over all threads, with atomic additions where they meet. In the fine phase each range
-is peeled exactly by one thread.
+The coarse phase runs each round over all threads, with atomic additions where they meet. In the fine phase one thread
+peels each range exactly.
 
-The state of an item is one of :data:`ALIVE`, :data:`GOING` (it goes in this round) and :data:`GONE`. Functions that
-several threads run at once on the same arrays say so; all others belong to one thread.
+The state of an item is one of :data:`ALIVE`, :data:`GOING` (it goes in this round) and :data:`GONE`. Docstrings mark
+the functions that several threads run at once on the same arrays; all others belong to one thread.
 """
 
 from __future__ import annotations
@@ -23,35 +23,38 @@ from papilio.kernels.peel.phases import BIN_BITS, N_BINS, Peeled, Report, bin_en
 from papilio.kernels.threads import ChunkRunner
 
 SLICE_EFFORT = 1 << 24
-"""Updates and items looked at after which the peeling of a range tells how far it is: about a second at worst."""
+"""Updates and checked items between two progress reports of a range: about a second at worst."""
 
 SERIAL_LINKS = 1 << 20
-"""Fewer links than these are peeled in one range, within a fraction of a second."""
+"""Below this many links everything is peeled in one range, within a fraction of a second."""
 
 FEW_THREADS = 2
-"""So few peel one range: cutting into ranges takes as many updates again, and spares only waiting for each other."""
+"""Up to this many threads peel one range: cutting doubles the updates, and only saves waiting."""
 
 RANGES_PER_THREAD = 16
-"""Enough that the ranges, heaviest first, end at about the same time."""
+"""Enough ranges to end at about the same time, heaviest first."""
 
 Slice = Callable[[Ints, int], bool]
-"""``peel_slice(stats, most)`` goes on with a range until about ``most`` updates are done, adds its rounds and updates
-to ``stats``, and returns whether the range is done with."""
+"""Peel a range by slices: ``peel_slice(stats, most)``.
+
+A call resumes the range until about ``most`` updates are done, adds its rounds and updates to ``stats``, and returns
+whether the range is finished.
+"""
 
 
 class Peeling(Protocol):
-    """Items that are peeled, with what they are peeled from."""
+    """The items to peel, and their links."""
 
     supports: Ints
     states: States
     link_offsets: Ints
-    """Where the links of each item begin, and the last ones end: the differences weigh the items."""
+    """Start of the links of each item, and the end of the last ones: the differences weigh the items."""
 
     @property
     def updates(self) -> int: ...
 
     def run_round(self, going: Items, bound: int, following: Items) -> int:
-        """Take items away; write those that thereby fall below the bound, and return how many they are."""
+        """Remove items; write the items that thereby fall below the bound, and return their number."""
         ...
 
     def deal(self, ranges: Ranges) -> Ints:
@@ -59,7 +62,7 @@ class Peeling(Protocol):
         ...
 
     def open_range(self, number: int, numbers: Numbers) -> tuple[Window, Slice]:
-        """Begin with a range; its slices write the numbers of its items. Called by several threads."""
+        """Open a range; its slices write the numbers of its items. Called by several threads."""
         ...
 
 
@@ -71,35 +74,35 @@ class Ranges:
     """Range of each item."""
     n: int
     order: Items
-    """Items by range, then id; those of range r are ``order[bounds[r]:bounds[r + 1]]``."""
+    """Items by range, then id; range r has ``order[bounds[r]:bounds[r + 1]]``."""
     bounds: Ints
     limits: list[int]
     """The numbers of range r are in ``[limits[r], limits[r + 1])``."""
     rounds: int
-    """Rounds that cutting took."""
+    """Rounds of the coarse phase."""
 
     def items(self, number: int) -> Items:
         """Return the items of a range."""
         return self.order[self.bounds[number] : self.bounds[number + 1]]
 
     def is_open(self) -> NDArray[np.bool_]:
-        """Return which ranges hold more than one number, shape (n,): the others need not be peeled again."""
+        """Return which ranges hold more than one number, shape (n,): the others are not peeled again."""
         return np.array([high - low > 1 for low, high in pairwise(self.limits)], np.bool_)
 
     def min_numbers(self) -> Numbers:
-        """Return the least number of the range of each item: its own where the range is not open."""
+        """Return the least number of the range of each item: its own number unless the range is open."""
         return np.array(self.limits[:-1], np.uint64)[self.of]
 
 
 def choose_ranges(n_items: int, n_links: int, threads: int) -> int:
-    """Return how many ranges to ask for, for so many items with so many links."""
+    """Return the number of ranges to request."""
     if n_links < SERIAL_LINKS or threads <= FEW_THREADS:
         return 1
     return min(RANGES_PER_THREAD * threads, n_items)
 
 
 def peel(peeling: Peeling, threads: int, report: Report, n_ranges: int | None) -> Peeled:
-    """Return the numbers of all items; the parameters are those of :func:`papilio.kernels.peel.tip.peel_tip`."""
+    """Return the numbers of all items; the parameters are as in :func:`papilio.kernels.peel.tip.peel_tip`."""
     began = perf_counter()
     if n_ranges is None:
         n_ranges = choose_ranges(peeling.states.size, int(peeling.link_offsets[-1]), threads)
@@ -112,7 +115,7 @@ def peel(peeling: Peeling, threads: int, report: Report, n_ranges: int | None) -
 
 
 def _cut_ranges(peeling: Peeling, wanted: int, report: Report) -> Ranges:
-    """Run the coarse phase: give every item its range, ``wanted`` of them if all were equally heavy; 1 gives one."""
+    """Run the coarse phase into ranges, ``wanted`` if all were equally heavy; 1 gives one range."""
     supports, states, weight_starts = peeling.supports, peeling.states, peeling.link_offsets
     n_items = states.size
     ranges = np.zeros(n_items, np.int32)
@@ -177,8 +180,10 @@ NO_BOUND = np.iinfo(np.int64).max
 
 _WINDOW_SHARE = 32
 _WINDOW_ITEMS = 512
-"""A window holds a share of the items, and at least so many: it is passed over at every level, and all items are when
-it is made."""
+"""Least items of a window, which otherwise holds a share of the items.
+
+Every level scans the window; making a window scans all items.
+"""
 
 
 @compiled
@@ -197,9 +202,9 @@ _bin_end, _next_limit = compiled(bin_end), compiled(next_limit)
 def choose_bound(
     alive: Items, supports: Ints, weight_starts: Ints, low: Index, share: Index, weights: Ints
 ) -> Index:
-    """Return the bound of a range that begins at ``low``: below it the items weigh about ``share``, or all that it may.
+    """Return the bound of a range from ``low`` on: items below it weigh about ``share``, or it is the limit.
 
-    The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, and one more. ``weights`` is room for that of
+    The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, plus one. ``weights`` is room for the weight of
     each bin.
     """
     weights[:] = 0
@@ -218,7 +223,7 @@ def choose_bound(
 
 @compiled
 def keep_alive(alive: Items, states: States) -> Index:
-    """Keep, in order and in place, the items that are alive; return how many."""
+    """Keep, in order and in place, the items that are alive; return their number."""
     n = 0
     for i in alive:
         if states[i] == ALIVE:
@@ -229,7 +234,7 @@ def keep_alive(alive: Items, states: States) -> Index:
 
 @compiled
 def collect_below(alive: Items, supports: Ints, bound: Index, going: Items) -> Index:
-    """Write the items whose support is below the bound to ``going``; return how many."""
+    """Write the items with a support below the bound to ``going``; return their number."""
     n = 0
     for i in alive:
         if supports[i] < bound:
@@ -246,32 +251,32 @@ def set_states(items: Items, states: States, state: int) -> None:
 
 
 class Round(NamedTuple):
-    """A round of the coarse phase: items that go are taken away by all threads at once."""
+    """A round of the coarse phase: all threads together remove the items that go."""
 
     states: States
     supports: Ints
     bound: int
-    """Items whose support falls below it follow in the next round."""
+    """Items with a support below it follow in the next round."""
     following: Items
     n_following: Ints
-    """Number of them so far, shape (1,)."""
+    """Number of items that follow so far, shape (1,)."""
 
 
 @compiled
 def lower_support(round_: Round, item: Index, lost: Index) -> None:
-    """Lower a support beside other threads; whoever takes it below the bound adds the item to those that follow."""
+    """Lower a support beside other threads; the thread that crosses the bound queues the item."""
     before = fetch_add(round_.supports, item, -lost)
     if before >= round_.bound and before - lost < round_.bound:
         round_.following[fetch_add(round_.n_following, 0, np.int64(1))] = item
 
 
 class Window(NamedTuple):
-    """The items of one range that are left, and those of them with the least supports."""
+    """The remaining items of one range, and the ones with the least supports."""
 
     alive: Items
-    """Items left, and some that are gone."""
+    """Remaining items, and some that are gone."""
     held: Items
-    """Those whose support is below the bound of the window, and some that are gone."""
+    """Items with a support below the bound of the window, and some that are gone."""
     going: Items
     following: Items
     """Room for the items of a round, and of the next."""
@@ -311,9 +316,9 @@ def _open_window(window: Window, states: States, supports: Ints) -> None:
 
 @compiled
 def take_least(window: Window, states: States, supports: Ints) -> tuple[Index, Index]:
-    """Write the items of the least support to ``window.going``; return (how many, their support).
+    """Write the items of the least support to ``window.going``; return (their number, their support).
 
-    There are none when no item is left.
+    The number is 0 if no item is left.
     """
     while True:
         n: Index = 0
@@ -348,7 +353,7 @@ def begin_round(going: Items, states: States, numbers: Numbers, level: Index) ->
 
 @compiled
 def end_round(going: Items, states: States, window: Window, stats: Ints, updates: int) -> None:
-    """Note that the items are gone; ``stats`` are rounds and updates."""
+    """Mark the items as gone; ``stats`` are rounds and updates."""
     set_states(going, states, GONE)
     window.places[3] += going.size
     stats[0] += 1

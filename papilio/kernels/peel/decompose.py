@@ -1,6 +1,6 @@
-"""Decompositions on either engine: the same numbers and the same forest from each.
+"""Decompose a graph on either engine, with the same numbers and the same forest.
 
-Each indexes the graph and peels it; the host builds the forest, from the index of the CPU or from the pairs that span
+Each engine indexes the graph and peels it. The host builds the forest, from the CPU index or from the pairs that span
 the items on the GPU.
 """
 
@@ -57,7 +57,7 @@ def decompose_graph(
 def finish_forest(
     peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report
 ) -> Decomposed:
-    """Build the forest, if it is asked for, and add up the seconds."""
+    """Build the forest, if requested, and add up the seconds."""
     seconds = {"index": index_s, **peeled.seconds}
     forest = None
     if build is not None:
@@ -78,9 +78,9 @@ def decompose_on_cpu(
     report: Report,
     n_ranges: int | None = None,
 ) -> Decomposed:
-    """Decompose a graph; the parameters are those of :func:`decompose_graph`.
+    """Decompose a graph; the parameters are as in :func:`decompose_graph`.
 
-    ``n_ranges`` is that of :func:`~papilio.kernels.peel.wing.peel_wing`.
+    ``n_ranges`` is as in :func:`~papilio.kernels.peel.wing.peel_wing`.
     """
     from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
     from papilio.kernels.peel.tip import index_tip, peel_tip
@@ -122,7 +122,7 @@ def decompose_on_gpu(
 ) -> Decomposed:
     """Decompose a graph on a device.
 
-    The parameters are those of :func:`decompose_graph`; ``n_ranges`` and ``tuning`` as in
+    The parameters are as in :func:`decompose_graph`; ``n_ranges`` and ``tuning`` as in
     :func:`~papilio.kernels.peel.gpu.peel_on_gpu`.
     """
     from papilio.kernels.peel.gpu import peel_on_gpu
@@ -133,7 +133,7 @@ def decompose_on_gpu(
     with device.guard(), ThreadPoolExecutor(1) as beside:
         if with_forest:
             device.load("forest", {})
-            # Imported here and not by that thread: a module may be half imported where two threads import.
+            # Import here rather than in that thread: a module may be half imported while two threads import it.
             from papilio.kernels.peel.forest import build_tip_forest, build_wing_forest
 
             loading = beside.submit(_load_forest, build_tip_forest)  # while the device works

@@ -1,9 +1,9 @@
-"""The forest of components, level by level: which items hang together among those of a number or more.
+"""The forest of components, level by level: the connected groups among items of a number or more.
 
-Items come by falling number. A union-find holds the components so far, and each component knows its latest *node*. The
-first union at a level that meets a component gives it a node of that level; the nodes of what it takes in become its
-children. Two nodes of one level that meet become one. Unions follow the motifs: of two wedges of a bloom (wings), of a
-pair of vertices (tips), at the lowest number of the items that the motif holds.
+Items come by falling number. A union-find holds the components so far, and each component has its latest *node*. The
+first union at a level that meets a component gives it a node of that level; the nodes of the components that it joins
+become its children. Two nodes of one level that meet become one. Unions follow the motifs: pairs of wedges of a bloom
+(wings) or pairs of vertices (tips), at the lowest number of the items in the motif.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Growing(NamedTuple):
     above: Items
     """Union-find over the items, shape (n_items,)."""
     sizes: Items
-    """Items of each root of it."""
+    """Number of items of each root."""
     node: Items
     """Latest node of each root, -1 before it has one."""
     levels: Numbers
@@ -32,7 +32,7 @@ class _Growing(NamedTuple):
     parents: Items
     """Node above each node, -1 for none."""
     same: Items
-    """Union-find over the nodes: those that turned out to be one."""
+    """Union-find over the nodes, for nodes that turned out to be one."""
     n_nodes: Ints
     """Number of nodes so far, shape (1,)."""
 
@@ -51,7 +51,7 @@ def _plant(n_items: int) -> _Growing:
 
 @compiled
 def find_root(above: Items | Ints, item: Index) -> Index:
-    """Return the root of an item, and shorten the way there."""
+    """Return the root of an item, and shorten the path to it."""
     while above[item] != item:
         above[item] = above[above[item]]
         item = above[item]
@@ -60,7 +60,7 @@ def find_root(above: Items | Ints, item: Index) -> Index:
 
 @compiled
 def _join(forest: _Growing, root: Index, other: Index, level: np.uint64) -> Index:
-    """Join the component of a root with that of an item by a motif of this level; return its root then.
+    """Join the components of a root and an item by a motif of this level; return the new root.
 
     No node so far has a lower level.
     """
@@ -99,14 +99,14 @@ def _join(forest: _Growing, root: Index, other: Index, level: np.uint64) -> Inde
 
 @compiled
 def _place_items(forest: _Growing, items: Items, nodes: Items) -> None:
-    """Write the node of each of the items of the level that has just ended."""
+    """Write the node of each item of the level that has just ended."""
     for item in items:
         nodes[item] = forest.node[find_root(forest.above, item)]
 
 
 @compiled
 def _end_of_level(order: Items, numbers: Numbers, start: Index) -> Index:
-    """Return where the items of the number of ``order[start]`` end."""
+    """Return the end of the items with the number of ``order[start]``."""
     stop = start
     while stop < order.size and numbers[order[stop]] == numbers[order[start]]:
         stop += 1
@@ -127,7 +127,7 @@ def _grow_wing(
 ) -> None:
     """Join the edges of the wedges of each bloom, at the number of the lower edge of each wedge.
 
-    ``holder`` is an edge of those met of each bloom; ``waiting`` the twin of the first until there is a second wedge.
+    ``holder`` is one edge met in each bloom; ``waiting`` is the twin of the first edge until there is a second wedge.
     """
     start: Index = 0
     while start < order.size and numbers[order[start]] > 0:
@@ -187,7 +187,7 @@ def _first_items(nodes: Items, first: Items) -> None:
 
 @compiled
 def _sum_up(parents: Items, sizes: Ints) -> None:
-    """Add the size of each node to that above it; parents stand before their children."""
+    """Add the size of each node to its parent; parents come before their children."""
     for node in range(parents.size - 1, -1, -1):
         if parents[node] >= 0:
             sizes[parents[node]] += sizes[node]
@@ -220,7 +220,7 @@ def _harvest(forest: _Growing, nodes: Items) -> Forest:
 def build_wing_forest(
     numbers: Numbers, link_offsets: NDArray[np.int64], link_bloom: Items, link_twin: Items, n_blooms: int
 ) -> Forest:
-    """Return the components of the edges at each wing number; links are those of a BloomIndex."""
+    """Return the components of the edges at each wing number; the links come from a BloomIndex."""
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     holder, waiting = np.full(n_blooms, -1, np.int32), np.full(n_blooms, -1, np.int32)
     _grow_wing(
@@ -232,9 +232,9 @@ def build_wing_forest(
 def build_tip_forest(
     numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None
 ) -> Forest:
-    """Return the components of the vertices of a layer at each tip number; pairs are those of a PairGraph.
+    """Return the components of a layer's vertices at each tip number; the pairs come from a PairGraph.
 
-    ``order`` are the vertices by falling number, then id, where it is known.
+    ``order`` holds the vertices by falling number, then id, if known.
     """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     _grow_tip(forest, _falling(numbers) if order is None else order, numbers, offsets, others, nodes)

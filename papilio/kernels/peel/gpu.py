@@ -1,8 +1,8 @@
-"""Peeling on the GPU, of wings or tips: a coarse phase that cuts the items into ranges, and a fine one in each range.
+"""Peel wings or tips on the GPU: a coarse phase cuts the items into ranges, and a fine phase peels each range.
 
-The coarse phase is a launch for each range, whose rounds wait for each other on the device; the host chooses the bounds
-of the ranges from a histogram of the supports. The fine phase is one launch with a block for each range. The
-indices of ``gpu_index.py`` say what the items are linked by; the kernels are those of ``peeling.cuh``.
+The coarse phase is one launch per range, whose rounds wait for each other on the device; the host chooses the bounds of
+the ranges from a histogram of the supports. The fine phase is one launch with one block per range. The indices of
+``gpu_index.py`` link the items; the kernels are in ``peeling.cuh``.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from papilio.kernels.peel.phases import (
 
 @dataclass(frozen=True)
 class PeelTuning:
-    """How peeling is launched."""
+    """Launch constants of peeling."""
 
     # Threads of a block of either phase, 512 at most; the coarse one has a block on each multiprocessor.
     coarse_threads: int = 512
     fine_threads: int = 512
-    # Links of an item that make a range worth its launch.
+    # Links per item that make a range worth its launch.
     links_per_range: int = 1 << 15
-    # More bring nothing: the fine phase has a block for each.
+    # More gain nothing: the fine phase has a block for each.
     max_ranges: int = 256
 
     def choose_ranges(self, n_links: int) -> int:
-        """Return how many ranges to ask for."""
+        """Return the number of ranges to request."""
         return max(1, min(self.max_ranges, n_links // self.links_per_range))
 
 
@@ -59,9 +59,9 @@ class Cut:
 
     # Range of each item, device array of int32, shape (n_items,).
     of: Any
-    # The numbers of range r are in [bounds[r], bounds[r + 1]).
+    # Range r holds the numbers in [bounds[r], bounds[r + 1]).
     bounds: list[int]
-    # What cutting took.
+    # Rounds and updates of the coarse phase.
     rounds: int
     updates: int
 
@@ -70,11 +70,11 @@ class Cut:
         return len(self.bounds) - 1
 
     def is_exact(self) -> NDArray[np.bool_]:
-        """Return which ranges hold one number alone, shape (n,), host: these need not be peeled again."""
+        """Return which ranges hold one number alone, shape (n,), host: they are not peeled again."""
         return np.array([high - low == 1 for low, high in pairwise(self.bounds)])
 
     def known_numbers(self, device: Device) -> Any:
-        """Return the least number of the range of each item; its own where the range is exact. Device, uint64."""
+        """Return the least number of each item's range; its own if the range is exact. Device, uint64."""
         return take(device, device.to_device(np.array(self.bounds[:-1], np.uint64)), self.of)
 
 
@@ -84,12 +84,12 @@ class PeeledItems:
 
     link_offsets: Any
     supports: Any
-    # Arguments of the kernel behind those of every kernel of the phase (peeling.cuh).
+    # Kernel arguments that follow the common arguments of the phase (peeling.cuh).
     own: tuple[Any, ...]
 
 
 class PeelIndex(Protocol):
-    """Items and their links on the device, which peeling leaves as they are."""
+    """Items and their links on the device; peeling does not change them."""
 
     @property
     def kind(self) -> PeelingKind: ...
@@ -133,7 +133,7 @@ def peel_on_gpu(
 
 
 def count_entries(device: Device, kind: PeelingKind, offsets: Any) -> Any:
-    """Return how many entries of a list each item, by its links, or each segment, by its wedges, takes; int64."""
+    """Return the list entries of each item, by its links, or of each segment, by its wedges; int64."""
     entries = device.xp.empty(offsets.size - 1, dtype=np.int64)
     launch_over(
         device, device.load(kind, {}), "count_entries", entries.size, offsets, np.int64(entries.size), entries
@@ -148,7 +148,7 @@ def _make_counters(device: Device, n_teams: int) -> Any:
 
 
 def _read_counters(device: Device, counters: Any) -> tuple[int, int]:
-    """Return (rounds, updates) of all teams together."""
+    """Return the (rounds, updates) of all teams together."""
     host = device.to_host(counters)
     return int(host[:, COUNTER_ROUND].sum()), int(host[:, COUNTER_UPDATES].sum())
 
@@ -156,7 +156,7 @@ def _read_counters(device: Device, counters: Any) -> tuple[int, int]:
 def _cut_ranges(
     device: Device, index: PeelIndex, tuning: PeelTuning, n_ranges: int | None, report: Report
 ) -> Cut:
-    """Run the coarse phase: a launch for each range, with a bound from a histogram of the supports."""
+    """Run the coarse phase: one launch per range, with a bound from a histogram of the supports."""
     xp, n_items = device.xp, index.n_items
     module = device.load(index.kind, {})
     peeled = index.open(device)

@@ -1,8 +1,8 @@
-"""Blooms of a graph (``wing.cu``) and pairs of a layer (``tip.cu``) on the GPU, from which wings and tips are peeled.
+"""Build the blooms of a graph (``wing.cu``) and the pairs of a layer (``tip.cu``) on the GPU, to peel wings and tips.
 
-:mod:`papilio.kernels.peel.gpu` peels their items. Also the heaviest spanning forest of the items of a decomposition
-(``forest.cu``). Its pairs, fewer than there are items, stand for all pairs: they have the same components at every
-level, so that :func:`papilio.kernels.peel.forest.build_tip_forest` makes the hierarchy of them on the host.
+:mod:`papilio.kernels.peel.gpu` peels their items. This module also finds the heaviest spanning forest of the items of a
+decomposition (``forest.cu``). Its pairs, fewer than the items, replace all pairs: they have the same components at
+every level, so :func:`papilio.kernels.peel.forest.build_tip_forest` builds the hierarchy from them on the host.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class BloomsGpu:
         )
 
     def _open(self, device: Device, wedges: LinkedWedges, share: Callable[[Any], Any]) -> PeeledItems:
-        """Copy what peeling changes; ``share`` gives the room of the teams in a list of so many entries by segment."""
+        """Copy the arrays that peeling changes; ``share`` sizes the teams' lists from the entries of each segment."""
         xp, n_segments = device.xp, int(wedges.left.size)
         entries = count_entries(device, self.kind, wedges.offsets)
         lost = xp.zeros(2 * n_segments, dtype=np.int32)
@@ -117,7 +117,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
 def _join_blooms(
     device: Device, module: Module, keys: Any, one: Any, other: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """Return where each bloom begins and the last one ends, and both edges and the bloom of their wedges."""
+    """Return where each bloom begins and the last one ends, and both edges and the bloom of each wedge."""
     xp, n = device.xp, np.int64(keys.size)
     order = xp.argsort(keys)
     upto, runs = xp.empty(keys.size, dtype=np.int64), xp.empty(keys.size, dtype=np.int64)
@@ -133,7 +133,7 @@ def _join_blooms(
 
 
 def _sum_marks(device: Device, *marks: Any) -> tuple[int, ...]:
-    """Replace marks, int64, by their inclusive sums; return how many there are."""
+    """Replace marks, int64, by their inclusive sums; return the totals."""
     for each in marks:
         device.xp.cumsum(each, out=each)
     return tuple(int(each[-1]) if each.size else 0 for each in marks)
@@ -198,7 +198,7 @@ def _link(
 def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedges, Any]:
     """Return the wedges by bloom and falling range, linked within their ranges, and the range of each segment.
 
-    Ranges that are exact, and segments whose bloom has no other wedge so high, are left out.
+    Leaves out exact ranges, and segments whose bloom has no other wedge in that range or a higher one.
     """
     xp, wedges, module = device.xp, index.wedges, device.load("wing", {})
     n = np.int64(wedges.one.size)
@@ -224,7 +224,7 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
 
 
 _TABLE_SHARE = 8
-"""The tables in which blocks count take one part in so many of the free memory, and there is one at least."""
+"""The counting tables of blocks take one part in this many of the free memory; there is at least one."""
 
 _BLOCKS_PER_SM = 4
 
@@ -236,7 +236,7 @@ _BYTES_PER_ENTRY = 12
 class PairsGpu:
     """The pairs of one layer with at least two common neighbours, in both directions, on the device.
 
-    ``offsets``, int64 of shape (n + 1,), are the pairs of each vertex by id within the layer; ``others``, int32, and
+    ``offsets``, int64 of shape (n + 1,), has the pairs of each vertex by id within the layer; ``others``, int32, and
     ``common``, uint32, have the shape (2 * n_pairs,).
     """
 
@@ -262,7 +262,7 @@ class PairsGpu:
         return PeeledItems(self.offsets, self._sum_pairs(device, cut.of), own)
 
     def _sum_pairs(self, device: Device, ranges: Any) -> Any:
-        """Return the butterflies of each vertex with those of its own range or a higher one; int64 on the device."""
+        """Return the butterflies of each vertex within its range and higher ones; int64 on the device."""
         n = self.n_items
         supports = device.xp.empty(n, dtype=np.int64)
         launch_over(
@@ -320,7 +320,7 @@ def _walk_pairs(
 
 
 _BYTES_PER_ITEM, _BYTES_PER_BLOOM = 96, 8
-"""Device memory: what a round needs for each item, and the tops of blooms."""
+"""Device memory of a round for each item, and of the tops of blooms."""
 
 _WARP = 32
 
@@ -328,10 +328,10 @@ _Spanning = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 
 
 def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
-    """Return the pairs of edges that are taken, by edge, as a PairGraph has them; None without memory for it.
+    """Return the chosen pairs of edges, by edge, in the form of a PairGraph; None without memory for it.
 
-    Behind them are the edges by falling number, then id, as :func:`~papilio.kernels.peel.forest.build_tip_forest` takes
-    them.
+    They are followed by the edges by falling number, then id, the form of
+    :func:`~papilio.kernels.peel.forest.build_tip_forest`.
     """
     if not _has_room(device, blooms.n_items, blooms.n_blooms):
         return None
@@ -355,7 +355,7 @@ def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -
 
 
 def span_tips(device: Device, pairs: PairsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
-    """Return the pairs of vertices that are taken, as :func:`span_wings`."""
+    """Return the chosen pairs of vertices, as :func:`span_wings` does for edges."""
     if not _has_room(device, pairs.n_items, 0):
         return None
     n = pairs.n_items
@@ -384,7 +384,7 @@ def _order_falling(device: Device, numbers: NDArray[np.uint64]) -> NDArray[np.in
 
 
 def _rank(device: Device, numbers: NDArray[np.uint64]) -> Any:
-    """Return the place of the number of each item among the different ones, int32; 0 for the number 0, else above."""
+    """Return the place of each item's number among the distinct numbers, int32; 0 only for number 0."""
     xp, n, module = device.xp, np.int64(numbers.size), device.load("forest", {})
     values = device.to_device(numbers)
     order = xp.argsort(values)
@@ -420,7 +420,7 @@ def _span(
 
 
 def _both_ways(device: Device, n: int, pairs: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return pairs, one in each half of a word, by their first items and by their second; on the host."""
+    """Return pairs, one in each half of a word, by their first and by their second items; on the host."""
     both = device.xp.empty(2 * pairs.size, dtype=np.uint64)
     launch_over(
         device, device.load("forest", {}), "turn_pairs", pairs.size, pairs, np.int64(pairs.size), both

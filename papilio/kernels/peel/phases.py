@@ -1,13 +1,13 @@
 """The results of peeling on any engine: the number of every item, and the forest of their components.
 
-Peeling takes away the items (edges of a graph for wings, vertices of one layer for tips) with the least support, the
-number of butterflies that they are still in, again and again. The *number* of an item is the largest least support met
-until it goes. It is done in two phases, after PBNG (Lakhotia et al., arXiv 2110.12511):
+Peeling repeatedly removes the items (edges of a graph for wings, vertices of one layer for tips) with the least
+support, the number of butterflies that they are still in. The *number* of an item is the largest least support up to
+its removal. Peeling has two phases, after PBNG (Lakhotia et al., arXiv 2110.12511):
 
-* the *coarse* phase cuts the numbers into ranges: all items whose support is below a bound go together, round by round,
-  until none is left, and then the next bound is chosen;
-* the *fine* phase peels each range exactly. It needs the items of the range and of higher ones alone, and of those only
-  the items of the range change: the ranges are independent of each other.
+* the *coarse* phase cuts the numbers into ranges: all items with a support below a bound are removed together, round by
+round, until no such items are left, and then the next bound is chosen;
+* the *fine* phase peels each range exactly. It needs only the items of the range and of higher ones, and changes only
+the items of the range: the ranges are independent of each other.
 
 Both phases are exact in 64-bit integers: a support only falls, and never below 0.
 """
@@ -25,11 +25,11 @@ PeelingKind = Literal["wing", "tip"]
 Layer = Literal["u", "v"]
 
 Report = Callable[[str, int, int], None]
-"""Called with a phase (``index``, ``coarse``, ``fine``, ``hierarchy``), the units done and the units in all."""
+"""Called with a phase (``index``, ``coarse``, ``fine``, ``hierarchy``), the units done and the total units."""
 
 
 BIN_BITS = 5
-"""Supports are told apart by their leading six bits: a bound is at most 3 % beside the one that was sought."""
+"""Supports are binned by their leading six bits: a bound is at most 3 % from the intended one."""
 
 GROWTH_SHIFT = 3
 """A range that begins at n ends at n + n / 8 at the latest."""
@@ -40,8 +40,8 @@ N_BINS = (64 - BIN_BITS) << BIN_BITS
 def bin_end(place: int) -> int:
     """Return the first support after a bin.
 
-    Bins rise with supports, and each of the first 64 supports has its own; ``bin_of`` of the engines gives the bin of a
-    support.
+    Bins rise with supports, and each of the first 64 supports has its own; each engine has a ``bin_of`` that returns
+    the bin of a support.
     """
     shift = max(0, (place >> BIN_BITS) - 1)
     return ((place - (shift << BIN_BITS)) + 1) << shift
@@ -53,16 +53,16 @@ def bin_start(place: int) -> int:
 
 
 def next_limit(low: int) -> int:
-    """Return the farthest bound of a range that begins at ``low``, a width of which its rounds stay few.
+    """Return the farthest bound of a range that begins at ``low``: the range then has few rounds.
 
-    Supports say little of numbers far above: without this limit a range of all items that are below a bound, and of all
-    that thereby fall below it, can be nearly everything.
+    Supports are a poor guide to much larger numbers. Without this limit, a range of all items below a bound and all
+    items that thereby fall below it can be nearly everything.
     """
     return low + max(1, min(low >> GROWTH_SHIFT, 2**63 - 1 - low))
 
 
 def ignore_report(phase: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore all reports."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +82,18 @@ class Peeled:
 class Forest:
     """The components of the items numbered k or more, for every k above 0.
 
-    A node is a component that is not the same at the next higher number. The component of an item at any number k is
-    the highest node above it, itself included, whose level is at least k.
+    A node is a component that differs from the one at the next higher number. The component of an item at any number k
+    is the highest node above it, itself included, with a level of at least k.
     """
 
-    # shape (n_items,): node of each item, of which the level is the item's number; -1 for items of number 0
+    # shape (n_items,): node of each item, whose level is the item's number; -1 for items of number 0
     item_nodes: NDArray[np.int32]
     # shape (n_nodes,): the highest k at which the node is a component; rising, then by the least item
     levels: NDArray[np.uint64]
-    # shape (n_nodes,): node that takes it in at a lower level, always an earlier one; -1 for the root of a tree
+    # shape (n_nodes,): node that absorbs it at a lower level, always an earlier one; -1 for the root of a tree
     parents: NDArray[np.int32]
     members: NDArray[np.int64]  # shape (n_nodes,): items whose node it is
-    # shape (n_nodes,): items of the component: members of the node and of all below it
+    # shape (n_nodes,): items of the component: members of the node and of all nodes below it
     sizes: NDArray[np.int64]
 
     @property
@@ -101,7 +101,7 @@ class Forest:
         return int(self.levels.size)
 
     def components_at(self, level: int) -> NDArray[np.int32]:
-        """Return, for each item, the node that is its component at ``level`` (above 0), -1 below that number."""
+        """Return the component node of each item at ``level`` (above 0), -1 for items of lower number."""
         top = np.arange(self.n_nodes, dtype=np.int32)
         for node in range(self.n_nodes):
             parent = self.parents[node]

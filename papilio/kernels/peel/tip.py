@@ -1,7 +1,7 @@
 """Tip numbers on the CPU: the vertices of one layer are peeled from its pairs.
 
-See :mod:`papilio.kernels.peel.cpu` for the phases. A pair with c common neighbours is in C(c, 2) butterflies, which are
-lost to one of its vertices when the other goes. Of two that go in one round neither matters to the other.
+See :mod:`papilio.kernels.peel.cpu` for the phases. A pair with c common neighbours is in C(c, 2) butterflies; one of
+its vertices loses them when the other is removed. Two vertices removed in the same round do not affect each other.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def index_tip(
 def peel_tip(
     pairs: PairGraph, threads: int | None = None, report: Report = ignore_report, n_ranges: int | None = None
 ) -> Peeled:
-    """Return the tip number of every vertex of the layer of the pairs, which are left as they are.
+    """Return the tip number of every vertex of the layer of the pairs, which are not changed.
 
-    ``n_ranges`` are the ranges of the coarse phase, if all were equally heavy; with 1 there is one. By default as many
-    as pay, and the threads that this process may use.
+    ``n_ranges`` is the number of ranges of the coarse phase if all were equally heavy; 1 gives one. The defaults are as
+    many ranges as pay, and the threads available to this process.
     """
     chosen = choose_threads(threads)
     return peel(_Tips(pairs, chosen), chosen, report, n_ranges)
 
 
 class _Tips:
-    """The vertices of a layer as they are peeled: those of a range where they are."""
+    """The vertices of a layer during peeling; the vertices of a range stay in place."""
 
     def __init__(self, pairs: PairGraph, threads: int) -> None:
         self.supports, self.states = np.zeros(pairs.n, np.int64), np.zeros(pairs.n, np.uint8)
@@ -104,7 +104,7 @@ class _Tips:
 
 
 class TipRange(NamedTuple):
-    """One range as it is peeled; the arrays are of all vertices, and written to at those of the range alone."""
+    """One range during peeling; the arrays cover all vertices, but only the range's entries are written."""
 
     number: int
     pairs: PairGraph
@@ -137,7 +137,7 @@ def sum_pairs(
 def spread_pairs(
     going: Items, start: Index, stop: Index, pairs: PairGraph, round_: Round, updates: Ints
 ) -> None:
-    """Lower the supports of the vertices left that are paired with ``going[start:stop]``.
+    """Lower the supports of the remaining vertices that are paired with ``going[start:stop]``.
 
     Run by several threads at once, each with its own vertices; ``updates`` belongs to the thread.
     """
@@ -154,10 +154,10 @@ def spread_pairs(
 def _spread(
     part: TipRange, going: Items, level: Index, window: Window, following: Items
 ) -> tuple[Index, int]:
-    """Lower the supports of the vertices of the range that are left and paired with those that go.
+    """Lower the supports of the range's remaining vertices that are paired with removed ones.
 
-    Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
-    returns (how many follow, updates).
+    Writes items that reach the level to ``following``; the window holds the items that fall below its bound. Returns
+    (number that follow, updates).
     """
     pairs = part.pairs
     n_following: Index = 0
@@ -185,9 +185,9 @@ def _spread(
 
 @compiled
 def peel_tip_slice(part: TipRange, window: Window, numbers: Numbers, stats: Ints, most: int) -> bool:
-    """Peel a range until about ``most`` updates are done; return whether it is done with.
+    """Peel a range until about ``most`` updates are done; return whether it is finished.
 
-    ``window`` is of its vertices; rounds and updates are added to ``stats``.
+    ``window`` holds its vertices; rounds and updates are added to ``stats``.
     """
     effort: Index = 0
     while effort < most:

@@ -1,7 +1,7 @@
 """Wing numbers on the CPU: the edges of a graph are peeled from its blooms.
 
-For the fine phase the wedges of the blooms are dealt out to the ranges. See :mod:`papilio.kernels.peel.cpu` for
-the phases and :mod:`papilio.kernels.peel.wing_loops` for the loops.
+The fine phase divides the wedges of the blooms among the ranges. See :mod:`papilio.kernels.peel.cpu` for the phases and
+:mod:`papilio.kernels.peel.wing_loops` for the loops.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.kernels.wedge.graph import index_wedges
 
 DEALS_PER_THREAD = 8
-"""Parts in which the wedges are dealt out to the ranges, for each thread."""
+"""Number of parts per thread in which the wedges are divided among the ranges."""
 
 
 def index_wing(
@@ -47,7 +47,7 @@ def peel_wing(
 ) -> Peeled:
     """Return the wing number of every edge; the order of the wedges within each bloom of the index changes.
 
-    The parameters are those of :func:`~papilio.kernels.peel.tip.peel_tip`.
+    The parameters are as in :func:`~papilio.kernels.peel.tip.peel_tip`.
     """
     chosen = choose_threads(threads)
     return peel(_Wings(index, chosen), chosen, report, n_ranges)
@@ -59,16 +59,16 @@ class _Segments(NamedTuple):
     bounds: Ints
     """Segments of range r are ``[bounds[r], bounds[r + 1])`` of the next two, shape (n_ranges + 1,)."""
     starts: Ints
-    """Where the wedges of each segment begin, and the last ones end."""
+    """Start of the wedges of each segment, and the end of the last ones."""
     counts: Ints
-    """Wedges of its bloom in its range or higher ones."""
+    """Wedges of the segment's bloom in its range or higher ones."""
     one: Items
     other: Items
     """Edges of each wedge."""
 
 
 class _Wings:
-    """The edges of a graph as they are peeled: those of a range by local ids, in segments of the blooms."""
+    """The edges of a graph during peeling; a range has local ids, in segments of the blooms."""
 
     def __init__(self, index: BloomIndex, threads: int) -> None:
         n_edges = index.link_offsets.size - 1
@@ -166,7 +166,7 @@ def _deal(index: BloomIndex, ranges: Ranges, threads: int) -> _Segments:
 
     runner = ChunkRunner(lambda: tuple(np.zeros((3, n_ranges), np.int64)), threads)
     runner.run(deals, measure)
-    # Ranges one after the other, and in each the deals: where each deal begins there.
+    # Ranges one after another, and in each the deals: where each deal begins there.
     by_range = measured.transpose(1, 2, 0).reshape(2, -1)
     places = np.zeros((2, by_range.shape[1] + 1), np.int64)
     np.cumsum(by_range, axis=1, out=places[:, 1:])

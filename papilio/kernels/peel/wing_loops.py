@@ -1,11 +1,11 @@
 """The loops that peel wings: rounds of the coarse phase, and the exact peeling of one range.
 
-Input: a :class:`~papilio.kernels.peel.blooms.BloomIndex`. The wedges of a bloom whose edges are both left stand
-before those that have lost one; ``ends`` is the place where the latter begin, so that ``ends - offsets`` is the number
-k of the wedges left. In a round all edges that go do so at once. A bloom that loses r of k wedges in it takes r
-butterflies from each edge of the wedges that stay, and k - 1 from an edge whose twin goes.
+Input: a :class:`~papilio.kernels.peel.blooms.BloomIndex`. In a bloom, wedges with both edges left come before the
+wedges that have lost one; ``ends`` is where the latter begin, so ``ends - offsets`` is the number k of remaining
+wedges. In a round all edges are removed at once. A bloom that loses r of k wedges in it takes r butterflies from each
+edge of the wedges that stay, and k - 1 from an edge whose twin is removed.
 
-A wedge of which both edges go in one round is taken away by the one with the greater id.
+If both edges of a wedge go in one round, the one with the greater id removes the wedge.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from papilio.kernels.peel.cpu import (
 
 
 class LeftBlooms(NamedTuple):
-    """What is left of the blooms in the coarse phase."""
+    """Remaining wedges of the blooms in the coarse phase."""
 
     ends: Ints
-    """Where the wedges of each bloom end of which both edges are left, shape (n_blooms,)."""
+    """End of the wedges with both edges left, for each bloom, shape (n_blooms,)."""
     left: Ints
-    """Wedges that it has now."""
+    """Current number of wedges of each bloom."""
     touched: Items
-    """Blooms that lose wedges in the round at hand."""
+    """Blooms that lose wedges in the current round."""
     n_touched: Ints
     """Number of them, shape (1,)."""
 
@@ -60,7 +60,7 @@ def sum_supports(blooms: BloomIndex, start: Index, stop: Index, supports: Ints) 
 def take_wedges(
     going: Items, start: Index, stop: Index, states: States, blooms: BloomIndex, rest: LeftBlooms
 ) -> None:
-    """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list the blooms touched first.
+    """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list each bloom when first touched.
 
     Run by several threads at once, each with its own edges.
     """
@@ -79,7 +79,7 @@ def take_wedges(
 def spread_losses(
     start: Index, stop: Index, blooms: BloomIndex, rest: LeftBlooms, round_: Round, updates: Ints
 ) -> None:
-    """Lower the supports of the edges of the blooms ``touched[start:stop]``, and move the wedges lost behind.
+    """Lower the supports of the edges of the blooms ``touched[start:stop]``, and move their lost wedges to the end.
 
     Run by several threads at once, each with its own blooms; ``updates`` belongs to the thread.
     """
@@ -122,10 +122,10 @@ def measure_segments(
     met: Ints,
     sizes: Ints,
 ) -> None:
-    """Count, in the blooms ``[start, stop)``, the segments and the wedges of each range: ``sizes``, (2, n_ranges).
+    """Count the segments and wedges of each range in the blooms ``[start, stop)``: ``sizes``, (2, n_ranges).
 
-    The range of a wedge is the lower one of its edges. The wedges of one bloom in one open range are a segment, unless
-    no other wedge of the bloom is in that range or a higher one. ``counts``, all 0, and ``met`` have room for a number
+    The range of a wedge is the lower one of its edges. The wedges of one bloom in one open range form a segment, unless
+    the bloom has no other wedge in that range or a higher one. ``counts``, all 0, and ``met`` have room for a number
     per range.
     """
     for bloom in range(start, stop):
@@ -142,7 +142,7 @@ def measure_segments(
 
 @compiled
 def _count_ranges(blooms: BloomIndex, ranges: Items, bloom: Index, counts: Ints, met: Ints) -> int:
-    """Count the wedges of a bloom by range; write the ranges met, falling, and return how many."""
+    """Count the wedges of a bloom by range; write the ranges met, falling, and return their number."""
     n = 0
     for at in range(blooms.offsets[bloom], blooms.offsets[bloom + 1]):
         lower = min(ranges[blooms.first[at]], ranges[blooms.second[at]])
@@ -175,7 +175,7 @@ def fill_segments(
 ) -> None:
     """Write the segments of the blooms ``[start, stop)`` from ``places`` (as measured: segments, wedges) on.
 
-    ``segment_counts`` are the wedges of the bloom in the range or higher ones. ``counts``, all 0, ``met`` and
+    ``segment_counts`` has the wedges of the bloom in the range or higher ones. ``counts``, all 0, ``met`` and
     ``cursors`` have room for a number per range.
     """
     for bloom in range(start, stop):
@@ -202,16 +202,16 @@ def fill_segments(
 
 
 class WingRange(NamedTuple):
-    """One range as it is peeled. Its edges have local ids; in wedges, -1 stands for an edge of a higher range."""
+    """One range during peeling. Its edges have local ids; in wedges, -1 is an edge of a higher range."""
 
     starts: Ints
-    """Where the wedges of each segment begin in ``one`` and ``other``, shape (n_segments + 1,)."""
+    """Start of the wedges of each segment in ``one`` and ``other``, shape (n_segments + 1,)."""
     ends: Ints
-    """Where those end whose edges are both left."""
+    """End of the wedges with both edges left."""
     counts: Ints
-    """Wedges that each segment had before the round, those of higher ranges with it."""
+    """Wedges of each segment before the round, with the wedges of higher ranges."""
     left: Ints
-    """Wedges that it has now."""
+    """Current number of wedges of each segment."""
     one: Items
     other: Items
     link_offsets: Ints
@@ -268,7 +268,7 @@ def enter_range(
 
 @compiled
 def _take(part: WingRange, going: Items, touched: Items) -> Index:
-    """Take the wedges of the edges that go from ``left``; list the segments touched, and return how many."""
+    """Take the wedges of the removed edges from ``left``; list the touched segments, and return their number."""
     n = 0
     for edge in going:
         for at in range(part.link_offsets[edge], part.link_offsets[edge + 1]):
@@ -287,10 +287,10 @@ def _take(part: WingRange, going: Items, touched: Items) -> Index:
 def _spread(
     part: WingRange, touched: Items, level: Index, window: Window, following: Items
 ) -> tuple[Index, int]:
-    """Lower the supports of the edges of the segments touched, and move the wedges lost behind.
+    """Lower the supports of the edges of the touched segments, and move their lost wedges to the end.
 
-    Items that come to the level are written to ``following``, those that fall below the bound are held by the window;
-    returns (how many follow, updates).
+    Writes items that reach the level to ``following``; the window holds the items that fall below its bound. Returns
+    (number that follow, updates).
     """
     n_following: Index = 0
     n_held, bound = window.places[1], window.places[2]
@@ -332,10 +332,10 @@ def _spread(
 def peel_wing_slice(
     part: WingRange, window: Window, touched: Items, numbers: Numbers, stats: Ints, most: int
 ) -> bool:
-    """Peel a range until about ``most`` updates are done; return whether it is done with.
+    """Peel a range until about ``most`` updates are done; return whether it is finished.
 
-    ``window`` and ``numbers`` are of its local edges, ``touched`` is room for its segments; rounds and updates are
-    added to ``stats``.
+    ``window`` and ``numbers`` cover its local edges, ``touched`` is room for its segments; rounds and updates are added
+    to ``stats``.
     """
     effort: Index = 0
     while effort < most:

@@ -1,10 +1,10 @@
-"""The GPU engines of searches, their launches and their memory; a family says what they search.
+"""Base of the GPU engines that search trees: their launches and their memory; a family supplies the search.
 
-A warp owns a work item and keeps what it needs in its part of the block's shared memory; what does not fit goes to
-its part of a slab of device memory (``memory.cuh``). Warps without items take sub-trees that others leave to them in a
-bounded queue (``tree_queue.cuh``). Slabs and queues are as large as free device memory allows. Where it is short,
-launches follow each other in one stream, then blocks have one warp, blocks are fewer, and a queue has fewer slots or
-none: :func:`explain_layout` says so in the plan.
+A warp owns a work item and keeps its working set in its part of the block's shared memory; the overflow goes to its
+part of a slab of device memory (``memory.cuh``). Idle warps take sub-trees that busy warps leave in a bounded queue
+(``tree_queue.cuh``). Slabs and queues are as large as free device memory allows. If memory is short, the launches share
+one stream, then blocks have one warp, there are fewer blocks, and a queue has fewer slots or none;
+:func:`explain_layout` reports this in the plan.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from papilio.kernels.tuning import TreeTuning, tree_tuning
 class TreeEngine(Engine):
     """Base of the GPU engines whose work items are searched by ``search.cuh``.
 
-    ``tuning`` are launch constants, by default those of ``stem``, the source of the kernel, for the device.
+    ``tuning`` holds the launch constants, by default the device's row for ``stem``, the source of the kernel.
 
-    Work is in words of 64 bits intersected.
+    Work is in intersected words of 64 bits.
     """
 
     name: EngineName = "gpu"
@@ -54,18 +54,18 @@ class TreeEngine(Engine):
 
     def __init__(self, device: Device, tuning: TreeTuning | None) -> None:
         self.device, self.tuning = device, tuning or tree_tuning(self.stem, device.max_shared_bytes)
-        self._bounds: NDArray[np.int64] = np.zeros(0, np.int64)  # of the run under way
+        self._bounds: NDArray[np.int64] = np.zeros(0, np.int64)  # of the current run
         self.block_words = np.zeros(0, dtype=np.uint64)
-        """Words of 32 bits that each block of threads intersected in the last launches: the balance of its work."""
+        """32-bit words that each block of threads intersected in the last launches: the balance of its work."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return a part with its edges on the device; other blocks are of no search and stay as they are."""
+        """Return a part with its edges on the device; other blocks are not searched and stay unchanged."""
         return stage_part(self.device, block)
 
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:
-        """Count, heavy slices in launches of their own; the run can be cut at any item. See :meth:`Engine.run`."""
+        """Count, with heavy slices in separate launches; the run can be cut at any item. See :meth:`Engine.run`."""
         require_interval(start, stop, prepared.n_items)
         self.block_words = np.zeros(0, dtype=np.uint64)
         self._bounds = np.asarray(bounds, np.int64)
@@ -74,14 +74,14 @@ class TreeEngine(Engine):
 
     @abstractmethod
     def _count(self, prepared: Any, start: int, stop: int, cut: StopCheck) -> Partial:
-        """Count the items [start, stop), of which there may be none, or the first of them; see :meth:`run`."""
+        """Count the items [start, stop), possibly none, or only the first of them if cut; see :meth:`run`."""
 
     def _make_ready(
         self, search: TreeSearch, need_words: NDArray[np.int64]
     ) -> tuple[tuple[TreeClass, ...], tuple[Choice, ...]]:
-        """Return the classes of the items, and in which ways memory is too short for them; compile the kernel.
+        """Compile the kernel; return the classes of the items and the effects of a memory shortage.
 
-        No lease waits for the compiler then.
+        Compiling here keeps leases from waiting for the compiler.
         """
         classes = make_classes(need_words, search.tuning)
         if classes:
@@ -100,7 +100,7 @@ class TreeEngine(Engine):
         first: tuple[Any, ...],
         last: tuple[Any, ...],
     ) -> Pieces:
-        """Search pieces; return those that were searched, see :meth:`TreeLauncher.run`."""
+        """Search pieces; return the pieces searched. See :meth:`TreeLauncher.run`."""
         launcher = TreeLauncher(self.device, search, classes, pieces, costs, pieces.starts_of(self._bounds))
         searched = launcher.run(cut, first, last)
         self.block_words = self.device.to_host(launcher.block_words)
@@ -120,33 +120,33 @@ class _Memory:
 
 @dataclass(frozen=True)
 class TreeSearch:
-    """A kernel that searches, and how it is launched."""
+    """Describe a search kernel and how to launch it."""
 
-    stem: str  # of its source
+    stem: str  # the source's
     kernel: str
-    defines: Mapping[str, int]  # beside MIN_BLOCKS
+    defines: Mapping[str, int]  # in addition to MIN_BLOCKS
     tuning: TreeTuning
-    fixed_words: int  # of shared memory of each warp, beside ``tuning.near_words``
-    blocks_per_sm: int  # that a multiprocessor has registers for
+    fixed_words: int  # shared memory of each warp, in addition to ``tuning.near_words``
+    blocks_per_sm: int  # resident blocks that the registers of a multiprocessor allow
     by_blocks: bool = (
-        False  # whether a block owns an item, and blocks beyond the items of a launch share them
+        False  # whether a block owns an item, and blocks beyond the items of a launch share items
     )
 
     def load_on(self, device: Device) -> Module:
-        """Return the module of the kernel; called where a graph is prepared, so that it is compiled meanwhile."""
+        """Return the module of the kernel; called during preparation, so that it compiles in the background."""
         return device.load(self.stem, {"MIN_BLOCKS": self.blocks_per_sm, **self.defines})
 
     def kernel_on(self, device: Device) -> Kernel:
-        """Return the kernel, once it is compiled."""
+        """Return the kernel; wait until it is compiled."""
         return self.load_on(device).get_function(self.kernel)
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """What a run launches of its work items, each of which is one piece or several.
+    """Select the work items of a run; an item has one or more pieces.
 
-    ``starts`` are the pieces at which the items from ``first`` on begin, and where the last one ends: int64, rising,
-    shape (n_items + 1,).
+    ``starts`` holds the first piece of each item from ``first`` on, and the end of the last one: int64, rising, shape
+    (n_items + 1,).
     """
 
     first: int
@@ -154,63 +154,63 @@ class Pieces:
 
     @classmethod
     def of(cls, start: int, stop: int) -> Pieces:
-        """Return those of the items [start, stop) where each is a piece."""
+        """Return the items [start, stop) of one piece each."""
         return cls(start, np.arange(start, stop + 1))
 
     def starts_of(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the pieces at which those of some items begin that lie inside the run, int64."""
+        """Return the first pieces of those ``items`` that begin inside the run, int64."""
         inside = items[(items > self.first) & (items < self.stop)]
         return self.starts[inside - self.first]
 
     @property
     def stop(self) -> int:
-        """Item at which the run ends."""
+        """Return the item at which the run ends."""
         return self.first + self.starts.size - 1
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first piece, and where the last one ends."""
+        """Return the first piece and the end of the last one."""
         return int(self.starts[0]), int(self.starts[-1])
 
     def until(self, piece: int) -> Pieces:
-        """Return those of the first items that have all pieces below ``piece``, and of one item at least."""
+        """Return the first items whose pieces are all below ``piece``, at least one item."""
         n_items = max(1, int(np.searchsorted(self.starts, piece)))
         return Pieces(self.first, self.starts[: n_items + 1])
 
 
 _LOOK_S = 0.01
-"""How often a run looks whether it should end early."""
+"""Interval at which a run checks whether to end early."""
 
 _LOOKS_TOLD = 25
-"""Looks after which others are told how far the run is."""
+"""Number of checks between reports of progress to others."""
 
 _NO_LIMIT = 2**31 - 1
 
 _MIXED_LAUNCHES = 32
-"""Parts of a run whose pieces do not come in one launch in their order: one part is ended where the run is cut."""
+"""Parts of a run whose pieces need several launches or another order; a cut ends only one part."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Launched:
-    """A launch: pieces of one class in the order in which warps take them."""
+    """Describe a launch: pieces of one class in the order in which warps take them."""
 
     number: int  # of the class
     pieces: NDArray[np.int32]
     blocks: int
-    can_end: bool  # whether pieces are skipped; not where several blocks share each of them
-    state: Any  # int32 on the device, as the queue has it
-    skipped: Any  # int32 on the device: of each piece whether it was left out
+    can_end: bool  # whether pieces can be skipped; not if several blocks share each piece
+    state: Any  # int32 on the device, laid out like the queue's
+    skipped: Any  # int32 on the device: whether each piece was skipped
 
     def end_of_taken(self, state: NDArray[np.int32]) -> int:
-        """Return a piece above all that had been taken when the state was read, 0 for none."""
+        """Return a piece above all taken when the state was read, 0 for none."""
         n_taken = min(int(state[0]), self.pieces.size)
         return int(self.pieces[:n_taken].max(initial=-1)) + 1
 
 
 class _Ending:
-    """Ends the launches of a run early: a thread looks whether to, while another one waits for them.
+    """End the launches of a run early: one thread checks for a cut while another one waits for the launches.
 
-    ``limit`` is what the kernel reads. ``promised`` is the piece from which on nothing is searched.
+    The kernel reads ``limit``. Nothing from the piece ``promised`` on is searched.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class _Ending:
         self.is_early = False
 
     def watch(self, submit: Callable[[], Sequence[Any]]) -> None:
-        """Submit the launches and wait for them; ``submit`` returns what to wait for."""
+        """Submit the launches and wait for the objects that ``submit`` returns."""
         if self._cut():
             self._end()
             submit()
@@ -257,12 +257,12 @@ class _Ending:
                 self._share(shared)
 
     def _end(self) -> None:
-        """Have everything skipped that is taken from now on."""
+        """Skip every piece that is taken from now on."""
         self.is_early = True
         self._device.write_beside(self._limit, self._first)
 
     def _share(self, shared: SharedCut) -> None:
-        """Leave the last half of what nobody has taken, by cost, or what the warps have not taken meanwhile."""
+        """Give up the last half, by cost, of the pieces not yet taken, less those that warps take in the meantime."""
         if not all(each.can_end for each in self._launched):
             shared.leave(None)
             return
@@ -288,16 +288,16 @@ class _Ending:
         shared.leave(ended.stop)
 
     def _find_taken(self) -> int:
-        """Return a piece above all that were taken."""
+        """Return a piece above all taken."""
         ends = (each.end_of_taken(self._device.read_beside(each.state)) for each in self._launched)
         return max(self._first, *ends)
 
 
 class TreeLauncher:
-    """All launches of one kernel in one run.
+    """Launch one kernel any number of times in one run.
 
-    ``classes`` are those of all pieces; memory is shared among those of the run alone. ``costs`` is the estimated cost
-    of each piece, int64 on the host. ``bounds`` are pieces inside the run, rising: where slices end.
+    ``classes`` are the classes of all pieces; only those of the run share memory. ``costs`` is the estimated cost of
+    each piece, int64 on the host. ``bounds`` are pieces inside the run, rising, at which slices end.
     """
 
     def __init__(
@@ -323,16 +323,16 @@ class TreeLauncher:
         self.classes, self.layout = join_classes(within, layout)
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
-        """Words that the blocks of each number intersected, in all launches, device."""
+        """Words that the blocks of each number intersected in all launches, on the device."""
         self._limit = device.xp.full(1, _NO_LIMIT, dtype=np.int32)
         self._cuts = self._cut_heavy_slices(bounds)
 
     def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
-        """Search the pieces, or, once ``cut`` is true, no more than were taken by then; return those searched.
+        """Search the pieces, or only those taken before ``cut`` became true; return the pieces searched.
 
-        ``first`` and ``last`` are the arguments of the kernel before and behind those that every search has, which are
-        SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. The pieces of whole items are searched, of one at least:
-        those of them that were skipped as the run was cut are searched in further launches.
+        ``first`` and ``last`` are the arguments of the kernel before and after the common ones, which are
+        SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Whole items are searched, at least one: if the cut
+        skipped some pieces of an item, further launches search them.
         """
         if self._pieces.span[0] == self._pieces.span[1]:
             return self._pieces
@@ -365,8 +365,8 @@ class TreeLauncher:
     def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
         """Return class and pieces of each launch, the heaviest pieces first.
 
-        Costs that fall, of one class, need one launch, but for heavy slices. Otherwise each part of the run has
-        launches.
+        Pieces of one class with falling costs need one launch, apart from heavy slices. Otherwise each part of the run
+        has launches of its own.
         """
         begin, end = self._pieces.span
         cuts = self._cuts
@@ -383,10 +383,10 @@ class TreeLauncher:
         return made
 
     def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bounds of slices with fewer pieces than there are warps, where warps share pieces.
+        """Return the bounds of slices with fewer pieces than there are warps, if warps share pieces.
 
-        Each is a launch of its own: a run that is cut ends with the slices under way. In one launch every warp would
-        begin another piece, and all of these take as long as many slices.
+        Each slice has a launch of its own, because a run that is cut finishes the current slices. In a single launch
+        every warp would begin another piece, and all of these take as long as that many slices.
         """
         if self._by_blocks or not self.layout.n_slots:
             return bounds[:0]
@@ -418,7 +418,7 @@ class TreeLauncher:
     def _submit(
         self, launched: Sequence[_Launched], first: tuple[Any, ...], last: tuple[Any, ...]
     ) -> list[Any]:
-        """Launch, in streams by turns; return what to wait for."""
+        """Launch, alternating between the streams; return the objects to wait for."""
         n_streams = min(self.layout.n_streams, len(launched))
         items = [self.device.xp.asarray(each.pieces) for each in launched]
         for stream in range(n_streams):

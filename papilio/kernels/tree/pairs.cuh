@@ -1,10 +1,10 @@
 // Pairs of rows of a list, counted by the columns that they share: a product of bit matrices on tensor cores.
 //
-// A warp counts 32 x 8 kWide pairs at a time, as 2 x kWide products of 16 x 8 pairs over 128 columns, whose sums stay in
-// registers, 8 kWide of each lane: lane 4 g + t holds the pairs of the rows g and g + 8 with the rows 2 t and 2 t + 1 of the
-// other side. Rows are read where they lie; words and rows that a list does not have are 0, and share nothing.
-// Where there are no such tensor cores (before sm_80, and in the emulator) the same sums come by shuffles and popcounts.
-// Source: "Warp-level matrix instructions" in NVIDIA's PTX manual (mma.m16n8k128, .b1, .and.popc).
+// A warp counts 32 x 8 kWide pairs at a time, as 2 x kWide products of 16 x 8 pairs over 128 columns. The sums stay in
+// registers, 8 kWide in each lane: lane 4 g + t holds the pairs of the rows g and g + 8 with the rows 2 t and 2 t + 1
+// of the other side. Rows are read in place; words and rows beyond the list are 0 and share nothing. Without such
+// tensor cores (before sm_80, and in the emulator), shuffles and popcounts compute the same sums. Source: "Warp-level
+// matrix instructions" in NVIDIA's PTX manual (mma.m16n8k128, .b1, .and.popc).
 #pragma once
 
 #include "bit_matrix.cuh"
@@ -14,8 +14,9 @@
 constexpr int kTileRows = 32;
 constexpr int kTileWords = 4;
 
-/// Add what rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and of row g of the
-/// other; `sums` are those of this lane, as above: rows g with 2 t and 2 t + 1, then rows g + 8. The warp.
+/// Add the columns that rows share: lane 4 g + t has word t of the rows g (`low`) and g + 8 (`high`) of one side, and
+/// of row g of the other. `sums` holds this lane's sums, as above: rows g with 2 t and 2 t + 1, then rows g + 8. The
+/// warp.
 __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsigned high, unsigned other) {
 #if !defined(PAPILIO_EMULATED) && __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
@@ -36,8 +37,8 @@ __device__ __forceinline__ void add_products(int (&sums)[4], unsigned low, unsig
 #endif
 }
 
-/// What the rows [first, first_end), at most 32, share with the 8 kWide rows from `second` on: `sums[m][n]` are those of
-/// add_products for the rows from first + 16 m and second + 8 n. The warp.
+/// Columns that the rows [first, first_end), at most 32, share with the 8 kWide rows from `second` on: `sums[m][n]` are
+/// the sums of add_products for the rows from first + 16 m and second + 8 n. The warp.
 template <int kWide>
 __device__ __forceinline__ void multiply_tile(const RowList& list, int first, int first_end, int second,
                                               int (&sums)[2][kWide][4]) {
@@ -83,8 +84,8 @@ __device__ __forceinline__ void count_tile(const RowList& list, int first, int f
             }
 }
 
-/// The pairs of the rows [first, first_end), at most 32, with all later ones of a list; returns words of 32 bits
-/// intersected. The warp.
+/// Count the pairs of the rows [first, first_end), at most 32, with all later ones of a list; returns the number of
+/// 32-bit words intersected. The warp.
 template <int kWide>
 __device__ __forceinline__ long long count_strip(const RowList& list, int first, int first_end, LeafHistogram& leaves) {
 #pragma unroll 1
@@ -93,9 +94,9 @@ __device__ __forceinline__ long long count_strip(const RowList& list, int first,
     return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
 }
 
-/// For each of the rows [first, first_end), at most 32, the later rows that share at least `least` columns with it: row
-/// first + j is bit j % 32 of word j / 32 of `sets[i]`, which are `stride` words apart, for row first + i; there is
-/// room for 32. The warp.
+/// Mark, for each of the rows [first, first_end), at most 32, the later rows that share at least `least` columns with
+/// it: for row first + i, row first + j is bit j % 32 of word j / 32 of `sets[i]`; these words are `stride` apart.
+/// `sets` has room for 32. The warp.
 __device__ __forceinline__ void mark_strip(const RowList& list, int first, int first_end, int least, unsigned* sets,
                                            int stride) {
     const int group = lane_id() / 4, place = lane_id() & 3;
@@ -125,23 +126,25 @@ __device__ __forceinline__ void mark_strip(const RowList& list, int first, int f
 
 // Pairs of rows of a list, counted by the columns that they share: 32 x 64 pairs at a time, as numbers in bit planes.
 //
-// For each column and each block of 32 rows, a word says which of the rows have it. Of some columns, a lane holds a row
-// of one block and adds up the words of other blocks, of the columns that its row has, as 32 binary numbers at once:
-// plane k holds bit k of what its row shares with each of 32 others. How many pairs share n columns is a popcount of
-// where the planes say n. No pair is counted by itself, and few columns cost little, however wide the rows are.
-// Functions are called by all lanes of a warp together, and end with what they wrote ordered.
+// For each column and each block of 32 rows, a word marks the rows that have the column. For a slice of columns, a lane
+// holds a row of one block and adds up the words of other blocks, for the columns of its row, as 32 binary numbers at
+// once: plane k holds bit k of the number of columns that its row shares with each of 32 others. The number of pairs
+// that share n columns is a popcount of the places where the planes equal n. No pair is counted separately, and few
+// columns cost little, however wide the rows are. Functions are called by all lanes of a warp together and end with
+// their writes ordered.
 
-/// Most columns of slices: with what sizes begin with they are below 2^7.
+/// Most columns of a slice: with the initial value of the sizes they stay below 2^7.
 constexpr int kSlicedColumns = SLICED_COLUMNS;
 static_assert(kSlicedColumns + kSizeGroup <= 1 << 7, "within the planes of count_sliced");
-/// Rows from which slicing a list costs less than intersecting its pairs one by one, and where rows have one or two words.
+/// Number of rows from which slicing a list is cheaper than intersecting its pairs one by one; the same for rows of one
+/// or two words.
 constexpr int kSlicedRows = SLICED_ROWS;
 constexpr int kSlicedNarrow = SLICED_NARROW;
-/// Blocks of 32 rows that a lane's row is paired with at a time.
+/// Number of blocks of 32 rows that a lane's row is paired with at a time.
 constexpr int kSliceWide = 2;
 
-/// Some columns of blocks of 32 rows: word `b * stride + c` is column c of block b; the stride is a multiple of 4. There are
-/// columns of zeros up to the stride, and blocks of zeros behind the last one.
+/// Some columns of blocks of 32 rows: word `b * stride + c` is column c of block b. The stride is a multiple of 4.
+/// Columns up to the stride and blocks after the last one are padded with zeros.
 struct RowSlices {
     unsigned* words;
     int n_columns;
@@ -149,7 +152,7 @@ struct RowSlices {
     int stride;
 };
 
-/// The `n` listed columns, given by rows (transpose_rows), of the rows from `first` on.
+/// Slice the `n` listed columns, given by rows (transpose_rows), of the rows from `first` on.
 __device__ __forceinline__ RowSlices slice_columns(Arena& arena, const RowList& columns, const int* listed, int n, int first) {
     const int begin = first / kWarpSize, n_blocks = columns.n_words - begin, stride = (n + 3) & -4;
     const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
@@ -167,7 +170,7 @@ __device__ __forceinline__ RowSlices slice_columns(Arena& arena, const RowList& 
     return slices;
 }
 
-/// The rows of a list by the columns of `set`, of which it has `n`.
+/// Slice the rows of a list by the `n` columns of `set`.
 __device__ __forceinline__ RowSlices slice_rows(Arena& arena, const RowList& list, const unsigned* set, int n) {
     const int lane = lane_id(), n_blocks = words_for(list.n), stride = (n + 3) & -4;
     const RowSlices slices{arena.take((n_blocks + kSliceWide - 1) * stride), n, n_blocks, stride};
@@ -189,7 +192,7 @@ __device__ __forceinline__ RowSlices slice_rows(Arena& arena, const RowList& lis
     return slices;
 }
 
-/// Add four ones or zeros to each of 32 numbers in planes, which do not run over.
+/// Add four ones or zeros to each of 32 numbers in planes, which must not overflow.
 template <int kPlanes>
 __device__ __forceinline__ void add_ones(unsigned (&planes)[kPlanes], unsigned a, unsigned b, unsigned c, unsigned d) {
     const unsigned sum = a ^ b ^ c, twos = a & b | c & (a | b);
@@ -205,9 +208,9 @@ __device__ __forceinline__ void add_ones(unsigned (&planes)[kPlanes], unsigned a
     }
 }
 
-/// The pairs of block `own` of rows with the later rows of the blocks from `other` on; `begin`, below 4, is added to all sizes
-/// on the way, so that those that are counted together begin with a multiple of 4. All are below 2^kPlanes. The
-/// counters have room.
+/// Count the pairs of block `own` of rows with the later rows of the blocks from `other` on. All sizes start at
+/// `begin`, below 4, so that sizes counted together begin with a multiple of 4. All are below 2^kPlanes. The counters
+/// must have room.
 template <int kPlanes>
 __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, int other, int begin, LeafHistogram& leaves) {
     const int lane = lane_id();
@@ -253,7 +256,7 @@ __device__ __forceinline__ void count_blocks(const RowSlices& slices, int own, i
     }
 }
 
-/// The pairs of block `own` of rows with later rows.
+/// Count the pairs of block `own` of rows with later rows.
 __device__ __forceinline__ void count_sliced(const RowSlices& slices, int own, LeafHistogram& leaves) {
     const int begin = -leaves.least & (kSizeGroup - 1), most = slices.n_columns + begin;
 #pragma unroll 1
@@ -268,27 +271,29 @@ __device__ __forceinline__ void count_sliced(const RowSlices& slices, int own, L
     }
 }
 
-// Pairs of rows of several lists at a time, each cut to the columns of a row of its own: a word at most, since they are few.
+// Pairs of rows of several lists at a time, each cut to the columns of a row of its own: at most one word, since they
+// are few.
 //
-// The lists of a strip of rows stand one after the other in shared memory; row i of the strip is that of lane i. Lanes list
-// and cut rows of any lists side by side, so that short lists cost little. Pairs of short ones are counted by lanes that hold
-// a row each and read the next rows of its list, round about, so that all of its lanes end together; sizes are counted in
-// registers.
-// Functions are called by all lanes of a warp together, and end with what they wrote ordered.
+// The lists of a strip of rows lie one after the other in shared memory; row i of the strip belongs to lane i. Lanes
+// list and cut rows of any lists side by side, so that short lists cost little. The pairs of short lists are counted by
+// lanes that hold a row each and read the next rows of its list cyclically, so that all lanes of a list end together;
+// sizes are counted in registers. Functions are called by all lanes of a warp together and end with their writes
+// ordered.
 
-/// Rows of the lists that are counted together, words of shared memory of a warp for them, and rows of a list that is too long.
+/// Rows of the lists that are counted together, words of shared memory of a warp for them, and the length from which a
+/// list is too long.
 constexpr int kRunRows = RUN_ROWS;
 constexpr int kRunWords = RUN_WORDS;
 constexpr int kLongList = 128;
-/// Of the number of a row of a matrix, beside that of a list.
+/// Bits for the row of a matrix, beside those for the number of its list.
 constexpr int kRowBits = 27;
 static_assert(kRunWords >= kRunRows + 3 * kRunRows / 2, "a name for each row; each list with its first half once more");
 static_assert(kWarpSize <= kLeafBins, "what rows of a word share has a counter of the warp");
 static_assert(kLongList <= kRunRows && kLongList / 2 <= NearLeaves<2>::kMost, "a list is within a run, a flush after its turns");
 
-/// The members of the sets whose numbers are in `taken` to `rows`: number << kRowBits | member, counted from `base`. Sets have
-/// `stride` words, one behind the other; those of the set of lane i begin `ahead` places behind where they would in the order
-/// of the sets.
+/// Write the members of the sets whose numbers are in `taken` to `rows`: number << kRowBits | member, counted from
+/// `base`. Sets have `stride` words, one after the other; the members of the set of lane i begin `ahead` places after
+/// their place in the order of the sets.
 __device__ __forceinline__ void list_sets(const unsigned* sets, int stride, unsigned taken, int base, int ahead, unsigned* rows) {
     const int lane = lane_id(), end = (kWarpSize - __clz((int)taken)) * stride;
     int n = 0;
@@ -306,8 +311,8 @@ __device__ __forceinline__ void list_sets(const unsigned* sets, int stride, unsi
     __syncwarp();
 }
 
-/// Where the list of each lane begins that has `n` rows, if any, of `n_rows` altogether: by rising number of digits of n, since
-/// lanes side by side go on until the longest of their lists is done.
+/// Return where the list of each lane begins, which has `n` rows, if any; all lists have `n_rows`. Lists are sorted by
+/// rising number of digits of n, since adjacent lanes continue until the longest of their lists is done.
 __device__ __forceinline__ int place_by_size(int n, int n_rows) {
     int begin = 0, n_placed = 0;
 #pragma unroll 1
@@ -320,17 +325,18 @@ __device__ __forceinline__ int place_by_size(int n, int n_rows) {
     return begin;
 }
 
-/// The lists of a run: lane i has that of row first + i of a matrix, if any. Behind each list are its first rows once more.
+/// The lists of a run: lane i has the list of row first + i of a matrix, if any. After each list, its first rows are
+/// repeated.
 struct ListRun {
     unsigned* rows;
-    const unsigned* names;  // of all lists, without repetition: number of the list << kRowBits | row of the matrix
+    const unsigned* names;  // of all lists, without repetition: number of the list << kRowBits | matrix row
     int n_rows;             // that have names
-    // Of the list of this lane: rows, where their names begin, and the place of the first one.
+    // The list of this lane: number of rows, where their names begin, and the place of the first one.
     int n;
     int begin;
     int place;
 
-    /// A row: its name, its place in its list, rows of that, and its place among all.
+    /// A row: its name, its place in its list, the number of rows of the list, and its place among all.
     struct Entry {
         unsigned name;
         int at;
@@ -338,7 +344,7 @@ struct ListRun {
         int place;
     };
 
-    /// A row for each lane, from the `first` on; the last one for those that have none.
+    /// A row for each lane, from `first` on; lanes beyond the end get the last one.
     __device__ __forceinline__ Entry entry(int first) const {
         const int i = min(first + lane_id(), n_rows - 1);
         const unsigned name = names[i];
@@ -346,7 +352,7 @@ struct ListRun {
         return Entry{name, at, __shfl_sync(kFullMask, n, list), at + __shfl_sync(kFullMask, place, list)};
     }
 
-    /// Cut the rows to the columns of row first + number of their list.
+    /// Cut the rows to the columns of the row first + number of their list.
     __device__ __forceinline__ void cut(const RowList& matrix, int first_row) const {
 #pragma unroll 1
         for (int first = 0; first < n_rows; first += kWarpSize) {
@@ -361,15 +367,16 @@ struct ListRun {
         __syncwarp();
     }
 
-    /// The pairs of all lists; sizes from `least + 4 kWords` on, which are `kLarge` or do not come, go to the warp's counters.
+    /// Count the pairs of all lists. Sizes from `least + 4 kWords` on, which are `kLarge` or do not occur, go to the
+    /// warp's counters.
     template <int kWords, bool kLarge>
     __device__ __forceinline__ void count_pairs(const NearOnes& ones, LeafHistogram& leaves) const {
         NearLeaves<kWords> near(leaves);
 #pragma unroll 1
         for (int first = 0; first < n_rows; first += kWarpSize) {
             const Entry own = entry(first);
-            // Row i is paired with the rows i + 1 to i + n / 2, round about, of an even n the last only where i is in
-            // the lower half.
+            // Row i is paired with the rows i + 1 to i + n / 2, cyclically; for even n, with the last of them only if i
+            // is in the lower half.
             const int turns = first + lane_id() < n_rows ? (own.n - (own.at < own.n / 2 ? 0 : 1)) / 2 : 0;
             const int most = (int)~warp_least(~(unsigned)turns);
             near.reserve(most);
@@ -388,9 +395,10 @@ struct ListRun {
     }
 };
 
-/// The pairs of the lists of rows [first, last), at most 32, as far as these are short and the columns few; returns whose are
-/// left, as bits. Row first + j is in list i where bit j % 32 of word j / 32 of `sets[i]` says so, which are `stride` words
-/// apart (mark_strip). `own`: kRunWords words of shared memory; `n_pairs` grows by how many there are. The warp.
+/// Count the pairs of the lists of rows [first, last), at most 32, if the lists are short and their columns few;
+/// returns the remaining lists as bits. Row first + j is in list i if bit j % 32 of word j / 32 of `sets[i]` is set;
+/// these words are `stride` apart (mark_strip). `own`: kRunWords words of shared memory; `n_pairs` grows by the number
+/// of pairs. The warp.
 __device__ __forceinline__ unsigned count_short_lists(const RowList& matrix, int first, int last,
                                                       const unsigned* sets, int stride,
                                                       unsigned* own, const NearOnes& ones, LeafHistogram& leaves,

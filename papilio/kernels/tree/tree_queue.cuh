@@ -1,28 +1,32 @@
-// Sub-trees that one warp leaves to others: a bounded queue in device memory, and when everything is done.
+// Sub-trees that one warp leaves to others: a bounded queue in device memory, and the detection of the end.
 //
-// Who waits takes the next position to read and looks at the slot of that position alone; who leaves a sub-tree takes the
-// next position to write, but only for a warp that waits: `kQueueWaiting` counts those that nothing is left to yet.
-// All of it is by atomic additions, which thousands of warps can do at the same time: exchanges that are tried again
-// until they succeed come to one in a microsecond.
-// A slot holds a sub-tree as `slot_words` words that mean something to the search alone. Positions count up without
-// end; the ticket of a slot says whose turn it is: position p may be filled when it is p, taken when it is p + 1.
-// `pending` counts the items and the sub-trees that are not finished, and only when it is 0 there is nothing left. A
-// sub-tree is counted before it can be taken, an item from before the launch, so `pending` cannot come to 0 early. Those
-// that wait then give their positions back: each position below both ends has been filled and taken.
-// A warp waits only when no item is left to take; what is pending is then in the queue or with a warp that runs, and
-// blocks that are not resident yet are waited for by no one: any number of resident blocks comes to an end. It may join
-// those that wait while it still works, on what is pending itself, and leaves nothing to others from then on until it has
-// read its slot. A warp that leaves a sub-tree may wait for its slot, but only for one that reads it in the end, and that
-// for who writes to a lower position.
-// Order: the words are written before the ticket says so and read before it is given on (fences around its atomics).
+// A reader takes the next position to read and then polls only the slot of that position. A writer takes the next
+// position to write, but only for a warp that waits: `kQueueWaiting` counts the waiting warps without a sub-tree. All
+// of this uses atomic additions, which thousands of warps can do at the same time; exchanges repeated until they
+// succeed reach only one success per microsecond. A slot holds a sub-tree as `slot_words` words that only the search
+// interprets. Positions count up without end; the ticket of a slot tells its state: position p may be filled when the
+// ticket is p, and taken when it is p + 1.
+//
+// `pending` counts the unfinished items and sub-trees; the work is done only when it is 0. A sub-tree is counted before
+// it can be taken, and items are counted before the launch, so `pending` cannot reach 0 early. Waiting warps then give
+// their positions back: each position below both ends has been filled and taken.
+//
+// A warp waits only when no item is left to take. All pending work is then in the queue or with a running warp, and no
+// warp waits for a block that is not resident yet, so any number of resident blocks terminates. A warp may join the
+// waiting ones while it still works on pending work; from then on it leaves nothing to others until it has read its
+// slot. A warp that leaves a sub-tree may wait for its slot, but only for the reader of that slot, which itself waits
+// only for the writer of a lower position.
+//
+// Order: the words are written before the ticket marks them ready, and read before the ticket frees the slot (fences
+// around the atomics).
 #pragma once
 
 #include "warp.cuh"
 
-/// Words of the state of a launch, apart so that they lie in different lines: set by the host before the launch.
+/// Words of the state of a launch, spaced so that they lie in different cache lines: set by the host before the launch.
 constexpr int kQueueNextItem = 0;
-constexpr int kQueuePending = QUEUE_PENDING;  // the number of items at first
-constexpr int kQueueWaiting = 64;             // warps that wait, less those that a sub-tree is left to
+constexpr int kQueuePending = QUEUE_PENDING;  // initially the number of items
+constexpr int kQueueWaiting = 64;             // waiting warps, less the sub-trees left to them
 constexpr int kQueueStateWords = QUEUE_STATE_WORDS;
 constexpr int kQueueEndWords = QUEUE_END_WORDS;
 static_assert(kQueuePending < kQueueWaiting && kQueueWaiting < kQueueStateWords && kQueueEndWords > 32,
@@ -41,13 +45,13 @@ struct TreeQueue {
     unsigned* slots;
     unsigned n_slots;  // a power of two from 2 on, or 0: nothing is ever left to others
     int slot_words;
-    int check_steps;  // of work between two looks at who waits
-    unsigned unchecked;  // steps since the last; without a queue nobody looks, and they may wrap
-    int waiting;      // warps that waited at the last look
-    unsigned position;  // from which this warp is to read,
-    bool joined;        // if it waits for that
+    int check_steps;  // units of work between two checks for waiting warps
+    unsigned unchecked;  // steps since the last check; without a queue there are no checks, and the steps may wrap
+    int waiting;      // warps that waited at the last check
+    unsigned position;  // position that this warp will read,
+    bool joined;        // if it has joined the waiting ones
 
-    /// Turns of waiting between two looks at what is pending, a word that all change.
+    /// Turns of waiting between two checks of `pending`, a word that all warps change.
     static constexpr int kPendingTurns = 4;
 
     __device__ __forceinline__ unsigned* slot(unsigned position) const {
@@ -56,11 +60,11 @@ struct TreeQueue {
 
     __device__ __forceinline__ unsigned* ticket(unsigned position) const { return &tickets[position & (n_slots - 1)]; }
 
-    /// Work was done; the warp.
+    /// Record work; the warp.
     __device__ __forceinline__ void spend(int steps) { unchecked += (unsigned)steps; }
 
-    /// Whether it is time to look, and more warps than so many waited for work at the last look; the warp. What is read now
-    /// is used the next time, so that nobody waits for it.
+    /// Return whether a check is due and more than the given number of warps waited at the last one; the warp. The
+    /// value read now is used at the next check, so that no warp waits for the read.
     __device__ __forceinline__ bool is_wanted(int more_than = 0) {
         if (unchecked < (unsigned)check_steps || n_slots == 0) return false;
         unchecked = 0;
@@ -69,12 +73,12 @@ struct TreeQueue {
         return are_more;
     }
 
-    /// Whether more warps than so many waited at the last look; the warp.
+    /// Return whether more than the given number of warps waited at the last check; the warp.
     __device__ __forceinline__ bool has_seen(int more_than) const {
         return __shfl_sync(kFullMask, waiting, 0) > more_than;
     }
 
-    /// Leave a sub-tree to a warp that waits; `write(words)` fills its slot, by the warp. False: none waits.
+    /// Leave a sub-tree to a waiting warp; `write(words)` fills its slot, by the warp. False: no warp waits.
     template <class Write>
     __device__ __forceinline__ bool offer(const Write& write) const {
         int waits = 0;
@@ -87,7 +91,7 @@ struct TreeQueue {
         unsigned* const turn = ticket(position);
         if (lane_id() == 0) {
             atomicAdd(&state[kQueuePending], 1);
-            // Its value orders what the last taker read before what is written now.
+            // The acquired value orders the last reader's reads before these writes.
             while (atomicAdd(turn, 0) != position) wait_a_little();
             __threadfence();
         }
@@ -102,13 +106,13 @@ struct TreeQueue {
         return true;
     }
 
-    /// Items and sub-trees are finished; the warp.
+    /// Subtract finished items and sub-trees from `pending`; the warp.
     __device__ __forceinline__ void finish(int n_units) const {
         __syncwarp();
         if (lane_id() == 0 && n_slots != 0 && n_units != 0) atomicSub(&state[kQueuePending], n_units);
     }
 
-    /// Wait for a sub-tree from here on, in the order of those that do, with work of its own going on; the warp.
+    /// Join the waiting warps, in their order, while this warp's own work continues; the warp.
     __device__ __forceinline__ void join() {
         if (joined || n_slots == 0) return;
         joined = true;
@@ -116,7 +120,7 @@ struct TreeQueue {
         if (lane_id() == 0) atomicAdd(&state[kQueueWaiting], 1);
     }
 
-    /// The sub-tree that others left to this warp, which has joined, so far; nullptr: none. The warp.
+    /// Return the sub-tree left to this warp, which has joined; nullptr if there is none yet. The warp.
     __device__ __forceinline__ const unsigned* look() const {
         bool filled = false;
         if (joined && lane_id() == 0) filled = is_turn(position + 1);
@@ -124,7 +128,7 @@ struct TreeQueue {
         return __shfl_sync(kFullMask, (int)filled, 0) != 0 ? slot(position) : nullptr;
     }
 
-    /// Wait for a sub-tree of others; `read(words)` copies it, by the warp. False: nothing is left, nor will be.
+    /// Wait for a sub-tree from another warp; `read(words)` copies it, by the warp. False: all work is done.
     template <class Read>
     __device__ __forceinline__ bool wait(const Read& read) {
         if (n_slots == 0) return false;
@@ -151,7 +155,7 @@ struct TreeQueue {
         return __shfl_sync(kFullMask, position, 0);
     }
 
-    /// Whether it is the turn `value` of its slot; what was written before is then there. One lane.
+    /// Return whether the ticket of the slot is `value`; earlier writes are then visible. One lane.
     __device__ __forceinline__ bool is_turn(unsigned value) const {
         unsigned* const turn = ticket(position);
         if (peek(turn) != value) return false;
@@ -160,7 +164,7 @@ struct TreeQueue {
         return true;
     }
 
-    /// Wait until the position is filled (true), or nothing is pending.
+    /// Wait until the position is filled (true) or nothing is pending.
     __device__ __forceinline__ bool is_filled() const {
         bool filled = false, pending = true;
         if (lane_id() == 0) {

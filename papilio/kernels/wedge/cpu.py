@@ -1,16 +1,14 @@
-"""Butterflies on the CPU: the policy around :mod:`papilio.kernels.wedge.loops`.
+"""Count butterflies and signed motifs on the CPU: the policy around :mod:`papilio.kernels.wedge.loops`.
 
-A work item is a start vertex, of either layer, with its counted wedges (see
-:mod:`papilio.kernels.wedge.graph`); items come heaviest first and are the same on every engine. For the pair
-of ends (u, w) with c counted wedges there are C(c, 2) butterflies whose vertex that is first in the total
-order is u (then both middles come after u) and whose other vertex of that layer is w: each butterfly belongs
-to one item. The items of a part are all its starts, in the order of their wedges in the whole graph.
+A work item is a start vertex, of either layer, with its counted wedges (see :mod:`papilio.kernels.wedge.graph`). Items
+come heaviest first and are the same on every engine. A pair of ends (u, w) with c counted wedges has C(c, 2)
+butterflies with u as the first vertex in the total order (both middles then come after u) and w as the other vertex of
+its layer, so each butterfly belongs to one item. The items of a part are all its starts, in the order of their wedges
+in the whole graph.
 
-Signed motifs on the CPU: the engine of butterflies on signed rows, and the answers that follow from other counts.
-
-Balanced butterflies and the census count every butterfly from the pair with its vertex that is first in the total
-order, as :mod:`papilio.kernels.wedge.cpu` does. Balanced (2,k)-bicliques need all common neighbours of every pair of
-one layer: there that layer comes first in the total order.
+Balanced butterflies and the census count every butterfly in the same way, from the pair with its first vertex in the
+total order. Balanced (2,k)-bicliques need all common neighbours of every pair of one layer: that layer then comes first
+in the total order.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census,
 from papilio.parts import Part, WedgePart
 
 SLICE_WEDGES_PER_EDGE = 80
-"""A pass over the kept starts costs about four wedges an edge: at this slice, a twentieth of its work."""
+"""Wedges per edge that repay a slice: a pass over the kept starts costs about four, a twentieth of the work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +63,12 @@ class PreparedButterflyCpu(Prepared):
 
 
 State = tuple[Any, ...]
-"""What one thread counts in: its tables and, where the kernel adds to more than their sums, an array."""
+"""Memory of one thread: its tables and, if the kernel adds to more than their sums, an array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What the threads of a run have counted."""
+    """Counts of all threads of a run."""
 
     n_items: int
     work: int
@@ -107,7 +105,7 @@ class ButterflyCpu(CpuEngine):
         return PreparedButterflyCpu(index, motif, per)
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:
-        """Per edge, every slice passes over all edges of both layers of a whole graph; else slices cost nothing."""
+        """Return the least work of a slice: slices are free, except per edge, as each scans a whole graph."""
         if prepared.per == "edge" and isinstance(prepared.index, WedgeIndex):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1
@@ -174,7 +172,7 @@ class ButterflyCpu(CpuEngine):
     ) -> Counted:
         """Run ``kernel(rows, items, begin, end, tables, *own, *shared)`` over chunks of the items of ``span``.
 
-        Every thread has tables and, if ``own`` is a shape, an array of that shape of its own.
+        Every thread has its own tables and, if ``own`` is a shape, its own array of that shape.
         """
         start, stop = span
         rows, items, costs = index.rows, index.items[start:stop], index.costs[start:stop]
@@ -194,7 +192,7 @@ class ButterflyCpu(CpuEngine):
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        """Run, in every slice, starts, then hubs, of one layer after the other: each edge has one writer."""
+        """Run each slice's starts, then hubs, one layer after the other: each edge has one writer."""
         support = np.zeros(index.n_edges, np.uint64)
         n_counters, max_degree = index.n_counters, index.max_degree
         layer_u, layer_v = (0, index.n_u), (index.n_u, index.n_u + index.n_v)
@@ -281,7 +279,7 @@ class BalancedButterflyCpu(ButterflyCpu):
         return PreparedButterflyCpu(index, motif, per)
 
     def stage(self, block: Loadable) -> Loadable:
-        """Refuse with an UnsupportedError: only whole graphs are counted."""
+        """Raise UnsupportedError: only whole graphs are counted."""
         raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
 
     def _run_span(

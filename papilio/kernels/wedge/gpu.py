@@ -1,8 +1,7 @@
-"""Butterflies on the GPU, in whole graphs and in parts: what is prepared, and the launches of ``butterfly.cu``.
+"""Count butterflies and signed motifs on the GPU: prepared graphs and the launches of ``butterfly.cu``.
 
-Signed motifs on the GPU: what is prepared, and the answers that follow from what ``butterfly.cu`` counts.
-
-Kernels, schedules and work items are those of butterflies; see ``wedges.cuh`` for what signs change.
+Butterflies are counted in whole graphs and in parts. Signed motifs share their kernels, schedules and work items;
+``wedges.cuh`` describes the effect of signs.
 """
 
 from __future__ import annotations
@@ -79,29 +78,29 @@ class PreparedButterflyGpu(Prepared):
     """A graph or part ready for :meth:`ButterflyGpu.run`, on the device."""
 
     motif: Motif
-    # The graph as given, on the host; None for a part.
+    # The original graph, on the host; None for a part.
     source: BipartiteGraph | None
     per: Granularity
     # The graph in rank space, or the part; None for a graph without edges.
     graph: WedgeGraph | WedgePartGraph | None
-    # Start row of each work item, int32, and its wedges, uint64; falling, but for a part.
+    # Start row of each work item, int32, and its wedges, uint64; falling, except in a part.
     items: Any
     costs: Any
-    # The bit matrix, uint32; None where no start uses it.
+    # The bit matrix, uint32; None if no start uses it.
     hub_rows: Any = None
     schedules: tuple[Schedule, ...] = ()
-    # (schedule << 32 | item), ascending: the items of each schedule; all ones behind them. uint64.
+    # (schedule << 32 | item), ascending: the items of each schedule; padded with all ones. uint64.
     scheduled: Any = None
-    # The start row of each of these, 2^31 less where its hub ends go through the bit matrix, or -1: int32.
+    # Start row of each entry: minus 2^31 if its hub ends go through the bit matrix, -1 for none: int32.
     scheduled_rows: Any = None
-    # Items that blocks share, which no schedule has.
+    # Items shared by blocks, outside every schedule.
     split: SplitStarts | None = None
-    # What too little device memory makes slower, and why.
+    # Slower choices forced by too little device memory, and the reasons.
     decisions: tuple[Choice, ...] = ()
 
 
 class ButterflyGpu(Engine):
-    """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` is by default that of the device."""
+    """The GPU engine of :class:`~papilio.motifs.Butterfly`; ``tuning`` defaults to the constants of the device."""
 
     name: EngineName = "gpu"
     takes_device_graphs = True
@@ -111,7 +110,7 @@ class ButterflyGpu(Engine):
         self.tuning = tuning if tuning is not None else wedge_tuning(device.max_shared_bytes)
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return a block with its large arrays on the device, copied beside the kernels of other threads."""
+        """Copy the large arrays of a block to the device, beside the kernels of other threads."""
         if isinstance(block, RootPart):
             raise UnsupportedError("the butterfly engine cannot count in a RootPart")
         with self.device.guard(), self.device.staging():
@@ -133,7 +132,7 @@ class ButterflyGpu(Engine):
         counting: Counting = UNSIGNED,
         first_layer: Layer | None = None,
     ) -> PreparedButterflyGpu:
-        """Return a whole graph; ``counting`` and ``first_layer`` are those of :func:`build_wedge_graph`."""
+        """Prepare a whole graph; ``counting`` and ``first_layer`` are as in :func:`build_wedge_graph`."""
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
             return PreparedButterflyGpu(motif, graph, per, None, none, none)
@@ -164,7 +163,7 @@ class ButterflyGpu(Engine):
         items = prepared.items
         if not prepared.n_items or not int(prepared.costs.max()):
             return prepared
-        # 1 for starts whose hub ends go through the bit matrix
+        # 1 for starts with hub ends in the bit matrix
         uses_hubs = self.device.xp.zeros(graph.n_start_rows, dtype=np.uint8)
         check_start_bound(self.device.xp, prepared.costs, items, graph.degree)
         decisions: tuple[Choice, ...] = ()
@@ -198,7 +197,7 @@ class ButterflyGpu(Engine):
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
-        """Wedges of each work item, int64 of shape (n_items,), host; falling, but for a part."""
+        """Return the wedges of each work item, int64 of shape (n_items,), host; falling, except in a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
     def probe_counts(
@@ -239,7 +238,7 @@ class ButterflyGpu(Engine):
     def _drop_hubs_without_room(
         self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
     ) -> tuple[Choice, ...]:
-        """Clear ``uses_hubs`` where the bit matrix takes more than its share of the free memory, and say so."""
+        """Clear ``uses_hubs`` and report it if the bit matrix exceeds its share of the free memory."""
         matrix_bytes = (int(graph.hub_count.size) + 1) * graph.counting.signs * 128 * self.tuning.hub_words
         room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
         if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
@@ -267,7 +266,7 @@ class ButterflyGpu(Engine):
         return launch_slices(self.device, bounds, launches, cut)
 
     def _find_bounds(self, prepared: PreparedButterflyGpu, bounds: Sequence[int]) -> NDArray[np.int64]:
-        """Return where the items of ``bounds`` stand in ``scheduled``: shape (schedules, bounds), host."""
+        """Return the places of the items ``bounds`` in ``scheduled``: shape (schedules, bounds), host."""
         schedules = np.arange(len(prepared.schedules), dtype=np.uint64) << SCHEDULE_SHIFT
         keys = schedules[:, np.newaxis] + np.asarray(bounds, dtype=np.uint64)
         xp = self.device.xp
@@ -290,7 +289,7 @@ class ButterflyGpu(Engine):
         assert graph is not None
         threads = schedule.threads_for(n_rows, tuning.sm_threads * self.device.sm_count)
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
-        # As many at once as leave some for every warp
+        # Take as many at once as leave some for every warp
         argument, per_block = schedule.argument, 1
         if by_warp:
             argument = max(1, min(tuning.warp_items, n_rows // (tuning.warp_share * self.device.sm_count)))
@@ -315,7 +314,7 @@ class ButterflyGpu(Engine):
     def _launch_split(
         self, prepared: PreparedButterflyGpu, start: int, stop: int, results: tuple[Any, Any]
     ) -> Iterator[Launch]:
-        """Give the launch of the items ``[start, stop)`` that blocks share, if there are any."""
+        """Yield the launch of the items ``[start, stop)`` that blocks share, if there are any."""
         graph = prepared.graph
         assert graph is not None
         assert prepared.split is not None
@@ -328,7 +327,7 @@ class ButterflyGpu(Engine):
             )
 
     def _load(self, per: Granularity, defines: Mapping[str, int], stem: str = "butterfly") -> Module:
-        """Return the kernels that count; first called where the graph is built, so that they are compiled meanwhile."""
+        """Load the counting kernels; the first call is while the graph is built, so that they compile meanwhile."""
         given = {"PER": GRANULARITIES.index(per), "HUB_WORDS": self.tuning.hub_words}
         return self.device.load(stem, {**given, **defines})
 
@@ -337,7 +336,7 @@ class ButterflyGpu(Engine):
         return self.device.xp.zeros(size, dtype=np.uint64)
 
     def _vectors(self, prepared: PreparedButterflyGpu, result: Any) -> dict[str, NDArray[np.uint64]]:
-        """Bring a result from rank space to original ids, on the host."""
+        """Convert a result from rank space to original ids, on the host."""
         source, graph = prepared.source, prepared.graph
         if isinstance(graph, WedgePartGraph):
             return graph.vectors(self.device, prepared.per, result)
@@ -356,7 +355,7 @@ class ButterflyGpu(Engine):
 
 
 _SUM, _HISTOGRAM, _CENSUS = 0, 1, 2
-"""What the kernels give: ``GIVES`` of ``butterfly.cuh``."""
+"""Result of the kernels: ``GIVES`` of ``butterfly.cuh``."""
 
 
 class BalancedButterflyGpu(ButterflyGpu):

@@ -1,6 +1,6 @@
-"""Build the wedge engine's graph on the device (``wedge_graph.cu``): ranks, rows, wedge counts, hub columns.
+"""Build the graph of the wedge engine on the device (``wedge_graph.cu``): ranks, rows, wedge counts, hub columns.
 
-Join the blocks of a part on the device (``wedge_part.cu``): middles, prefixes, wedge counts, hub columns.
+``wedge_part.cu`` joins the blocks of a part: middles, prefixes, wedge counts, hub columns.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ from papilio.motifs import Granularity
 from papilio.parts import EndBlock, Layer, RootPart, StartBlock, WedgePart
 
 MAX_ROWS = 2**31 - 2**20
-"""Rows are int32, and so are the counters that hand out items: every warp may step past the last item once."""
+"""Rows and the counters that hand out items are int32: every warp may step past the last item once."""
 MAX_EDGES = 2**32 - 2**13
-"""A warp numbers the wedges of 32 entries in 32 bits (wedges.cuh). Their middles are 32 rows of one layer, so that
-these wedges are no more than the edges; beyond the last one it looks ahead by 4 windows of 32 warps at most: 2^12
-wedges."""
+"""A warp numbers the wedges of 32 entries in 32 bits (wedges.cuh).
+
+Their middles are 32 rows of one layer, so these wedges are at most the edges; beyond the last one a warp looks ahead by
+at most 4 windows of 32 warps: 2^12 wedges.
+"""
 
 
 @dataclass(frozen=True)
 class Counting:
-    """What the wedges of a graph are counted by, and what is made of that; as ``butterfly.cu`` is compiled."""
+    """The kind of counters of the wedges, and the result made of them; compile settings of ``butterfly.cu``."""
 
     # Counters of a pair of ends: 1 without signs, 2 by whether both edges have the same sign, 4 by both signs.
     kinds: int = 1
-    # 0: the sum of C(c, 2) over the counters; 1: how many counters end at c, for every c from 2 on; 2: the census.
+    # 0: the sum of C(c, 2) over the counters; 1: number of counters that end at c, for every c from 2 on; 2: the
+    # census.
     gives: int = 0
     # Layer of the pairs of a census: 0 for U, 1 for V.
     side: int = 0
 
     @property
     def signs(self) -> int:
-        """Signs that an edge can have: 1 where there are none."""
+        """Return the number of possible signs of an edge: 1 without signs."""
         return min(self.kinds, 2)
 
     @property
@@ -50,7 +53,7 @@ class Counting:
 
 
 UNSIGNED = Counting()
-"""Butterflies of a graph whose signs, if any, are ignored."""
+"""Count butterflies and ignore any signs."""
 
 
 @dataclass(frozen=True)
@@ -89,21 +92,21 @@ class WedgeGraph:
 
     @property
     def n_start_rows(self) -> int:
-        """Rows that can be starts."""
+        """Return the number of rows that can be starts."""
         return self.n_rows
 
     @property
     def hub_lists(self) -> tuple[Any, Any, Any]:
-        """Rows that the bit matrix of the hub columns has: offsets, entries, number among the columns."""
+        """Return the rows of the bit matrix of the hub columns: offsets, entries, number among the columns."""
         return self.indptr, self.adjacency, self.hub_count
 
     @property
     def ranks(self) -> tuple[Any, Any]:
-        """What tells kernels how many ends a start can have: its side-local rank, by the size of layer U."""
+        """Return the arrays that bound the ends of a start: its side-local rank, by the size of layer U."""
         return self.degree, np.int32(self.n_u)
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return what every counting kernel takes first."""
+        """Return the first arguments of every counting kernel."""
         return self.indptr, self.adjacency, self.prefix, self.hub_count, np.int32(self.n_u)
 
     def result_size(self, per: Granularity) -> int:
@@ -120,11 +123,12 @@ def check_rows(n_edges: int, n_rows: int) -> None:
 def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int) -> tuple[Any, Any, Any]:
     """Sort the edges into the rows of both layers; return adjacency, prefix and second.
 
-    ``module`` is ``wedge_graph``; ``first``, uint64, holds the keys of its kernel ``first_keys``, which are (rank in
-    layer V, rank in layer U), and is sorted in place; ``indptr``, int64, are the row offsets by rank, layer U first.
+    ``module`` is ``wedge_graph``. ``first``, uint64, holds the keys (rank in layer V, rank in layer U) from its kernel
+    ``first_keys``, and is sorted in place. ``indptr``, int64, has the row offsets by rank, layer U first.
 
-    Adjacency and prefix, int32 of shape (2 n_edges,), are the rank of the neighbour, and its row's place of the entry's
-    own vertex; second, uint64 of shape (n_edges,), the sorted keys of layer U: rank in layer U, place in ``first``.
+    Adjacency and prefix, int32 of shape (2 n_edges,), are the rank of the neighbour and the place of the entry's own
+    vertex in the neighbour's row. Second, uint64 of shape (n_edges,), has the sorted keys of layer U: rank in layer U,
+    place in ``first``.
     """
     xp, n = device.xp, first.size
     count = np.int64(n)
@@ -149,10 +153,10 @@ def build_wedge_graph(
     """Copy the edges to the device and build everything else there: two sorts of 64-bit keys, see ``wedge_graph.cu``.
 
     Device memory at the peak: 50 bytes per edge, measured on 28 million edges. With several kinds of ``counting`` the
-    graph has signs. With ``first_layer`` all vertices of that layer precede those of the other in the order over both:
-    wedges then have both ends in it, and the wedges of a pair of ends are all its common neighbours.
-    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers; with signs, no more vertices of a layer than
-    counters; where one layer is first, degrees below 2^27.
+    graph has signs. With ``first_layer`` all vertices of that layer come first in the order over both: wedges then have
+    both ends in it, and the wedges of a pair of ends are all its common neighbours. The limits are 2^32 - 2^13 edges
+    and 2^31 - 2^20 vertices over both layers; with signs, a layer has at most as many vertices as counters; with a
+    first layer, degrees are below 2^27.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)
@@ -198,14 +202,14 @@ def build_wedge_graph(
 
 
 def count_degrees(device: Device, module: Module, ids: Any, n: int) -> Any:
-    """Return how often each of ``n`` vertices is among ``ids``, int32 on the device; ``module`` is ``wedge_graph``."""
+    """Return the frequency of each of ``n`` vertices in ``ids``, int32, device; ``module`` is ``wedge_graph``."""
     degree = device.xp.zeros(n, dtype=np.int32)
     add_degrees(device, module, ids, degree)
     return degree
 
 
 def add_degrees(device: Device, module: Module, ids: Any, degree: Any) -> None:
-    """Add to ``degree``, int32, how often each vertex is among ``ids``; ``module`` is ``wedge_graph``."""
+    """Add the frequency of each vertex in ``ids`` to ``degree``, int32; ``module`` is ``wedge_graph``."""
     if ids.size:
         launch_over(device, module, "count_degrees", ids.size, ids, np.int64(ids.size), degree)
 
@@ -213,8 +217,10 @@ def add_degrees(device: Device, module: Module, ids: Any, degree: Any) -> None:
 def _place_rows(
     device: Device, module: Module, degree_of: Any, n_u: int, first_layer: Layer | None
 ) -> tuple[Any, Any, Any, Any, Any]:
-    """Return the rank of each id and, of each row, its degree, the rows of the other layer ahead of it (int32), and its
-    place in the order over both layers (int64); then the offsets of all rows (int64). ``module`` is ``wedge_order``.
+    """Return the ranks by id and the degrees, places and offsets of all rows.
+
+    By row: its degree, the rows of the other layer ahead of it (int32), its place in the order over both layers
+    (int64); last the offsets of all rows (int64). ``module`` is ``wedge_order``.
     """
     xp, n_rows = device.xp, degree_of.size
     sizes = np.int32(n_u), np.int32(n_rows)
@@ -292,29 +298,29 @@ def gather_edges(
 
 
 _MAX_LIST = 2**26
-"""Ends of one middle: the wedges of the 32 entries that a warp holds are then counted in 32 bits."""
+"""Most ends of one middle: the wedges of the 32 entries that a warp holds then fit in 32 bits."""
 
 
 @dataclass(frozen=True)
 class WedgePartGraph:
-    """A part on the device, as the kernels scan it with ``PART=1``; see ``wedges.cuh``."""
+    """A part on the device, in the form that kernels scan with ``PART=1``; see ``wedges.cuh``."""
 
     layer: str  # of the starts and ends
     n_starts: int
     n_ends: int
     n_middles: int
-    # Row offsets of the starts, int64; their middles as places in the block of ends, -1 for one that is not there, and
-    # the counted wedges of each entry, int32.
+    # Row offsets of the starts, int64; their middles as places in the block of ends, -1 for a missing one, and the
+    # counted wedges of each entry, int32.
     indptr: Any
     adjacency: Any
     prefix: Any
-    # Ends of each middle, as in the block: int64, shape (n_middles + 1,), and int32.
+    # Ends of each middle, from the block: int64, shape (n_middles + 1,), and int32.
     end_indptr: Any
     ends: Any
     # Ends of each middle among the hub columns: int32.
     hub_count: Any
-    # Of each start: the ends that precede it and its row length (int32); its counted wedges, and those that end in the
-    # hub columns (uint64), both 0 where it shares fewer than two middles with ends.
+    # By start: the ends that precede it and its row length (int32); its counted wedges, and the ones that end in the
+    # hub columns (uint64), both 0 if it shares fewer than two middles with ends.
     preceding: Any
     degree: Any
     wedges: Any
@@ -339,7 +345,7 @@ class WedgePartGraph:
         return self.preceding, np.int32(-1)
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return what every counting kernel takes first."""
+        """Return the first arguments of every counting kernel."""
         rows = (self.indptr, self.adjacency, self.prefix, self.hub_count)
         ends = (self.end_indptr, self.ends, self.preceding, np.int32(self.n_starts + self.n_ends))
         return (*rows, np.int32(self.n_starts), *ends)
@@ -362,7 +368,7 @@ class WedgePartGraph:
 
 
 def stage_wedges(device: Device, block: Loadable) -> Loadable:
-    """Return a block whose arrays that kernels read are on the device; ids, edge ids and work stay on the host."""
+    """Copy the arrays that kernels read to the device; ids, edge ids and work stay on the host."""
     assert not isinstance(block, RootPart)
     names = ("rank", "indptr", "middles") if isinstance(block, StartBlock) else _END_ARRAYS
     return replace(block, **{name: device.to_device(getattr(block, name)) for name in names})
@@ -372,10 +378,10 @@ _END_ARRAYS = ("rank", "middle_rank", "indptr", "ends")
 
 
 def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> WedgePartGraph:
-    """Copy what is not yet on the device there, and join it.
+    """Copy the missing arrays to the device and join the part there.
 
-    Device memory at the peak, beside the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle.
-    At most 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
+    Device memory at the peak, beside the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle. The limits
+    are 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
     """
     xp = device.xp
     n_starts, n_ends = int(part.starts.rank.size), int(part.ends.rank.size)
@@ -411,7 +417,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
 
 
 def _join(device: Device, module: Module, graph: WedgePartGraph, starts: StartBlock, ends: EndBlock) -> None:
-    """Fill all that :func:`build_wedge_part` leaves open."""
+    """Fill the fields that :func:`build_wedge_part` leaves open."""
     xp = device.xp
     n_starts, n_middles = np.int32(graph.n_starts), np.int32(graph.n_middles)
     launch_over(

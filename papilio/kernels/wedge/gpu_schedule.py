@@ -1,10 +1,10 @@
-"""Which work items of the wedge engine come first, and which kernel of ``butterfly.cu`` counts each.
+"""The order of the work items of the wedge engine, and the kernel of ``butterfly.cu`` for each.
 
-The total of a start is the sum over its ends u of C(c(u, w), 2), so ends can be counted by different schedules
-as long as each end has one: ends among the hub columns go through the bit matrix (when the start has enough of
-them, and only a total is asked for), all others through a counter table.
+The total of a start is the sum over its ends u of C(c(u, w), 2), so different schedules can count different ends of a
+start. Ends among the hub columns go through the bit matrix if the start has enough of them and only a total is
+requested; all others go through a counter table.
 
-Starts that blocks share: which they are, how they are cut, and the launches of ``butterfly_split.cu``.
+Some starts are shared by several blocks; this module chooses and cuts them, and launches ``butterfly_split.cu``.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
 NOT_SCHEDULED = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << LARGE_PLANES
-"""Degrees from which the planes of the bit matrix would not do."""
+"""Least degree that overflows the planes of the bit matrix."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A kernel, how it is launched, and its argument after the items, if any."""
+    """A kernel, its launch, and its argument after the items, if any."""
 
     kernel: str
-    # Threads of a block: fewest, for many items, and most
+    # Threads of a block: fewest, with many items, and most
     threads: tuple[int, int]
-    # Shared memory of a block, and more for each pair of its warps
+    # Shared memory of a block, and additional memory per pair of its warps
     shared_bytes: int = 0
     pair_bytes: int = 0
     argument: int | None = None
 
     def threads_for(self, n_rows: int, room: int) -> int:
-        """Return how many threads a block has where ``n_rows`` starts, a block each, share ``room`` threads."""
+        """Return the threads of a block if ``n_rows`` starts, one block each, share ``room`` threads."""
         least, threads = self.threads
         while threads > least and n_rows * threads > room:
             threads //= 2
@@ -57,7 +57,7 @@ class Schedule:
 def mark_hub_starts(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> None:
-    """Mark the starts whose hub wedges repay reading a row of the bit matrix for each of their entries."""
+    """Mark the starts with enough hub wedges to repay reading a bit-matrix row for each entry."""
     least = np.int64(tuning.hub_min_wedges * graph.counting.signs)
     launch_over(
         device, device.load("wedge_order", {}), "mark_hub_starts", items.size, items, np.int32(items.size),
@@ -68,10 +68,10 @@ def mark_hub_starts(
 def schedule_items(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> Any:
-    """Give each item its schedule for the ends outside of the hub columns, and for those in them, if it has any.
+    """Give each item its schedule for the ends outside of the hub columns, and for the ends in them, if it has any.
 
-    Return the entries of ``PreparedButterflyGpu.scheduled``, in no order: those of all items for the first, then for
-    the others.
+    Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order: first the schedules of all items for ends
+    outside of the hub columns, then the others.
     """
     n_items = np.int32(items.size)
     tables = [
@@ -89,7 +89,7 @@ def schedule_items(
 
 
 def make_schedules(tuning: WedgeTuning, counting: Counting) -> tuple[Schedule, ...]:
-    """Return the schedules: the tables, in the order in which they are tried, then those of the hub columns."""
+    """Return the schedules: the tables, in the order in which they are tried, then the hub columns."""
     row_bytes, large = 128 * tuning.hub_words, tuning.large_threads
     blocks = tuning.crowd_threads, tuning.block_threads
     return (
@@ -145,7 +145,7 @@ def take_scheduled(device: Device, scheduled: Any, items: Any, uses_hubs: Any) -
 
 
 def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
-    """Return ``ties``, distinct and below 2^32, in the order of falling costs and then their own; as int64."""
+    """Return ``ties``, distinct and below 2^32, by falling cost, then by their own order; as int64."""
     if costs.size and int(costs.max()) > 0xFFFFFFFF:
         order = xp.lexsort(xp.stack((ties, np.uint64(2**64 - 1) - costs)))
         return ties[order].astype(np.int64)
@@ -155,10 +155,10 @@ def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
 
 
 def check_start_bound(xp: Any, wedges: Any, items: Any, degree: Any) -> None:
-    """Refuse a graph on which the butterflies of one start could pass the 64 bits of one sum.
+    """Raise CapacityError if the butterflies of one start could exceed 64 bits.
 
-    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2``; ``wedges`` are
-    those of the items, ``degree`` those of the rows.
+    A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2`` butterflies.
+    ``wedges`` has an entry per item, ``degree`` an entry per row.
     """
     if int(wedges.max()) * int(degree.max()) <= 2 * MAX_START_COUNT:
         return
@@ -171,19 +171,19 @@ def check_start_bound(xp: Any, wedges: Any, items: Any, degree: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SplitStarts:
-    """Starts whose chunks are counted by blocks of their own; all arrays on the host, shape (n_starts,)."""
+    """Starts with chunks counted by separate blocks; all arrays on the host, shape (n_starts,)."""
 
     # Work item, ascending, and its start row.
     items: NDArray[np.int64]
     rows: NDArray[np.int32]
-    # Most entries of a chunk, and chunks.
+    # Most entries of a chunk, and number of chunks.
     entries: NDArray[np.int32]
     chunks: NDArray[np.int32]
     # Counters in device memory.
     counters: NDArray[np.int64]
 
     def select(self, start: int, stop: int) -> SplitStarts:
-        """Return those of the items ``[start, stop)``."""
+        """Return the starts of the items ``[start, stop)``."""
         first, last = np.searchsorted(self.items, (start, stop))
         return SplitStarts(*(value[first:last] for value in vars(self).values()))
 
@@ -194,7 +194,7 @@ NO_STARTS = SplitStarts(_NONE_64, _NONE_32, _NONE_32, _NONE_32, _NONE_64)
 
 @dataclass(frozen=True, eq=False)
 class StartCosts:
-    """What a block does for each item, in wedges that it counts in a table: uint64, device; their sum and the most."""
+    """Work of a block for each item, in wedges counted in a table: uint64, device; their sum and maximum."""
 
     of_items: Any
     total: int
@@ -205,7 +205,7 @@ class StartCosts:
 def measure_costs(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> StartCosts:
-    """Return the costs of the items, of which there is at least one."""
+    """Return the costs of the items, at least one."""
     costs, found = device.xp.empty(items.size, dtype=np.uint64), device.xp.zeros(3, dtype=np.uint64)
     launch_over(
         device, device.load("wedge_order", {}), "item_costs", items.size, items, np.int32(items.size), graph.degree,
@@ -222,9 +222,9 @@ def choose_split_starts(
     uses_hubs: Any,
     costs: StartCosts,
 ) -> SplitStarts:
-    """Choose the starts that would still be counted when all others are; clear ``uses_hubs`` of them.
+    """Choose the starts that would finish after all others, and clear their ``uses_hubs``.
 
-    Those are taken, in the order of the items, whose counters fit ``split_bytes``.
+    Takes starts in item order while their counters fit ``split_bytes``.
     """
     xp = device.xp
     least = max(tuning.split_least, costs.total // (tuning.split_share * device.sm_count))
@@ -242,7 +242,7 @@ def choose_split_starts(
     at, rows = device.to_host(at)[kept], device.to_host(rows)[kept]
     wedges, degree, counters = wedges[kept], degree[kept], counters[kept]
     uses_hubs[device.to_device(rows)] = 0
-    # A chunk is worth its counters, which are added to those of the start one by one.
+    # A chunk must repay its counters, which are added to the counters of the start one by one.
     chunk_work = np.maximum(tuning.split_least // 4, 8 * counters)
     entries = np.clip(degree * chunk_work // (wedges + degree), 1, degree)
     return SplitStarts(
@@ -263,7 +263,7 @@ def launch_split_starts(
     gives: bool,
     results: tuple[Any, Any],
 ) -> Launch:
-    """Return the launch that counts ``starts``; with ``gives`` a second one gives vertices or edges their motifs."""
+    """Return the launch that counts ``starts``; with ``gives`` a second one adds their motifs to vertices or edges."""
     xp = device.xp
     n_chunks = int(starts.chunks.sum())
     first_chunk = np.concatenate(([0], np.cumsum(starts.chunks))).astype(np.int32)

@@ -1,15 +1,15 @@
 """Wedges from their highest end: the graph form that every CPU kernel of the wedge engine scans.
 
-All vertices of both layers stand in one total order: falling degree, ties by layer (U before V), then by id;
-the first is the largest hub. A wedge (u, v, w) with ends u, w and middle v is counted when u precedes both v
-and w. Each wedge with a fixed pair of ends then belongs to exactly one start, its later end w, and the work
-is O(sum over edges of min(d(u), d(v))) (BFC-VP++, PVLDB 2019).
+All vertices of both layers have one total order: falling degree, ties by layer (U before V), then by id; the first is
+the largest hub. A wedge (u, v, w) with ends u, w and middle v is counted if u precedes both v and w. Each wedge with a
+fixed pair of ends then belongs to exactly one start, its later end w, and the work is O(sum over edges of min(d(u),
+d(v))) (BFC-VP++, PVLDB 2019).
 
-Within a layer a vertex is known by its *rank*, its place among the layer's vertices in that order. The rows
-of :class:`WedgeIndex` hold the neighbours of each vertex by rank, ascending. Hence, for a start w and a
-middle v, the ends u of counted wedges are the first ``min(place of w in the row of v, number of entries of
-that row that precede v)`` entries of the row of v: a contiguous prefix, whose length is stored beside v in
-the row of w. The places come out of the transposition that builds the rows, without a search.
+The *rank* of a vertex is its place among its layer's vertices in that order. The rows of :class:`WedgeIndex` hold the
+neighbours of each vertex by rank, ascending. Hence, for a start w and a middle v, the ends u of counted wedges are the
+first ``min(place of w in the row of v, number of entries of that row that precede v)`` entries of the row of v: a
+contiguous prefix, with its length stored beside v in the row of w. The transposition that builds the rows yields the
+places without a search.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from papilio.kernels.offsets import count_ids, offsets_of
 from papilio.parts import Layer
 
 Kinds = tuple[int, ...]
-"""Kinds of common neighbours that a pair of ends has counters for; see :mod:`papilio.kernels.wedge.loops`. The length
-of the tuple is part of its type, so that loops are compiled for each number of kinds."""
+"""Kinds of common neighbours with a counter for each pair of ends; see :mod:`papilio.kernels.wedge.loops`.
+
+The length of the tuple is part of its type, so that loops are compiled for each number of kinds.
+"""
 
 ONE_KIND, TWO_KINDS, FOUR_KINDS = (0,), (0, 1), (0, 1, 2, 3)
 
@@ -36,10 +38,11 @@ _DIGIT_BITS = 11
 
 
 class WedgeRows(NamedTuple):
-    """What a scan of wedges reads, as compiled code takes it.
+    """Arrays of a wedge scan, in the form that compiled code takes.
 
-    The middles of a start row x are ``ids[offsets[x] : offsets[x + 1]]``, the ends of the middle m of a row below
-    ``n_u`` the first of ``ends[offsets[n_u + m] :]``, and those of a row of the second layer of ``ends[offsets[m] :]``.
+    The middles of a start row x are ``ids[offsets[x] : offsets[x + 1]]``. The ends of its middle m
+    are the first of ``ends[offsets[n_u + m] :]`` for rows below ``n_u``, and of ``ends[offsets[m] :]`` for rows of the
+    second layer.
     """
 
     n_u: int
@@ -47,9 +50,9 @@ class WedgeRows(NamedTuple):
     ids: Ids
     prefix: Ids
     ends: Ids
-    """The same as ``ids`` where starts and ends are rows of one graph."""
+    """The array ``ids`` if starts and ends are rows of one graph."""
     ends_at: int
-    """Row of end 0 of a start row below ``n_u``; that of the others is ``n_u``."""
+    """Row of end 0 of a start row below ``n_u``; it is ``n_u`` for the other starts."""
     kinds: Kinds
     """With one kind entries are ranks, else ``2 * rank + (1 for a negative edge)``."""
 
@@ -58,8 +61,8 @@ class WedgeRows(NamedTuple):
 class WedgeIndex:
     """A bipartite graph by rank, with its wedge counts.
 
-    Vertices of both layers share one numbering of rows: U by rank in ``[0, n_u)``, then V by rank in
-    ``[n_u, n_u + n_v)``. All arrays are C-contiguous, on the host.
+    Vertices of both layers share one numbering of rows: U by rank in ``[0, n_u)``, then V by rank in ``[n_u, n_u +
+    n_v)``. All arrays are C-contiguous, on the host.
     """
 
     # Sizes of the layers
@@ -69,16 +72,15 @@ class WedgeIndex:
     offsets: NDArray[np.int64]
     # shape (2 * n_edges,): ranks of the neighbours within their layer, ascending in each row
     ids: NDArray[np.uint32]
-    # shape (2 * n_edges,): number of counted wedges whose start is the row's vertex and whose middle is the
-    # neighbour
+    # shape (2 * n_edges,): number of counted wedges with the row's vertex as start and the neighbour as middle
     prefix: NDArray[np.uint32]
     edge_ids: EdgeIds  # shape (2 * n_edges,), or (0,): edge id of each entry; empty unless asked for
-    # shape (n_u + n_v,): number of the row's neighbours that precede the row's vertex in the total order
+    # shape (n_u + n_v,): number of neighbours that precede the row's vertex in the total order
     split: NDArray[np.int64]
     # shape (n_u,) and (n_v,): original id of each rank
     order_u: NDArray[np.int32]
     order_v: NDArray[np.int32]
-    # shape (n_items,): rows that are work items: of enough neighbours and at least one counted wedge, by falling
+    # shape (n_items,): rows that are work items, with enough neighbours and at least one counted wedge, by falling
     # cost, ties by place in the total order
     items: NDArray[np.int64]
     costs: NDArray[np.int64]  # shape (n_items,): number of counted wedges that start at each item
@@ -98,12 +100,12 @@ class WedgeIndex:
 
     @property
     def n_counters(self) -> int:
-        """Counters that a start can touch."""
+        """Return the number of counters that a start can touch."""
         return len(self.kinds) * max(self.n_u, self.n_v)
 
     @property
     def most_vectors(self) -> int:
-        """Vectors of counts per row, one of each thread, that together take no more memory than twice the index."""
+        """Return how many count vectors, one per thread, take at most twice the memory of the index."""
         return max(1, 2 * array_bytes(self) // (8 * self.n_rows + 1))
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
@@ -115,7 +117,7 @@ class WedgeIndex:
 
     @property
     def max_degree(self) -> int:
-        """Largest degree of either layer; 0 without edges."""
+        """Return the largest degree of either layer; 0 without edges."""
         heads = (row for row, size in ((0, self.n_u), (self.n_u, self.n_v)) if size)
         return max((int(self.offsets[row + 1] - self.offsets[row]) for row in heads), default=0)
 
@@ -147,7 +149,7 @@ def order_falling(keys: Ints) -> Ints:
 
 
 def _count_ahead(falling_u: Ints, falling_v: Ints) -> Ints:
-    """Return the rows of the other layer that precede each row, from the degrees by rank."""
+    """Return the number of rows of the other layer that precede each row, from the degrees by rank."""
     of_u = np.searchsorted(-falling_v, -falling_u, side="left")
     of_v = np.searchsorted(-falling_u, -falling_v, side="right")
     return np.concatenate((of_u, of_v))
@@ -164,7 +166,7 @@ def _fill_rows_v(
 ) -> None:
     """Write the rows of V: each gets the ranks of its U neighbours, ascending (edges are sorted by u).
 
-    ``starts`` says where the edges of each u begin, ``cursor`` where the row of each v does, and is used up.
+    ``starts`` has the first edge of each u, ``cursor`` the begin of the row of each v, and is used up.
     """
     with_edges = edge_ids.size > 0
     for r in range(order_u.size):
@@ -189,13 +191,13 @@ def _fill_rows_u(
     split: Ints,
     rows_u: Ints,
 ) -> None:
-    """Transpose the rows of V into those of U; the places in both rows give all prefix lengths on the way.
+    """Transpose the rows of V into the rows of U; the places in both rows yield all prefix lengths.
 
-    The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start u
-    with middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``; both splits
-    are final, as far as the minimum goes, when the entry is met, because both rows are walked in ascending
-    rank. What is known of a row of U lies side by side in ``rows_u``, as the walk meets these rows in no order: its
-    begin, the place for its next entry, the rows ahead of it, and its split.
+    The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start u with
+    middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``. When an entry is met, both
+    splits are final as far as the minimum is concerned, because both rows are walked in ascending rank. ``rows_u``
+    keeps the data of a row of U together, as the walk meets these rows in no order: its begin, the place of its next
+    entry, the rows ahead of it, and its split.
     """
     with_edges = edge_ids.size > 0
     for s in range(n_v):
@@ -248,9 +250,9 @@ def index_wedges(
 ) -> WedgeIndex:
     """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges). Signs are ignored.
 
-    With a ``first_layer`` all its vertices precede those of the other in the total order. Both ends of every counted
-    wedge are then of this layer, and the wedges of a pair of ends are all its common neighbours. Vertices of fewer than
-    ``min_degree`` neighbours are no items.
+    With a ``first_layer`` all its vertices come first in the total order. Both ends of every counted wedge are then in
+    this layer, and the wedges of a pair of ends are all its common neighbours. Vertices with fewer than ``min_degree``
+    neighbours are not items.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
     degree_u, degree_v = count_ids(graph.u, n_u), count_ids(graph.v, n_v)

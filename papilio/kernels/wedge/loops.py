@@ -1,28 +1,29 @@
 """The loops of the CPU wedge engine: serial, without the interpreter lock, one call per chunk of items.
 
-Input: the rows of :class:`~papilio.kernels.wedge.graph.WedgeIndex`. A start w counts into the counter of u the wedges
-that end in u; the old values 0 + 1 + ... + (c - 1) that the increments meet sum to C(c, 2), the butterflies of the
-pair, so the total needs no second sweep. A second scan of the same prefixes reads the final c: each wedge lies in
-c - 1 butterflies.
+Input: the rows of :class:`~papilio.kernels.wedge.graph.WedgeIndex`. A start w counts the wedges that end in u in the
+counter of u. Each increment reads the old value; the values 0 + 1 + ... + (c - 1) sum to C(c, 2), the butterflies of
+the pair, so the total needs no second sweep. A second scan of the same prefixes reads the final c: each wedge lies in c
+- 1 butterflies.
 
 Signed rows hold entries ``2 * rank + (1 for a negative edge)``. A pair of ends then has a counter for each kind of
-common neighbour, and a wedge increments one of them, so that a signed count costs what a count over more ends would:
+common neighbour, and a wedge increments one of them; a signed count therefore costs as much as an unsigned one over
+more ends:
 
-* two kinds: ``entry of the end ^ sign of the start's edge`` is 2 * rank for neighbours at which the ends agree, else
-  2 * rank + 1;
-* four kinds: ``2 * entry of the end + sign of the start's edge`` tells both signs.
+* two kinds: ``entry of the end ^ sign of the start's edge`` is 2 * rank for neighbours on which the ends agree, else 2
+* rank + 1;
+* four kinds: ``2 * entry of the end + sign of the start's edge`` encodes both signs.
 
 Without signs there is one kind, entries are ranks, and every sign is 0.
 
 State of a thread: two counter tables, zero between starts. ``narrow`` (uint8) serves starts of degree up to 255,
-``wide`` (uint16 or uint32, by the largest degree of the graph) the others: all counters of a pair together are at most
+``wide`` (uint16 or uint32, by the largest degree of the graph) the others. All counters of a pair together are at most
 d(w), so none can wrap.
 
 Exactness: a prefix holds fewer than 2^31 entries and meets old values below 2^31, so it adds less than 2^62. ``sums``
-is a pair (low, high) standing for low + 2^63 * high: low is below 2^63 before each prefix, below 2^63 + 2^62 after it,
-and its top bit moves to high. The high word grows by one per 2^63 butterflies at most once per prefix, hence stays
-below the number of prefixes. Entries of ``vertex`` vectors are bounded when the graph is prepared. A butterfly of the
-edge (u, v) is given by its opposite edge, so that a support is below the number of edges.
+is a pair (low, high) that represents low + 2^63 * high: low is below 2^63 before each prefix and below 2^63 + 2^62
+after it, and its top bit moves to high. The high word grows by one per 2^63 butterflies at most once per prefix, hence
+stays below the number of prefixes. Entries of ``vertex`` vectors are bounded when the graph is prepared. A butterfly of
+the edge (u, v) is given by its opposite edge, so a support is below the number of edges.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Index, Ints, Sums
 from papilio.kernels.wedge.graph import ONE_KIND, Kinds, WedgeRows
 
 NARROW_LIMIT = np.iinfo(np.uint8).max
-"""Largest degree whose counts fit the narrow table."""
+"""Largest degree with counts that fit the narrow table."""
 
 _LOW_BITS = np.uint64(2**63 - 1)
 _CARRY_SHIFT = np.uint64(63)
@@ -44,21 +45,23 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 _POSITIVE = np.uint32(0)
 
 _CLEAR_BYTES_PER_WEDGE = 16
-"""Zeroing a span of the table is chosen while it is at most this many bytes per wedge: a vector store clears
-32 bytes in the time in which the other way, walking the prefixes again, stores one counter."""
+"""Most bytes per wedge for which a span of the table is zeroed as a whole.
+
+A vector store clears 32 bytes in the time the other method, a second walk over the prefixes, stores one counter.
+"""
 
 
 class Tables(NamedTuple):
-    """What one thread counts in."""
+    """Count tables of one thread."""
 
     narrow: NDArray[np.uint8]
     """Counters of starts (or hubs) of degree up to 255, shape (kinds * ranks,); zero between starts."""
     wide: Counters
-    """Counters of the others, of the same shape."""
+    """Counters of the other starts, of the same shape."""
     sums: Sums
     """Butterflies so far, as the pair (low, high) explained above."""
     own: Sums
-    """Room for those of one start, likewise."""
+    """Butterflies of one start, in the same form."""
 
 
 def make_tables(n_counters: int, max_degree: int) -> Tables:
@@ -69,7 +72,7 @@ def make_tables(n_counters: int, max_degree: int) -> Tables:
 
 
 def join_sums(sums: Sums) -> int:
-    """Return the integer for which a pair of :class:`Tables` stands."""
+    """Return the integer of a pair of :class:`Tables`."""
     return (int(sums[1]) << 63) + int(sums[0])
 
 
@@ -129,7 +132,7 @@ def open_middle(rows: WedgeRows, middles: Index, at: Index) -> tuple[Index, np.u
 
 @compiled
 def is_span_cheaper(counters: Counters, top: Index, wedges: Index) -> bool:
-    """Return whether to pass over the first ``top`` counters rather than over the wedges again."""
+    """Return whether clearing the first ``top`` counters is cheaper than walking the wedges again."""
     return bool(top * counters.itemsize <= wedges * _CLEAR_BYTES_PER_WEDGE)
 
 
@@ -143,7 +146,7 @@ def add_to_sums(sums: Sums, amount: np.uint64) -> None:
 
 @compiled
 def scan_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums) -> tuple[Index, Index]:
-    """Count the wedges of one start; return (touched counters lie below this place, number of wedges)."""
+    """Count the wedges of one start; return (end of the touched counters, number of wedges)."""
     middles, signed = first_middle(rows, row), np.int64(len(rows.kinds) > 1)
     top = np.int64(0)
     wedges = np.int64(0)
@@ -161,7 +164,7 @@ def scan_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums) -> t
 
 @compiled
 def clear_start(rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index) -> None:
-    """Zero every counter that the start has touched, the cheaper way."""
+    """Zero every counter that the start has touched, by the cheaper method."""
     if is_span_cheaper(counters, top, wedges):
         for place in range(top):
             counters[place] = 0
@@ -239,8 +242,8 @@ def count_vertices(
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to each of their vertices.
 
-    ``counts`` (one entry per row) belongs to the calling thread. The butterflies of one start are among
-    those of one vertex, below 2^63 by the check when the graph was prepared.
+    ``counts`` (one entry per row) belongs to the calling thread. The butterflies of one start are among the butterflies
+    of one vertex, below 2^63 by the check at preparation.
     """
     for item in range(start, stop):
         row = items[item]
@@ -272,8 +275,8 @@ def count_start_edges(
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to the edges (middle, start) of their wedges.
 
-    The rows have no signs. The items are of one layer, so that no other item writes the edges of a start: ``support``
-    (one entry per edge id) is shared by all threads.
+    The rows have no signs. The items are in one layer, so no other item writes the edges of a start: all threads share
+    ``support`` (one entry per edge id).
     """
     for item in range(start, stop):
         row = items[item]
@@ -284,8 +287,10 @@ def count_start_edges(
 
 
 class KeptStarts(NamedTuple):
-    """The rows of one layer's middles, compacted to the starts in hand; entry ``at`` is that of ``at -
-    first``."""
+    """The rows of one layer's middles, compacted to the current starts.
+
+    Entry ``at`` of the rows is entry ``at - first`` here.
+    """
 
     first: int
     """Offset of the layer's first row in the index."""
@@ -297,8 +302,7 @@ class KeptStarts(NamedTuple):
 
 @compiled
 def keep_members(rows: WedgeRows, member: Bools, start: Index, stop: Index, starts: KeptStarts) -> None:
-    """Fill ``starts`` for the middles of rows ``[start, stop)``; ``member[rank]`` says which starts to
-    keep."""
+    """Fill ``starts`` for the middles of rows ``[start, stop)``; ``member[rank]`` marks the starts to keep."""
     for row in range(start, stop):
         begin = rows.offsets[row] - starts.first
         count = np.int64(0)
@@ -314,8 +318,8 @@ def keep_members(rows: WedgeRows, member: Bools, start: Index, stop: Index, star
 def _starts_behind(rows: WedgeRows, starts: KeptStarts, at: Index, middle: Index) -> tuple[Index, Index]:
     """Return the interval of ``starts.kept`` behind a hub in the row of ``middle``.
 
-    ``at`` is the entry of the middle in the row of the hub. The hub stands at ``prefix[at]`` in the row of
-    the middle, since it precedes the middle and hence so does all before it.
+    ``at`` is the entry of the middle in the row of the hub. The hub is at ``prefix[at]`` in the row of the middle,
+    since it precedes the middle and so do all entries before it.
     """
     begin = rows.offsets[middle] - starts.first
     last = rows.offsets[middle + 1] - starts.first - 1
@@ -333,7 +337,7 @@ def _edges_of_hub(
     counters: Counters,
     support: Sums,
 ) -> None:
-    """One hub of :func:`count_hub_edges`: count, read back and clear over the same lists."""
+    """Process one hub of :func:`count_hub_edges`: count, read back and clear over the same lists."""
     middles = first_middle(rows, row)
     begin, end = rows.offsets[row] + split[row], rows.offsets[row + 1]
     bottom, top = np.int64(counters.size), np.int64(0)
@@ -368,11 +372,11 @@ def count_hub_edges(
     tables: Tables,
     support: Sums,
 ) -> None:
-    """Add to the edges (hub, middle) of the wedges from the hubs ``[begin, end)`` to the starts in hand.
+    """Add to the edges (hub, middle) of the wedges from the hubs ``[begin, end)`` to the current starts.
 
-    The rows are of the layer of the starts. The roles of the ends are swapped: for a hub u and each middle v
-    that u precedes, the starts are the kept entries behind u in the row of v. The counts c(u, w) are the
-    same, and no other hub writes the edges of this one.
+    The rows are the rows of the starts' layer. The roles of the ends are swapped: for a hub u and each middle v that u
+    precedes, the starts are the kept entries behind u in the row of v. The counts c(u, w) are the same, and no other
+    hub writes the edges of this one.
     """
     for row in range(begin, end):
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:

@@ -1,9 +1,9 @@
-"""The blocks of a part joined into what the kernels of the wedge engine scan; edges of a part.
+"""Join the blocks of a part into the form that the wedge kernels scan; edges of a part.
 
-Rows are the starts in the order of their block, then, after a row that is not used, the middles. The ends stay as
-the block lists them: an end is known by its place there, and the ends that precede a start are the first ones. The
-ends of a counted wedge of a start with a middle are therefore a prefix of the row of that middle, found by binary
-search. No edge is sorted or copied: a part costs two numbers of four bytes for every edge of a start.
+Rows are the starts in the order of their block, then, after an unused row, the middles. Ends stay as the block lists
+them: an end is a place in that list, and the ends that precede a start come first. The ends of the counted wedges of a
+start and a middle are therefore a prefix of the middle's row, found by binary search. No edge is sorted or copied: a
+part costs two numbers of four bytes for every edge of a start.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from papilio.parts import WedgePart
 
 _CHUNKS_PER_THREAD = 16
 _SERIAL_ENTRIES = 1 << 16
-"""Below this many entries (about a millisecond) threads cost more than they bring."""
+"""Below this many entries (about a millisecond) threads cost more than they gain."""
 
 _BATCH_ENTRIES = 512
-"""Entries whose middles are looked up together: their two numbers stay in the first-level cache."""
+"""Entries with middles looked up together: their two numbers stay in the first-level cache."""
 
 _VECTOR_BYTES = 8
-"""Memory per entry that the vectors of further threads may take."""
+"""Memory per entry that the vectors of additional threads may take."""
 
 Ranks = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class WedgePartIndex:
-    """A part as the wedge engine scans it. Arrays are C-contiguous, on the host."""
+    """A part in the form that the wedge engine scans. Arrays are C-contiguous, on the host."""
 
     layer: str  # Layer of the starts and ends
     # Sizes
     n_starts: int
     n_middles: int
     n_ends: int
-    # shape (n_starts + n_middles + 2,): begins of the rows of starts in ``ids`` and ``prefix`` and their end,
-    # then those of the middles in ``ends``
+    # shape (n_starts + n_middles + 2,): begins of the rows of starts in ``ids`` and ``prefix`` and their end, then
+    # begins and end of the middles in ``ends``
     offsets: NDArray[np.int64]
     # shape (root_entries,): middle of each entry of a start, as its place in the block of ends
     ids: NDArray[np.uint32]
-    # shape (root_entries,): number of counted wedges with this start and middle; 0 for all middles of a start
-    # that shares fewer than two of them with ends
+    # shape (root_entries,): number of counted wedges with this start and middle; 0 for all middles of a start that
+    # shares fewer than two of them with ends
     prefix: NDArray[np.uint32]
     ends: NDArray[np.uint32]  # shape (entries,): ends of each middle, the array of the block
     items: NDArray[np.int64]  # shape (n_starts,): starts by falling work in the whole graph, ties by rank
@@ -66,7 +66,7 @@ class WedgePartIndex:
 
     @property
     def n_rows(self) -> int:
-        """Entries of a vector of counts: starts, middles and ends, and one that is not used after either two."""
+        """Return the length of a count vector: starts, middles and ends, with an unused entry between each two."""
         return self.rows.ends_at + self.n_ends
 
     @property
@@ -75,7 +75,7 @@ class WedgePartIndex:
 
     @property
     def most_vectors(self) -> int:
-        """Vectors of counts per row, one of each thread: the first, and as many as 8 bytes per entry allow."""
+        """Return how many count vectors, one per thread, fit: the first, and more within 8 bytes per entry."""
         return 1 + _VECTOR_BYTES * (self.ids.size + self.ends.size) // (8 * self.n_rows)
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
@@ -87,7 +87,7 @@ class WedgePartIndex:
 
 
 class _Blocks(NamedTuple):
-    """The arrays of both blocks that are joined, and the table that finds middles."""
+    """The arrays of both joined blocks, and the lookup table of middles."""
 
     start_rank: Ranks
     start_indptr: Ints
@@ -98,13 +98,15 @@ class _Blocks(NamedTuple):
     ends: Ids
     shift: int
     first: Ranks
-    """Of the middles with a rank of ``base + (b << shift)`` or more the first, for each b, ``base`` being the rank of
-    the first middle; and, once more, their number."""
+    """First middle with a rank of ``base + (b << shift)`` or more, for each b, then the number of middles.
+
+    ``base`` is the rank of the first middle.
+    """
 
 
 @compiled
 def lower_bound(values: Ids | Ranks, begin: Index, stop: Index, bound: Index) -> Index:
-    """Return the first place of ``[begin, stop)`` whose value is at least ``bound``, or ``stop``."""
+    """Return the first place in ``[begin, stop)`` with a value of at least ``bound``, or ``stop``."""
     while begin < stop:
         middle = (begin + stop) >> 1
         if np.int64(values[middle]) < bound:
@@ -116,7 +118,7 @@ def lower_bound(values: Ids | Ranks, begin: Index, stop: Index, bound: Index) ->
 
 @compiled
 def _fill_first(middle_rank: Ranks, shift: int, first: Ranks) -> None:
-    """Fill the table of :class:`_Blocks`; there is a middle."""
+    """Fill the table of :class:`_Blocks`; there is at least one middle."""
     at = np.int64(0)
     for bucket in range(first.size):
         bound = np.int64(middle_rank[0]) + (np.int64(bucket) << shift)
@@ -129,7 +131,7 @@ def _fill_first(middle_rank: Ranks, shift: int, first: Ranks) -> None:
 def _find_middles(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: Ids) -> None:
     """Write, for the entries ``[begin, stop)``, the place of the middle and its number of ends, or 0 and 0.
 
-    Loops of one kind of access each, so that the misses of neighbouring entries overlap.
+    Each loop does one kind of access, so that the misses of neighbouring entries overlap.
     """
     lowest, last = np.int64(blocks.middle_rank[0]), np.int64(blocks.middle_rank[-1])
     direct = blocks.shift == 0
@@ -200,9 +202,9 @@ def _longest_row(indptr: Ints) -> Index:
 
 
 def _table_of_middles(middle_rank: Ranks) -> tuple[int, Ranks]:
-    """Return ``shift`` and ``first`` of :class:`_Blocks`: at most twice as many entries as there are middles, and one.
+    """Return ``shift`` and ``first`` of :class:`_Blocks`: at most twice as many entries as middles, plus one.
 
-    With ``shift`` 0, as there is where at least every second rank is a middle, it holds the answers themselves.
+    With ``shift`` 0, if at least every second rank is a middle, the table holds the answers themselves.
     """
     if middle_rank.size == 0:
         return 0, np.zeros(0, np.int32)
@@ -288,9 +290,9 @@ def count_part_edges(
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to both edges of each of their wedges.
 
-    ``of_starts`` (per entry of ``rows.ids``) and ``of_ends`` (per entry of ``rows.ends``) are shared by all threads:
-    no other item writes the entries of a start, and those of ends are added to atomically. A wedge that is alone
-    between its ends, as most are, writes nothing.
+    All threads share ``of_starts`` (per entry of ``rows.ids``) and ``of_ends`` (per entry of ``rows.ends``): no other
+    item writes the entries of a start, and additions to ends are atomic. Most wedges are alone between their ends, and
+    write nothing.
     """
     for item in range(start, stop):
         row = items[item]

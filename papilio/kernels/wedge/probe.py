@@ -1,10 +1,10 @@
 """Probes of the wedge engine: one random wedge of a start, and the wedges that its two ends share.
 
 All wedges of a start are equally likely to be drawn. With c wedges between the same two ends, the motifs of these ends
-divided by c, times the wedges of the start, are an unbiased estimate of the motifs of the start. Signed motifs take
-the wedges whose ends agree apart from the others; every butterfly is in some class of a census.
+divided by c, times the wedges of the start, are an unbiased estimate of the motifs of the start. Signed motifs count
+the wedges on which the ends agree separately from the others; every butterfly is in some class of a census.
 
-:mod:`papilio.kernels.wedge.probe_loops` and ``wedge_probe.cu`` find the same, bit for bit.
+:mod:`papilio.kernels.wedge.probe_loops` and ``wedge_probe.cu`` give the same results, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph
 from papilio.motifs import BalancedButterfly, Motif
 
 _MOST_SIZES = 1029
-"""All subsets of so many neighbours are about as many as floating point can tell; larger sizes add nothing to that."""
+"""Neighbours with about as many subsets as floating point can represent; larger sizes add nothing."""
 
 
 def weigh_pairs(motif: Motif, most: int) -> NDArray[np.float64]:
-    """Return motifs for each wedge of two ends with so many, shape (most + 1,).
+    """Return motifs per wedge of two ends, by their number of wedges, shape (most + 1,).
 
-    Where sums over sizes pass the range of floating point they are infinite.
+    Sums over sizes beyond the range of floating point are infinite.
     """
     shared = np.arange(most + 1, dtype=np.float64)
     worth = np.zeros(most + 1)
@@ -50,7 +50,7 @@ def probe_wedges_on_device(
     wedges: NDArray[np.int64],
     seeds: NDArray[np.uint64],
 ) -> NDArray[np.float64]:
-    """Walk probes of these starts (int32, on the device), which have so many wedges; return their motifs."""
+    """Probe these starts (int32, on the device), with ``wedges`` wedges each; return their motifs."""
     found = device.xp.zeros(wedges.size, dtype=np.float64)
     if graph is not None and wedges.size:
         defines = {name: value for name, value in graph.defines.items() if name in ("KINDS", "PART")}

@@ -19,7 +19,7 @@ from papilio.motifs import Motif
 
 @compiled
 def _find_wedge(rows: WedgeRows, row: Index, number: Index) -> tuple[np.uint32, np.uint32]:
-    """Return the entry of the end, and the sign of the start's edge, of a wedge of a start by its number."""
+    """Return the entry of the end and the sign of the start's edge, for a numbered wedge of a start."""
     at, before = rows.offsets[row], np.int64(0)
     while number - before >= np.int64(rows.prefix[at]):
         before += np.int64(rows.prefix[at])
@@ -32,7 +32,7 @@ def _find_wedge(rows: WedgeRows, row: Index, number: Index) -> tuple[np.uint32, 
 def _count_shared(
     rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares
 ) -> int:
-    """Return the wedges of a start with an end, of two kinds those that agree like the one with a sign.
+    """Return the wedges of a start with an end; with two kinds, only those with the same agreement.
 
     Adds the value to the share of the middle of each.
     """
@@ -67,7 +67,7 @@ def _probe_all(
     weights: Floats,
     shares: Shares,
 ) -> None:
-    """Walk probes; where there are shares, ``weights`` are the factors of the probes in these."""
+    """Run probes; ``weights`` are the factors of the probes in the shares, if there are any."""
     starts, wedges, seeds = probes
     for probe in range(begin, end):
         if wedges[probe]:
@@ -90,7 +90,7 @@ def probe_wedges(
     seeds: NDArray[np.uint64],
     threads: int,
 ) -> Floats:
-    """Return the motifs that each probe finds; O(entries of the start x log of the longest row) for each."""
+    """Return the motifs that each probe finds; O(entries of the start x log of the longest row) each."""
     rows, starts, wedges = index.rows, index.items[items], index.costs[items]
     worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
 
@@ -113,7 +113,7 @@ def probe_wedge_vertices(
     groups: Ints,
     threads: int,
 ) -> VertexFound:
-    """Walk the same probes for motifs of four vertices, and share what each finds between the vertices of these."""
+    """Run the same probes for motifs of four vertices, and divide each result among its vertices."""
     rows, starts, wedges = index.rows, index.items[items], index.costs[items]
     worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
 

@@ -1,11 +1,11 @@
-"""What the kernels of signed motifs count, and the answers that follow from it; Python integers of any size.
+"""Counts of the signed kernels, and the answers derived from them; Python integers of any size.
 
-Two vertices of a pair meet at a common neighbour with the signs ``++``, ``--`` or ``+-``; they agree there in the first
-two cases. Kernels count, for the pair of a start and an end, the neighbours of each kind.
+Two vertices of a pair have a common neighbour with the signs ``++``, ``--`` or ``+-``; they agree in the first two
+cases. Kernels count, for the pair of a start and an end, the neighbours of each kind.
 
-A butterfly is met from one pair alone, of whichever layer. From the pair of its other two vertices ``++/--`` is
-``+-/+-`` with both positive edges at one vertex, and the other way round; all else is the same from both. Kernels
-therefore tell the two kinds of ``+-`` apart, and give each butterfly to its class by the pairs that are asked for.
+A butterfly is found from one pair only, in either layer. From the pair of its other two vertices, ``++/--`` becomes
+``+-/+-`` with both positive edges at one vertex, and vice versa; every other kind is the same from both pairs. Kernels
+therefore distinguish the two kinds of ``+-``, and assign each butterfly to its class by the requested pairs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def needs_all_neighbours(motif: BalancedButterfly | Census) -> bool:
 def size_cells(motif: BalancedButterfly, histogram: dict[int, int]) -> Cells:
     """Return balanced bicliques by (p, q).
 
-    ``histogram`` says how often a pair agrees, or does not agree, at exactly so many common neighbours.
+    ``histogram`` maps a number of common neighbours to how often a pair agrees, or disagrees, on exactly that many.
     """
     most = motif.k if motif.k is not None else motif.max_k or max(histogram, default=2)
     return turn(expand_sizes(histogram, 2, range(motif.k or 2, most + 1)), motif.pair_side == "v")

@@ -1,7 +1,7 @@
-"""What signed motifs count beside butterflies: histograms of pairs, and the classes of the census.
+"""Signed counts beside butterflies: histograms of pairs, and the classes of the census.
 
-The loops are those of :mod:`papilio.kernels.wedge.loops` on signed rows; serial, without the interpreter lock, one call
-per chunk of items.
+Uses the loops of :mod:`papilio.kernels.wedge.loops` on signed rows; serial, without the interpreter lock, one call per
+chunk of items.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _add_signs(ids: Ids, edge_ids: Ids, sign: NDArray[np.int8]) -> None:
 
 
 def index_signed(graph: BipartiteGraph, first_layer: Layer | None, kinds: Kinds = TWO_KINDS) -> WedgeIndex:
-    """Return the index of :func:`index_wedges` of a signed graph, for counts of so many kinds of common neighbours."""
+    """Return :func:`index_wedges` of a signed graph, for counts of these kinds of common neighbours."""
     assert graph.sign is not None
     index = index_wedges(graph, with_edge_ids=True, first_layer=first_layer)
     _add_signs(index.ids, index.edge_ids, graph.sign)
@@ -47,7 +47,7 @@ def index_signed(graph: BipartiteGraph, first_layer: Layer | None, kinds: Kinds 
 
 @compiled
 def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums, histogram: Sums) -> None:
-    """One start of :func:`count_histogram`: count, take every counter of at least 2 once, and clear."""
+    """Process one start of :func:`count_histogram`: count, take every counter of at least 2 once, and clear."""
     top, wedges = scan_start(rows, row, counters, sums)
     if is_span_cheaper(counters, top, wedges):
         for place in range(top):
@@ -70,7 +70,7 @@ def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, sums: S
 def count_histogram(
     rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, histogram: Sums
 ) -> None:
-    """Count how often pairs of ``items[start:stop]`` agree, or do not agree, at exactly so many neighbours, 2 or more.
+    """Count how often pairs of ``items[start:stop]`` agree, or disagree, on exactly n neighbours, for n of 2 or more.
 
     ``histogram`` (one entry more than the largest degree) belongs to the calling thread.
     """
@@ -86,7 +86,7 @@ def count_histogram(
 def _classify_end(counters: Counters, place: Index, own_side: bool, classes: Sums) -> None:
     """Add the butterflies of one pair to the sums of their classes, and zero its four counters.
 
-    ``own_side`` says whether the pair is of the layer whose pairs make the class; see
+    ``own_side`` is true if the pair is in the layer that defines the class; see
     :mod:`papilio.kernels.wedge.signed_forms`.
     """
     a, y = np.uint64(counters[place]), np.uint64(counters[place + 1])
@@ -106,7 +106,7 @@ def _classify_end(counters: Counters, place: Index, own_side: bool, classes: Sum
 def _census_of_start(
     rows: WedgeRows, row: Index, own_side: bool, counters: Counters, sums: Sums, classes: Sums
 ) -> None:
-    """One start of :func:`count_census`: count, classify every pair once, and clear."""
+    """Process one start of :func:`count_census`: count, classify every pair once, and clear."""
     top, wedges = scan_start(rows, row, counters, sums)
     if is_span_cheaper(counters, top, wedges):
         for place in range(0, top, 4):
@@ -126,8 +126,8 @@ def count_census(
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums of their classes.
 
-    ``classes`` belongs to the calling thread: pairs (low, high), in the order of
-    :data:`papilio.motifs.CENSUS_CLASSES`. ``side`` is the layer whose pairs make the class, 0 for U, 1 for V.
+    ``classes`` belongs to the calling thread: pairs (low, high), in the order of :data:`papilio.motifs.CENSUS_CLASSES`.
+    ``side`` is the layer that defines the class, 0 for U, 1 for V.
     """
     for item in range(start, stop):
         row = items[item]

@@ -1,4 +1,4 @@
-// Persistent blocks that take items from one counter in device memory; who did what is recorded.
+// Persistent blocks that take items from one counter in device memory; the block of each item is recorded.
 extern "C" __global__ void work_queue(const int* in, const int n, int* counter, int* owner, unsigned long long* sum) {
     __shared__ int next;
     unsigned long long mine = 0;
