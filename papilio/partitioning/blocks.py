@@ -260,7 +260,7 @@ class BlockReader:
         outputs: list[NDArray[Any] | None],
         limits: list[int | None],
     ) -> None:
-        """Read the row groups of an open file in several threads, each of which opens the file again."""
+        """Read the row groups of an open file in several threads; each thread opens the file again."""
         n_groups = first.metadata.num_row_groups
         starts = np.cumsum([0, *(first.metadata.row_group(index).num_rows for index in range(n_groups))])
         n_threads = max(1, min(_READ_THREADS, pa.cpu_count(), n_groups // _FEW_GROUPS))

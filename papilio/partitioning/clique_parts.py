@@ -4,7 +4,7 @@
    Write the later neighbours of each to disk by rank, and for maximal cliques the earlier ones, too. The engines follow
    this order in every part, because degeneracy order would take one pass over the edges per round.
 2. Group the possible first vertices of cliques so that each group's neighbours (the later ones, or all) fit in a part.
-   Each neighbour is priced with all of its own later neighbours.
+   Each neighbour is priced with all of its later neighbours.
 3. Each group becomes a part: the graph induced by its roots and these neighbours. An edge is kept if its later end is
    a root or the later neighbour of a root; an earlier neighbour is kept if it is adjacent to a later one.
 

@@ -8,7 +8,7 @@
    groups, reduced once more.
 
 The price of a closure is at least the bytes that the part needs. A part holds the roots, the columns, the lists, and
-the other vertices in the lists, each of which is in at least as many lists as a biclique has right vertices.
+the other vertices in the lists. Each of these vertices is in at least as many lists as a biclique has right vertices.
 
 Every (p,q)-biclique belongs to the first part that has one of its anchored vertices as a root. The core of p and q
 keeps every biclique of at least p and q vertices, stars too, so the parts serve all larger p and q.

@@ -64,6 +64,7 @@ class LayerRows:
         return np.asarray(np.diff(self.indptr[first : stop + 1]) - self.split[first:stop], dtype=np.int64)
 
     def remove(self) -> None:
+        """Remove the files."""
         self.ids.remove()
         if self.edge_ids is not None:
             self.edge_ids.remove()
@@ -166,6 +167,7 @@ class SharedSums:
         return Words(self.ranges, words, NO_EDGES, np.empty(len(self._locks), np.int64))
 
     def add(self, found: Words) -> None:
+        """Add sum words."""
         stops = [0, *found.ends.tolist()]
         turn = next(self._turns)
         for k in range(len(self._locks)):
@@ -237,7 +239,7 @@ def core_masks(
 
     Returns the masks of its vertices in both layers, bool. For a unipartite graph, both masks are the same, and degrees
     count all edges at a vertex. Vertices of lower degree are dropped in rounds, one pass over the edges each, until
-    none is left; 9 bytes per vertex. Raises as :func:`degrees`.
+    no more are found; 9 bytes per vertex. Raises as :func:`degrees`.
     """
     keep_u = keep_v = None
     while True:

@@ -82,8 +82,7 @@ class BlockBudget:
     def tight_part(self) -> PartBytes:
         """Return prices by which a part within ``limit_bytes`` is also within ``block_bytes`` as stored.
 
-        Each start, end or entry is priced by the limit of which it takes the larger share, so the total slightly
-        exceeds both.
+        Each start, end or entry is priced by the limit whose larger share it takes, so the total slightly exceeds both.
         """
         part, sizes = self.part_bytes, self.sizes
         scale = (self.limit_bytes - part.fixed) / self.block_bytes

@@ -1,6 +1,6 @@
 """Everything on disk: text formats in, graph stores, results and listings out, ledgers and JSON records.
 
-In: files, URLs, objects of other libraries. Out: a :class:`~papilio.storage.store.GraphStore`, batches of edges.
-The only package that imports pyarrow and DuckDB, beside partitioning. Nothing here knows a kernel.
-Start with ``store.py`` (the store), then ``convert.py`` (a file becomes one), ``text.py`` (how lines are read).
+Input: files, URLs, objects of other libraries. Output: a :class:`~papilio.storage.store.GraphStore`, batches of edges.
+The only package besides partitioning that imports pyarrow and DuckDB; it is independent of the kernels. Start reading
+at ``store.py`` (the store), then ``convert.py`` (conversion of a file to a store), ``text.py`` (reading lines).
 """

@@ -1,13 +1,12 @@
-"""The choice of the columns of an input, and of signs: columns by what the user names, by usual names, else by place.
+"""The choice of the columns of an input, and of signs: columns by the user's names, by usual names, else by place.
 
-With a line of names (or a schema), the columns of U and V are those called ``u`` and ``v``; else the two that are
-left without an index, times and values; else the two with usual names of endpoints. In these cases the first of the
-two is U. Anything else is refused: the first two columns of a table are not its endpoints by chance.
+With a line of names (or a schema), the columns of U and V are the columns called ``u`` and ``v``; else the only two
+columns besides index, times and values; else the two columns with usual names of endpoints. In these cases the first
+of the two is U. Any other table is rejected: its first two columns need not be the endpoints.
 
-The sign of an edge, as it follows from a column of the input.
-
-Three rules: above zero (``sign``), from a threshold on (``positive_from``), and by words
-(``sign_values``). A rule gives +1 or -1 or says that a value has no sign, which makes the line malformed.
+The sign of an edge follows from a column of the input by one of three rules: above zero (``sign``), from a threshold on
+(``positive_from``), and by words (``sign_values``). A rule returns +1 or -1, or reports that a value has no sign,
+which makes the line malformed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 
 ColumnRef = int | str
-"""A column as a user gives it: a number from 1 on, or a name."""
+"""A column chosen by a user: a number from 1 on, or a name."""
 
 _THINGS = (
     {"user", "item", "movie", "film", "product", "customer", "client", "buyer", "reviewer", "rater", "author"}
@@ -41,32 +40,32 @@ _VALUES = frozenset({"rating", "weight", "sign", "value", "score", "stars", "vot
 _TIMES = frozenset({"time", "timestamp", "date", "datetime"})
 _INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})
 _SHOWN = 12
-"""Columns that a message lists."""
+"""Number of columns listed in a message."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are read, each 0-based."""
+    """The columns to read, each 0-based."""
 
     u: int = 0
     v: int = 1
-    sign: int | None = None  # of the values that signs follow from
-    time: int | None = None  # of the times that order equal edges
+    sign: int | None = None  # column of the values that determine signs
+    time: int | None = None  # column of the times that order equal edges
 
 
 USUAL = Columns(0, 1, 2)
-"""The columns by place: U, V, and the value that gives the sign."""
+"""The columns by place: U, V, and the value that determines the sign."""
 
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """The user's choice of columns, by numbers from 1 on or by names; None for what is to be found."""
+    """The user's choice of columns, by numbers from 1 on or by names; None to detect a column."""
 
     u: ColumnRef | None = None
     v: ColumnRef | None = None
     sign: ColumnRef | None = None
     time: ColumnRef | None = None
-    signed: bool = False  # whether a rule of signs needs a column of values
+    signed: bool = False  # whether a sign rule needs a column of values
 
     def __post_init__(self) -> None:
         for role in ("u", "v", "sign", "time"):
@@ -78,12 +77,12 @@ class WantedColumns:
 
 
 def plain_name(name: str) -> str:
-    """Return a name of a column as it is compared: without case, blanks and marks."""
+    """Return a column name in normal form for comparison: without case, blanks and punctuation."""
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
 def are_names(fields: Sequence[str]) -> bool:
-    """Tell whether the fields of a line are usual names of columns, two of them of endpoints."""
+    """Return whether the fields of a line are usual column names, two of them of endpoints."""
     names = [plain_name(field) for field in fields]
     if names[:2] == ["u", "v"]:
         return True
@@ -99,12 +98,12 @@ _OF_ONE_SET = frozenset(
 
 
 def are_of_one_set(names: Sequence[str]) -> bool:
-    """Tell whether both endpoints are named as in SNAP files, which hold one set of vertices."""
+    """Return whether both endpoints are named as in SNAP files, which contain one set of vertices."""
     return [plain_name(name) for name in names[:2]] == ["fromnodeid", "tonodeid"]
 
 
 def are_of_two_sets(names: Sequence[str]) -> bool:
-    """Tell whether the names of both endpoints are usual ones of two different kinds of things, user and film."""
+    """Return whether the names of both endpoints are usual names of two different kinds, such as user and film."""
     things = {plain_name(name).removesuffix("id") for name in names[:2]}
     return len(things) == 2 and things <= _THINGS - _OF_ONE_SET
 
@@ -118,7 +117,7 @@ def _is_extra(name: str) -> bool:
 
 
 def pick_ends(names: Sequence[str], excluded: Collection[int] = ()) -> tuple[int, int] | None:
-    """Return which two of named columns are U and V, 0-based, or None where that is not clear."""
+    """Return which two of the named columns are U and V, 0-based, or None if ambiguous."""
     if {"u", "v"} <= set(names) and not {names.index("u"), names.index("v")} & set(excluded):
         return names.index("u"), names.index("v")
     plain = [plain_name(name) for name in names]
@@ -131,7 +130,7 @@ def pick_ends(names: Sequence[str], excluded: Collection[int] = ()) -> tuple[int
 
 
 def show_column(names: Sequence[str], at: int) -> str:
-    """Return a column in words, by its name where it has one."""
+    """Return a column in words, by its name if it has one."""
     if not names:
         return f"column {at + 1}"
     return f"{names[at] or 'no name'} (column {at + 1})"
@@ -146,12 +145,12 @@ def choose_columns(
     usual: Columns = USUAL,
     unfit: Collection[int] = (),
 ) -> Columns:
-    """Return which of ``count`` columns are read.
+    """Return which of ``count`` columns to read.
 
-    ``names`` are empty where the columns have none, ``source`` names the input in messages. ``usual`` are the columns
-    by place, in an input without names; its sign is where values are if no name tells, its time None or what the format
-    says. No endpoint has the type of the ``unfit`` columns. InputError for columns that are not there, are asked for
-    twice, or cannot be told apart.
+    ``names`` is empty if the columns have none; ``source`` names the input in messages. ``usual`` has the columns by
+    place, for an input without names; its sign is the column of values if no name identifies one, its time None or the
+    format's column. ``unfit`` columns have types that no endpoint has. Raises InputError if columns do not exist, are
+    given twice, or cannot be told apart.
     """
     chooser = _Chooser(source, tuple(names), count, usual, frozenset(unfit))
     u, v = chooser.find(wanted.u, "u"), chooser.find(wanted.v, "v")
@@ -181,7 +180,7 @@ def choose_columns(
 
 @dataclass(frozen=True)
 class _Chooser:
-    """The columns of one input, and how each is found among them; see :func:`choose_columns`."""
+    """The columns of one input, and the search for each role; see :func:`choose_columns`."""
 
     source: str
     names: tuple[str, ...]
@@ -190,7 +189,7 @@ class _Chooser:
     unfit: frozenset[int]
 
     def find(self, ref: ColumnRef | None, option: str, purpose: str = "") -> int | None:
-        """Return the 0-based column that a reference means."""
+        """Return the 0-based column of a reference."""
         if ref is None:
             return None
         if isinstance(ref, int):
@@ -213,7 +212,7 @@ class _Chooser:
         raise InputError(f"{self.source} has {problem} for {option}; it has {self.listed(range(self.count))}")
 
     def ends(self, u: int | None, v: int | None, others: frozenset[int]) -> tuple[int, int] | None:
-        """Return the columns of U and V, given none, one or both; None where they are not clear."""
+        """Return the columns of U and V, given none, one or both; None if ambiguous."""
         if u is not None and v is not None:
             return u, v
         given = u if u is not None else v
@@ -233,7 +232,7 @@ class _Chooser:
     def values(
         self, u: int | None, v: int | None, others: frozenset[int], ends: tuple[int, int] | None
     ) -> tuple[int, tuple[int, int] | None]:
-        """Return the column of values, by its name, else by place; and the endpoints among the rest."""
+        """Return the column of values, by name, else by place; and the endpoints among the other columns."""
         plain = enumerate(map(plain_name, self.names))
         named = [at for at, name in plain if _is_value(name) and at not in {u, v, *others}]
         if len(named) > 1:
@@ -259,7 +258,7 @@ class _Chooser:
         return usual, ends
 
     def time_column(self, taken: Collection[int | None]) -> int | None:
-        """Return the column of times: by its name, else where the format has it."""
+        """Return the column of times: by name, else the format's column."""
         if self.names:
             plain = enumerate(map(plain_name, self.names))
             return next((at for at, name in plain if name in _TIMES and at not in taken), None)
@@ -277,14 +276,14 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 
 @dataclass(frozen=True)
 class SignRule:
-    """A rule that turns values into signs: by the words for either sign, or, without them, by a threshold."""
+    """A rule that turns values into signs: by the words for either sign, or by a threshold."""
 
     threshold: float | None = None  # values of at least this are positive; None for values above zero
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
 
     def problem(self, text: str) -> str | None:
-        """Return why ``text`` has no sign, to follow the name of its column, or None when it has."""
+        """Return the reason why ``text`` has no sign, to follow the name of its column, or None if it has one."""
         if self.positive:
             if text in self.positive or text in self.negative:
                 return None
@@ -303,11 +302,11 @@ class SignRule:
         return 1 if (number > 0 if self.threshold is None else number >= self.threshold) else -1
 
     def apply(self, values: pa.Array) -> NDArray[np.int8] | None:
-        """Return the signs of a column of strings, int8 of shape (k,), or None when some value may have no sign.
+        """Return the signs of a column of strings, int8 of shape (k,), or None if some value may have no sign.
 
-        Blanks and tabs around a value are not part of it.
+        Blanks and tabs around a value are ignored.
         """
-        import pyarrow.compute as pc  # takes a tenth of a second, which counting saves
+        import pyarrow.compute as pc  # takes a tenth of a second; counting does not need it
 
         values = pc.utf8_trim(values, " \t")
         if self.positive:
@@ -329,7 +328,7 @@ class SignRule:
         return self.from_numbers(numbers)
 
     def from_numbers(self, numbers: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.int8] | None:
-        """Return the signs of numbers, shape (k,), or None when some are not finite or the rule is one of words."""
+        """Return the signs of numbers, shape (k,), or None if some are not finite or the rule uses words."""
         if self.positive or not bool(np.isfinite(numbers).all()):
             return None
         above = numbers > 0 if self.threshold is None else numbers >= self.threshold
@@ -343,11 +342,11 @@ class SignRule:
 
 
 def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None) -> SignRule | None:
-    """Make the rule that the options ask for, or None when they ask for an unsigned graph.
+    """Make the rule specified by the options, or None for an unsigned graph.
 
-    ``asked`` says that a column of values is named, so that there is a rule without the others: positive above 0.
+    ``asked`` is true if a column of values is named; without the other options, values above 0 are then positive.
     ``sign_values`` is ``POSITIVE:NEGATIVE``, each a word or several separated by commas: ``+:-``, ``yea,aye:nay,no``.
-    InputError for options that contradict each other or make no rule.
+    Raises InputError for options that contradict each other or make no rule.
     """
     if not asked and positive_from is None and sign_values is None:
         return None

@@ -1,12 +1,10 @@
-"""Conversion of edge lists of all known formats into a graph store, in passes that stream the edges.
+"""Conversion of edge lists of all known formats to a graph store, in passes that stream the edges.
 
-The input is parsed into a scratch Parquet file of raw edges, while the labels that occur are noted; the labels get
-dense ids; DuckDB sorts the edges out of core; the sorted stream is deduplicated and written.
+The input is parsed into a scratch Parquet file of raw edges, and its labels are recorded. The labels get dense ids,
+DuckDB sorts the edges out of core within a memory limit, and the sorted stream is deduplicated and written.
 
-Sorting and relabelling out of core, by DuckDB, within a memory limit.
-
-Integer labels become ids without a join (:mod:`papilio.storage.labels`). Labels too widespread for a table within the
-memory budget, and text, are joined by DuckDB instead; see :class:`DiskSorter`.
+Integer labels become ids without a join (:mod:`papilio.storage.labels`). Text, and labels too widespread for a table
+within the memory budget, are joined by DuckDB; see :class:`DiskSorter`.
 """
 
 from __future__ import annotations
@@ -52,7 +50,7 @@ from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
 
 _BATCH_ROWS = 1 << 19
-"""Rows of a batch that comes out of DuckDB; about 50 MB are in use for one while it is deduplicated."""
+"""Rows of a batch from DuckDB; deduplicating one takes about 50 MB."""
 
 
 class DiskSorter:
@@ -77,7 +75,7 @@ class DiskSorter:
         self._connection.close()
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query in batches, as they come; CapacityError when memory or disk does not suffice."""
+        """Yield the rows of a query in batches, as they arrive; raise CapacityError if memory or disk runs out."""
         with self._errors_named():
             relation = self._connection.sql(query)
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -85,7 +83,7 @@ class DiskSorter:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Turn errors of DuckDB, which Arrow passes on as its own, into a CapacityError."""
+        """Turn errors of DuckDB, which Arrow re-raises as Arrow errors, into a CapacityError."""
         try:
             yield
         except (duckdb.Error, pa.ArrowException) as error:
@@ -95,7 +93,7 @@ class DiskSorter:
             ) from error
 
     def distinct_labels(self, raw: Path, columns: tuple[str, ...]) -> Iterator[pa.Array]:
-        """Yield the different labels of some columns of ``raw``, sorted, in parts."""
+        """Yield the distinct labels of some columns of ``raw``, sorted, in parts."""
         parts = " UNION ".join(f"SELECT {column} AS label FROM {_file(raw)}" for column in columns)
         for batch in self.stream(f"SELECT DISTINCT label FROM ({parts}) ORDER BY label"):
             yield batch.column(0)
@@ -108,11 +106,11 @@ class DiskSorter:
         label_files: tuple[Path, Path] | None = None,
         undirected: bool = False,
     ) -> Iterator[EdgeBatch]:
-        """Yield raw edges as ids below 2^31, sorted by (u, v), the edge to keep first.
+        """Yield raw edges as ids below 2^31, sorted by (u, v); of equal edges, the one to keep comes first.
 
-        ``raw`` has the columns ``u``, ``v``, then ``sign`` and ``time`` where there are any. With ``last`` the last of
-        equal edges comes first. ``label_files`` have columns id and label, by which labels become ids; with
-        ``undirected`` the smaller id of an edge is then u.
+        ``raw`` has the columns ``u``, ``v``, and optionally ``sign`` and ``time``. With ``last`` the last of equal
+        edges comes first. ``label_files`` have columns id and label, which map labels to ids; with ``undirected`` the
+        smaller id of an edge is then u.
         """
         table = _scan(raw, columns)
         if label_files is not None:
@@ -136,7 +134,7 @@ def _file(path: Path) -> str:
 
 
 def _scan(path: Path, columns: tuple[str, ...]) -> str:
-    """Return the table of raw edges; with the position in the input where equal edges differ (by sign)."""
+    """Return the table of raw edges; with the position in the input if equal edges can differ (by sign)."""
     if len(columns) == 2:
         return _file(path)
     return _file(path)[:-1] + ", file_row_number = true)"
@@ -153,7 +151,7 @@ def _order(columns: tuple[str, ...], last: bool) -> str:
 
 
 class Deduplicator:
-    """Iterates over sorted batches with only the first of equal edges.
+    """Iterates over sorted batches, keeping only the first of equal edges.
 
     ``duplicates`` counts the edges left out so far; ``example`` is the first of them.
     """
@@ -185,16 +183,16 @@ class Deduplicator:
 
 
 Duplicates = Literal["first", "last", "error"]
-"""Which of several equal edges is kept: by time where there is a time column, else by place in the input."""
+"""Which one of equal edges to keep: by time if there is a time column, else by place in the input."""
 
 ConvertProgress = Callable[[str, int, int], None]
-"""Called with ("read", bytes, bytes in all), then ("write", edges, edges at most in all)."""
+"""Called with ("read", bytes read, total bytes), then ("write", edges written, maximum number of edges)."""
 
 _OUTSIDE_DUCK_BYTES = 160 << 20
-"""Memory for batches on their way and the row group being written, while DuckDB sorts."""
+"""Memory for pending batches and the row group being written, while DuckDB sorts."""
 
 _MAX_BASELINE_BYTES = 256 << 20
-"""How much of what the process held before is counted against the bound."""
+"""Maximum memory already held by the process that counts against the bound."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +207,7 @@ class _Job:
 
     @property
     def threads(self) -> int:
-        """Threads that the memory allows, up to 8."""
+        """Number of threads that the memory allows, up to 8."""
         return max(1, min(os.cpu_count() or 1, 8, self.memory_bytes // MIN_MEMORY_BYTES))
 
     @property
@@ -242,7 +240,7 @@ def _provenance(
     compression: Compression,
     raw: _RawEdges,
 ) -> dict[str, Any]:
-    """Return where a graph comes from; what was given is named without its directories."""
+    """Return the source of a graph; inputs are named without their directories."""
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
     info, options = raw.info, raw.job.options
@@ -268,7 +266,7 @@ def _provenance(
 
 
 class _RawEdges:
-    """The edges as read, in a scratch Parquet file, with counters and the labels that occur."""
+    """The edges as read, in a scratch Parquet file, with counters and the labels found."""
 
     def __init__(self, name: str, source: EdgeSource, job: _Job) -> None:
         self._name = name
@@ -317,9 +315,9 @@ class _RawEdges:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def check(self, n_written: int) -> None:
-        """Raise InputError unless all that was read is in the store, or known to be left out of it.
+        """Raise InputError unless every edge read is in the store, or known to be left out.
 
-        ``n_written`` counts the edges of the store, and those equal to one of them.
+        ``n_written`` counts the edges of the store and their duplicates.
         """
         lines = self.info.lines
         lines.check(self._name)
@@ -331,7 +329,7 @@ class _RawEdges:
             )
 
     def integer_maps(self) -> tuple[IdMap, IdMap] | None:
-        """Return the maps from labels to ids of both columns, or None when labels have to be joined."""
+        """Return the maps from labels to ids of both columns, or None if labels must be joined."""
         info = self.info
         if info.labels != ("integer", "integer"):
             return None
@@ -348,14 +346,14 @@ class _RawEdges:
 
 
 def _open_duck(job: _Job, held_bytes: int) -> DiskSorter:
-    """Open DuckDB with the memory that the process, the tables of labels and the batches leave."""
+    """Open DuckDB with the memory left by the process, the tables of labels and the batches."""
     baseline = min(psutil.Process().memory_info().rss - held_bytes, _MAX_BASELINE_BYTES)
     free = job.memory_bytes - baseline - held_bytes - _OUTSIDE_DUCK_BYTES
     return DiskSorter(job.scratch, int(free * 0.85), job.threads)
 
 
 def _write_mapped(raw: _RawEdges, maps: tuple[IdMap, IdMap], provenance: dict[str, Any]) -> GraphStore:
-    """Sort by label, which is the order of the ids too, and translate the sorted stream."""
+    """Sort by label, which is also the order of the ids, and translate the sorted stream."""
     job = raw.job
     provenance["ids"] = [id_map.describe() for id_map in maps]
     files: dict[str, Path] = {}
@@ -405,7 +403,7 @@ def _write(
     sizes: tuple[int, int],
     label_files: dict[str, Path],
 ) -> GraphStore:
-    """Write the store from sorted edges; ``label(at, vertex)`` names a vertex of U (at = 0) or V (1)."""
+    """Write the store from sorted edges; ``label(at, vertex)`` returns the label of a vertex of U (at = 0) or V (1)."""
     job, done, positive = raw.job, 0, 0
     with StoreWriter(
         job.output,
@@ -474,15 +472,15 @@ def convert(
     overwrite: bool = False,
     progress: ConvertProgress | bool | None = None,
 ) -> GraphStore:
-    """Convert edge lists into one graph store, whose manifest records the detected layout and the dropped lines.
+    """Convert edge lists to one graph store, whose manifest records the detected layout and the dropped lines.
 
     Parameters
     ----------
     input : path-like, or several
-        Files of one of the formats of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd,
-        which are read as the first is; or two ``.npy`` files with one endpoint each. Directories (of Spark, Dask, Hive)
-        and patterns such as ``part-*.csv`` stand for their files, ``-`` for standard input; URLs (https, s3 and others)
-        are read with pyarrow or fsspec.
+        Files of one of the formats of :mod:`papilio.storage.formats`, plain or compressed with gzip, bzip2 or zstd; the
+        layout of the first applies to all. Or two ``.npy`` files with one endpoint each. Directories (of Spark, Dask,
+        Hive) and patterns such as ``part-*.csv`` stand for their files, ``-`` for standard input; URLs (https, s3 and
+        others) are read with pyarrow or fsspec.
     output : path-like
         The store to create, in an existing local directory.
     format : str, optional
@@ -491,23 +489,23 @@ def convert(
         Whether the two columns are two layers, each with its own ids (then an edge 3 3 is no loop), or vertices of one
         undirected graph (then self loops are dropped, and a b and b a are the same edge).
     u, v, sign, time : int or str, optional
-        Columns of the endpoints, of the values that signs follow from (positive above 0) and of times, by number from
-        1 on or by name; by default as :mod:`papilio.storage.column_choice` says.
+        Columns of the endpoints, of the values that determine signs (positive above 0) and of times, by number from
+        1 on or by name; by default chosen as in :mod:`papilio.storage.column_choice`.
     weight : int or str, optional
         Column of weights, never an endpoint and not kept; ``positive_from`` or ``sign_values`` derive signs from it.
     positive_from, sign_values : float, str, optional
         Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
     duplicates : {"first", "last", "error"}
-        Which of several equal edges is kept, by time where there is a time column, else by place in the input.
+        Which of equal edges to keep, by time if there is a time column, else by place in the input.
     labels, header, encoding : {"integer", "text"}, bool, str, optional
         Type of the labels; whether the first line holds names or sizes; encoding of text, such as ``latin-1``. By
-        default the content decides: UTF-8, or UTF-16 where its mark is.
+        default the content decides: UTF-8, or UTF-16 with a byte order mark.
     quotes, skip_malformed : bool
-        Whether fields of csv and tsv may be quoted (RFC 4180), by default in csv alone; else quotes are text. Whether
-        malformed lines are left out and counted instead of raising.
+        Whether fields of csv and tsv may be quoted (RFC 4180), by default in csv only; otherwise quotes are text.
+        Whether to skip and count malformed lines instead of raising.
     memory_bytes, temp_dir : int, path-like, optional
-        Bound of the memory of the process in bytes, by default a quarter of the machine's; directory for scratch files,
-        about 10 to 40 bytes per edge, by default that of ``output``.
+        Memory limit of the process in bytes, by default a quarter of the machine's; directory for scratch files, about
+        10 to 40 bytes per edge, by default the directory of ``output``.
     progress : bool or callable, optional
         True for a progress bar, on a terminal or in a notebook; for a function see :data:`ConvertProgress`.
 
@@ -515,9 +513,8 @@ def convert(
     ------
     PapilioError
         MalformedLineError at the first malformed line, with file, line number and text; DuplicateEdgeError for equal
-        edges where ``duplicates`` is ``"error"``; InputError for an input or an option that cannot be right; StoreError
-        when ``output`` exists or cannot be written; CapacityError for more than 2^31 - 1 vertices, or too little memory
-        or disk.
+        edges if ``duplicates`` is ``"error"``; InputError for an invalid input or option; StoreError if ``output``
+        exists or cannot be written; CapacityError for more than 2^31 - 1 vertices, or too little memory or disk.
     """
     rule = sign_rule(sign is not None, positive_from, sign_values)
     if weight is not None and sign is not None:
@@ -549,9 +546,9 @@ def _read_memory(given: Bytes | None) -> int:
 
 @contextmanager
 def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Path]:
-    """Give a directory for scratch files until the block ends.
+    """Create a directory for scratch files until the block ends.
 
-    CapacityError when its disk is full; StoreError for whatever else the system refuses in the block.
+    Raises CapacityError if its disk is full; StoreError for any other system error in the block.
     """
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:

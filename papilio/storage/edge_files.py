@@ -1,14 +1,14 @@
-"""Parquet edge lists: how the files ``edges/part-*.parquet`` are written and their row groups found and read.
+"""Parquet edge lists: how the files ``edges/part-*.parquet`` are written, and their row groups found and read.
 
 Columns ``u``, ``v`` (int32) and, for signed graphs, ``sign`` (int8), sorted by (u, v). Sorted ids have small
-differences, so both columns are delta-encoded and not compressed: measured on 8 million R-MAT-like edges,
-2.8 bytes per edge against 3.2 for plain zstd, read at 285 against 129 million edges per second.
+differences, so both columns are delta-encoded and not compressed: measured on 8 million R-MAT-like edges, 2.8 bytes per
+edge against 3.2 for plain zstd, read at 285 against 129 million edges per second.
 
-The hash is over the content of a graph: its kind, layer sizes, signedness and sequence of edges. Row groups, files,
-labels and provenance do not enter it. Each column has its own BLAKE2b stream over its little-endian values, so that no
+The hash covers the content of a graph: its kind, layer sizes, signedness and sequence of edges, but not row groups,
+files, labels and provenance. Each column has a separate BLAKE2b stream over its little-endian values, so no
 interleaving is needed; the hash is the BLAKE2b of the header and the column digests.
 
-Columns of Arrow as arrays of NumPy.
+Also converts Arrow columns to NumPy arrays.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 
 
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """Return a column as an array, read-only where it is one piece, which is not copied.
+    """Return a column as an array; a column of one piece is not copied and is read-only.
 
-    Arrow's own ``to_numpy``, which imports pandas, is left for columns with nulls, or of anything but numbers.
+    Arrow's ``to_numpy``, which imports pandas, is used only for columns with nulls or of non-numeric types.
     """
     kind = column.type
     if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -49,7 +49,7 @@ def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 _HASH_BYTES = 16
-"""128 bits: no accidental collision among any number of graphs that one could store."""
+"""128 bits: no accidental collision among any feasible number of graphs."""
 
 
 _ORDER = "edges must be sorted by (u, v) without duplicates"
@@ -72,7 +72,7 @@ class ContentHash:
     ) -> list[Future[None]]:
         """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far.
 
-        With a pool every column is added in a thread of its own: wait for the futures before the next call.
+        With a pool, each column is added in a separate thread: wait for the futures before the next call.
         """
         self._n_edges += u.size
         hashed: list[Future[None]] = []
@@ -103,7 +103,7 @@ def edge_problem(
 ) -> str | None:
     """Return the first defect of a batch of a stored edge list, arrays of shape (k,), or None; O(batch).
 
-    The first edge must come after ``previous``, the last one of the batch before.
+    The first edge must come after ``previous``, the last edge of the previous batch.
     """
     if not u.size:
         return None
@@ -127,12 +127,12 @@ def edge_problem(
 
 
 STORE_ADVICE = "convert the graph again"
-"""What to do about a damaged store."""
+"""Advice for a damaged store."""
 
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """One Parquet file of the edge list; ``name`` is its path within the store, ``edges/part-00000.parquet``."""
+    """One Parquet file of the edge list; ``name`` is its path in the store, such as ``edges/part-00000.parquet``."""
 
     name: str
     n_edges: int
@@ -141,13 +141,13 @@ class EdgeFile:
 
 
 ROW_GROUP_EDGES = 1 << 20
-"""Edges of a full row group: the unit that reading a range of u touches."""
+"""Edges of a full row group, the unit of reading a range of u."""
 
 FILE_EDGES = 64 * ROW_GROUP_EDGES
-"""Edges of a full file: about 200 to 500 MB, and a footer that is read in a millisecond."""
+"""Edges of a full file: about 200 to 500 MB, with a footer that is read in a millisecond."""
 
 EdgeBatch = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8] | None]
-"""u, v and sign (None for unsigned) of consecutive edges, each of shape (k,), host."""
+"""u, v and sign (None if unsigned) of consecutive edges, each of shape (k,), host."""
 
 
 def edge_schema(signed: bool) -> pa.Schema:
@@ -211,7 +211,7 @@ class EdgeFilesWriter:
         self._end_file()
 
     def abort(self) -> None:
-        """Close the open file, if there is one, without finishing the list."""
+        """Close the open file, if any, without finishing the list."""
         if self._writer is not None:
             self._writer.give_up()
             self._writer = None
@@ -238,7 +238,7 @@ def list_row_groups(
 ) -> tuple[RowGroup, ...]:
     """Read the footers of the edge files of the store at ``root``.
 
-    StoreError when a file is missing, was changed, or disagrees with the manifest in columns or rows.
+    Raises StoreError if a file is missing, was changed, or disagrees with the manifest in columns or rows.
     """
     groups: list[RowGroup] = []
     first_edge = 0
@@ -270,7 +270,7 @@ def list_row_groups(
 def read_row_groups(
     filesystem: arrow_fs.FileSystem, root: str, groups: Sequence[RowGroup]
 ) -> Iterator[EdgeBatch]:
-    """Read row groups one after the other; StoreError when a file is missing or was changed."""
+    """Read row groups one after the other; raises StoreError if a file is missing or was changed."""
     for entry, some in groupby(groups, key=lambda group: group.file):
         with _open_file(filesystem, root, entry) as file:
             for group in some:

@@ -1,6 +1,6 @@
-"""Paths and URLs to read from; files and directories that appear whole or not at all.
+"""Paths and URLs to read from; files and directories that appear complete or not at all.
 
-One-dimensional arrays in scratch files, larger than memory, and memory that goes back to the system.
+One-dimensional arrays in scratch files, larger than memory; returning memory to the system.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MANIFEST_NAME = "graph.json"
 def os_errors_named(
     path: str | os.PathLike[str], advice: str = "see that it is there and has room"
 ) -> Iterator[None]:
-    """Turn an OSError of the block into a StoreError that names the file that the system refused (else ``path``)."""
+    """Turn an OSError of the block into a StoreError that names the affected file (else ``path``)."""
     try:
         yield
     except OSError as error:
@@ -52,9 +52,9 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
-    """Return the filesystem of ``path`` and the path within it: pyarrow's, else that of fsspec (https and many more).
+    """Return the filesystem of ``path`` and the path within it: by pyarrow, else by fsspec (https and many more).
 
-    StoreError for a URL that cannot be reached, MissingPackageError for one of https where its extra is not installed.
+    Raises StoreError for an unreachable URL, MissingPackageError for an https URL if its extra is not installed.
     """
     text = os.fspath(path)
     if not is_url(text):
@@ -87,9 +87,9 @@ def _unreachable(url: str, error: Exception) -> StoreError:
 
 
 def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
-    """Return the content of a JSON file without waiting for a pipe or a device; OSError when there is none.
+    """Return the content of a JSON file without waiting for a pipe or a device.
 
-    StoreError when it is larger than any that Papilio writes.
+    Raises OSError if there is no such file, StoreError if it is larger than any file that Papilio writes.
     """
     info = filesystem.get_file_info(path)
     if info.type == arrow_fs.FileType.Unknown:
@@ -108,9 +108,9 @@ def require_files(
     what: str,
     remedy: str,
 ) -> None:
-    """Check that files below ``root``, which users call ``name``, have the sizes in bytes that a manifest says.
+    """Check that files below ``root``, which users call ``name``, have the sizes in bytes given by a manifest.
 
-    StoreError for one that is missing or of another size.
+    Raises StoreError if a file is missing or has another size.
     """
     files = filesystem.get_file_info([f"{root}/{inner}" for inner, _ in sizes])
     for (inner, n_bytes), found in zip(sizes, files, strict=True):
@@ -126,7 +126,7 @@ def require_files(
 def local_path(path: str | os.PathLike[str]) -> Path:
     """Return ``path`` as a local path to write to.
 
-    StoreError for a URL (only local writes are atomic) or when the parent directory does not exist.
+    Raises StoreError for a URL (only local writes are atomic) or if the parent directory does not exist.
     """
     text = os.fspath(path)
     if is_url(text):
@@ -144,9 +144,9 @@ def _sibling(target: Path, role: str) -> Path:
 
 
 def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME) -> None:
-    """Check that a directory may appear at ``target``: nothing is there, or one that may be overwritten.
+    """Check that a directory may appear at ``target``: nothing exists there, or a directory that may be overwritten.
 
-    That is a directory of its kind, which holds a file ``marker``. StoreError when something else is there.
+    Only a directory that contains a file ``marker`` may be overwritten. Raises StoreError for anything else.
     """
     with os_errors_named(target):
         if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
@@ -163,10 +163,10 @@ def check_replaceable(target: Path, overwrite: bool, marker: str = MANIFEST_NAME
 def atomic_directory(
     path: str | os.PathLike[str], overwrite: bool = False, marker: str = MANIFEST_NAME
 ) -> Iterator[Path]:
-    """Make a temporary sibling directory that becomes ``path`` when the block ends well, or is removed.
+    """Make a temporary sibling directory that becomes ``path`` if the block succeeds, and is removed otherwise.
 
-    ``marker`` says what may be overwritten, see :func:`check_replaceable`. StoreError when ``path`` cannot be created,
-    or is there and may not be overwritten.
+    ``marker`` determines which directory may be overwritten, see :func:`check_replaceable`. Raises StoreError if
+    ``path`` cannot be created, or exists and may not be overwritten.
     """
     target = local_path(path)
     check_replaceable(target, overwrite, marker)
@@ -202,10 +202,10 @@ def _replace_directory(scratch: Path, target: Path) -> None:
 
 
 def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """Return the file to write, before anything is computed: nothing is there, or a file that may be replaced.
+    """Check a file to write before the computation, and return it: it does not exist, or may be replaced.
 
-    InputError for a directory, a device or the like, and in a directory that cannot be written to; StoreError for a
-    URL, in a directory that does not exist, and where something is that may not be replaced.
+    Raises InputError for a directory, a device or the like, or if the directory is not writable. Raises StoreError for
+    a URL, if the directory does not exist, or if something exists that may not be replaced.
     """
     target = local_path(path)
     with os_errors_named(target):
@@ -227,11 +227,11 @@ def _occupied(target: Path) -> str:
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterator[Path]:
-    """Name a temporary sibling file that becomes ``path`` when the block ends well, or is removed.
+    """Name a temporary sibling file that becomes ``path`` if the block succeeds, and is removed otherwise.
 
-    Where ``path`` is a symbolic link, the file that it leads to is written. With ``overwrite`` a file that is there by
-    then is replaced. StoreError when ``path`` is a URL, is a directory, lies in a directory that does not exist, or is
-    there and is not to be replaced; for an OSError of the block.
+    If ``path`` is a symbolic link, its target is written. With ``overwrite`` a file that exists by then is replaced.
+    Raises StoreError if ``path`` is a URL or a directory, lies in a directory that does not exist, or exists and may
+    not be replaced; also for an OSError of the block.
     """
     target = local_path(os.path.realpath(local_path(path)))
     scratch = _sibling(target, "new")
@@ -251,13 +251,13 @@ def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterato
 
 
 def _place(scratch: Path, target: Path) -> None:
-    """Give a file its name, unless something has it by now."""
+    """Rename a file into place, unless the name is taken by now."""
     try:
         target.hardlink_to(scratch)
     except FileExistsError:
         raise StoreError(_occupied(target)) from None
     except OSError:
-        # A file system without hard links: there is a moment between looking and renaming.
+        # A file system without hard links: the check and the renaming are not atomic.
         if os.path.lexists(target):
             raise StoreError(_occupied(target)) from None
         scratch.rename(target)
@@ -266,20 +266,20 @@ def _place(scratch: Path, target: Path) -> None:
 
 
 def empty_pages(size: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Return an array of zeros in pages of its own, which go back to the system with it.
+    """Return an array of zeros in separate pages, which return to the system with the array.
 
-    What ``np.empty`` takes for arrays below 32 MB stays with the process when they end: so much for each thread that
-    the memory of a phase would be added to that of the phase before.
+    Memory that ``np.empty`` takes for arrays below 32 MB stays with the process after they are freed. With one such
+    array per thread, the memory of one phase would add to the memory of the next.
     """
     n_bytes = size * np.dtype(dtype).itemsize
     return np.frombuffer(mmap.mmap(-1, n_bytes), dtype) if n_bytes else np.empty(0, dtype)
 
 
 class ArrayFile:
-    """A new file that holds ``size`` values of one type, zero until they are written.
+    """A new file of ``size`` values of one type, initially zero.
 
-    What is read or written is copied, so that only the caller's arrays are resident. Threads may read and write at
-    once; what two of them write to one place is either's. Every method raises StoreError when the system refuses.
+    Reads and writes copy, so only the caller's arrays are resident. Threads may read and write at once; if two write to
+    the same place, either value may remain. Every method raises StoreError on system errors.
     """
 
     def __init__(self, path: Path, dtype: DTypeLike, size: int) -> None:
@@ -319,7 +319,7 @@ class ArrayFile:
             raise self._problem("written", error) from error
 
     def read(self, start: int, stop: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return the values [start, stop), in the first places of ``out`` if it is given."""
+        """Return the values [start, stop), in the first places of ``out`` if given."""
         self._check(start, stop)
         values = np.empty(stop - start, self.dtype) if out is None else out[: stop - start]
         rest, at = values.view(np.uint8).data, start * self.dtype.itemsize
@@ -358,13 +358,13 @@ class ArrayMemory:
 
 
 SLICE_ENTRIES = 1 << 20
-"""Entries of a slice, 8 MiB: what is in memory at a time."""
+"""Entries of a slice, held in memory at a time: 8 MiB."""
 
 
 def file_vector(directory: Path, size: int) -> NDArray[np.uint64]:
-    """Return a vector of ``size`` zeros, uint64, in a file of ``directory``, which goes when the vector does.
+    """Return a vector of ``size`` zeros, uint64, in a file of ``directory`` that is removed with the vector.
 
-    Its pages stay in memory once they are touched, until :func:`release_pages`. StoreError when there is no room.
+    Touched pages stay in memory until :func:`release_pages`. Raises StoreError if there is no space.
     """
     if size == 0:
         return np.zeros(0, np.uint64)
@@ -379,9 +379,9 @@ def file_vector(directory: Path, size: int) -> NDArray[np.uint64]:
 
 
 def release_pages(array: NDArray[Any]) -> None:
-    """Take all pages of an array out of memory that lives in a file, this one or one that it is a slice of.
+    """Release all pages of an array that lives in a file, or is a slice of such an array, from memory.
 
-    What was written stays. Any other array is left alone.
+    Written values are kept. Other arrays are left alone.
     """
     mapped = getattr(array, "_mmap", None)
     if mapped is not None:
@@ -389,17 +389,17 @@ def release_pages(array: NDArray[Any]) -> None:
 
 
 def slices_of(array: NDArray[Any], entries: int = SLICE_ENTRIES) -> Iterator[NDArray[Any]]:
-    """Yield the array slice by slice; the pages of one in a file are released after each."""
+    """Yield the array slice by slice; if it lives in a file, the pages of each slice are released after use."""
     for start in range(0, array.size, entries):
         yield array[start : start + entries]
         release_pages(array)
 
 
 def release_memory() -> None:
-    """Return free memory to the system, as far as the allocators of Arrow and of the C library do so on request.
+    """Return free memory to the system, as far as the allocators of Arrow and the C library support it.
 
-    They keep it for the next allocation of the same kind, which may never come: after a pass over a store some 50 MB.
-    Takes a millisecond or a few.
+    They keep it for the next allocation of the same kind, which may never come: some 50 MB after a pass over a store.
+    Takes a few milliseconds at most.
     """
     pa.default_memory_pool().release_unused()
     if sys.platform.startswith("linux"):

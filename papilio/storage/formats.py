@@ -12,12 +12,11 @@
 | ``tsv`` | fields separated by single tabs, with or without a line of names |
 | ``edges`` | fields separated by blanks, with or without a line of names |
 | ``npy`` | a NumPy integer array of shape (k, 2), or two of shape (k,) |
-| ``parquet`` | columns chosen as :mod:`papilio.storage.column_choice` says |
+| ``parquet`` | columns chosen as in :mod:`papilio.storage.column_choice` |
 
-First lines of numbers: sizes, or an edge? The whole file decides, by arithmetic.
-
-A line ``n m`` is a header when m lines follow it and no id is beyond n. It is held back while the file is read, and is
-an edge like the others when the arithmetic fails.
+A first line of numbers may be sizes or an edge; the whole file decides, by arithmetic. A line ``n m`` is a header if m
+lines follow it and no id exceeds n. It is held back while the file is read, and becomes an edge if the arithmetic
+fails.
 """
 
 from __future__ import annotations
@@ -50,19 +49,19 @@ FormatName = Literal[
     "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet"
 ]
 FORMATS: tuple[FormatName, ...] = get_args(FormatName)
-"""Every format that ``convert`` reads, by the name that forces it."""
+"""Every format that ``convert`` reads, by name."""
 
 LabelType = Literal["integer", "text"]
 
 BLANKS = b" \t"
-"""What is no part of a field at either end; other white space, such as a no-break space, is text like any other."""
+"""Characters stripped from both ends of a field; other white space, such as a no-break space, is text."""
 
 _INTEGER = re.compile(rb"-?[0-9]{1,19}\Z")
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _LEADING_ZERO = re.compile(rb"-?0[0-9]")
 _WHOLE = re.compile(rb"(-?[0-9]+)\.0*\Z")
 NOT_A_NUMBER = ("nan", "NaN", "NAN")
-"""What programs write where a number is missing; no label unless labels are said to be text."""
+"""Common spellings of a missing number; not a label unless labels are declared as text."""
 
 
 def is_integer(field_text: bytes) -> bool:
@@ -70,23 +69,23 @@ def is_integer(field_text: bytes) -> bool:
 
 
 def is_number(field_text: bytes) -> bool:
-    """Whether a field is a number of any kind, or says that it is none (NaN)."""
+    """Return whether a field is a number of any kind, including NaN."""
     return bool(_NUMBER.match(field_text)) or field_text.decode(errors="replace") in NOT_A_NUMBER
 
 
 def has_leading_zero(field_text: bytes) -> bool:
-    """Whether a number is a code such as 0042, whose zeros belong to the label."""
+    """Return whether a number is a code such as 0042, whose zeros belong to the label."""
     return bool(_LEADING_ZERO.match(field_text))
 
 
 def whole_part(field_text: bytes) -> bytes | None:
-    """Return the integer that a decimal such as 7.0 is, as text, or None where it is none."""
+    """Return the integer value of a decimal such as 7.0, as text, or None if it is not whole."""
     found = _WHOLE.match(field_text)
     return None if found is None else found[1]
 
 
 def time_type(field_text: bytes) -> Literal["integer", "number", "text"]:
-    """Return how a time is compared: as an integer, as a number, or as text (ISO dates)."""
+    """Return how to compare a time: as an integer, as a number, or as text (ISO dates)."""
     if is_integer(field_text):
         return "integer"
     return "number" if _NUMBER.match(field_text) else "text"
@@ -100,31 +99,31 @@ class ReadOptions:
     bipartite: bool = True  # whether the two columns are two layers, or vertices of one
     sign: SignRule | None = None
     columns: WantedColumns = field(default_factory=WantedColumns)
-    labels: LabelType | None = None  # None to decide by the first line of data
-    header: bool | None = None  # whether the first line holds names or sizes; None to decide by content
+    labels: LabelType | None = None  # None to infer from the first line of data
+    header: bool | None = None  # whether the first line holds names or sizes; None to infer from the content
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
-    encoding: str | None = None  # of text; None for UTF-8, or UTF-16 where its mark is
-    quotes: bool | None = None  # whether fields may be quoted; None for csv alone
-    like: TextLayout | None = None  # of the first of several files, which the others follow
+    encoding: str | None = None  # encoding of text; None for UTF-8, or UTF-16 with a byte order mark
+    quotes: bool | None = None  # whether fields may be quoted; None for csv only
+    like: TextLayout | None = None  # layout of the first of several files, which applies to all
 
     @property
     def may_hold_sizes(self) -> bool:
-        """Whether a first line of numbers may be sizes: in a file after the first, where it was there."""
+        """Whether a first line of numbers may be sizes; in a later file, only if the first file had sizes."""
         return self.like is None or self.like.held is not None
 
 
 @dataclass(frozen=True)
 class Declared:
-    """Sizes that a header declares.
+    """Sizes declared by a header.
 
-    Where they are binding, labels outside the sizes, and another number of lines, are an error; otherwise labels are
-    then made dense, and the number of lines is noted.
+    If they are binding, labels outside the sizes, or another number of lines, are an error; otherwise such labels are
+    made dense, and the number of lines is noted.
     """
 
     n_u: int
     n_v: int
-    n_lines: int | None  # lines of data, where the format says
-    bases: tuple[int, ...]  # what the first vertex may be called, 0 or 1, the usual one first
+    n_lines: int | None  # lines of data, if the format declares them
+    bases: tuple[int, ...]  # possible labels of the first vertex, 0 or 1, the usual one first
     binding: bool
 
 
@@ -132,14 +131,14 @@ class Declared:
 class AmbiguousHeader:
     """A first line of numbers that may be sizes instead of an edge; the whole file decides.
 
-    Where it is skipped it is left out of the lines of data until the decision; else it is an edge, and only a note is
-    in question.
+    If skipped, it is left out of the lines of data until the decision; otherwise it is an edge, and only a note is
+    pending.
     """
 
-    number: int  # of the line, 0-based
+    number: int  # line number, 0-based
     text: bytes
     numbers: tuple[int, ...]  # its one to three fields
-    is_edge: bool  # whether it has as many fields as the lines of data, so that it may be an edge
+    is_edge: bool  # whether it may be an edge: it has as many fields as the lines of data
     skipped: bool = True
 
 
@@ -151,9 +150,9 @@ _LEAST_LINES = 2
 def hold_line(
     number: int, text: bytes, fields: list[bytes], n_rows: int, width: int
 ) -> AmbiguousHeader | None:
-    """Return the first line of data if it may hold sizes, or None when it is surely an edge, or surely none.
+    """Return the first line of data if it may hold sizes, or None if it is certainly an edge or certainly not one.
 
-    ``n_rows`` lines of data after it have been looked at; a usual one of them has ``width`` fields.
+    ``n_rows`` lines of data after it were sampled; a typical one has ``width`` fields.
     """
     if not 1 <= len(fields) <= 3 or not all(map(_SIZE.match, fields)):
         return None
@@ -166,7 +165,7 @@ def hold_line(
 
 @dataclass
 class SeenIds:
-    """The number of lines of data and the range of ids in their columns, as far as they were seen."""
+    """The number of lines of data and the range of ids in their columns, seen so far."""
 
     rows: int = 0
     low: int = 2**63
@@ -174,7 +173,7 @@ class SeenIds:
     high_v: int = -1
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Note the edges of a batch with labels that are integers."""
+        """Record the edges of a batch with integer labels."""
         if not batch.num_rows:
             return
         u, v = (pc.min_max(batch.column(name)) for name in ("u", "v"))
@@ -184,13 +183,13 @@ class SeenIds:
         self.high_v = max(self.high_v, v["max"].as_py())
 
     def fits(self, size: int) -> bool:
-        """Tell whether ``size`` vertices have all ids, from 0 or from 1 on."""
+        """Return whether ``size`` vertices cover all ids, counted from 0 or from 1."""
         return self.low >= 0 and size >= max(self.high_u, self.high_v) + (self.low == 0)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The meaning of a first line of numbers; ``n_vertices`` is what a header declares, of one set."""
+    """The meaning of a first line of numbers; ``n_vertices`` is the declared size, for one set of vertices."""
 
     kind: Literal["header", "edge", "malformed"]
     note: str | None = None
@@ -228,7 +227,7 @@ def judge(held: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
 
 
 def _like_two_sizes(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
-    """Tell whether two numbers may be sizes although the arithmetic of vertices and lines fails."""
+    """Return whether two numbers may be sizes although the counts of vertices and lines disagree."""
     a, b = numbers
     from_zero = seen.low == 0
     if a == seen.high_u + from_zero and b == seen.high_v + from_zero:
@@ -240,7 +239,7 @@ def _like_two_sizes(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bo
 
 
 def _like_three(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
-    """Tell whether three numbers, read as an edge, may be ``n_u n_v m`` or ``n m`` and a third."""
+    """Return whether three numbers, read as an edge, may be ``n_u n_v m``, or ``n m`` and a third number."""
     a, b, c = numbers
     if b == n_lines and a >= max(seen.high_u, 2):
         return True
@@ -253,34 +252,34 @@ class TextLayout:
     """The layout of the lines of a text file."""
 
     format: FormatName
-    delimiter: bytes = b""  # between fields; empty for any run of blanks and tabs
-    comments: tuple[bytes, ...] = ()  # beginnings of lines that are skipped before the first line of data
-    n_comments: int = 0  # lines skipped so
-    quotes: bool = False  # whether fields may be quoted, as papilio.storage.quotes says
+    delimiter: bytes = b""  # delimiter of fields; empty for any run of blanks and tabs
+    comments: tuple[bytes, ...] = ()  # prefixes of comment lines, skipped before the first line of data
+    n_comments: int = 0  # comment lines skipped
+    quotes: bool = False  # whether fields may be quoted, see papilio.storage.quotes
     skip_lines: int = 0  # lines before the first line of data
     n_columns: int = 2  # fields of every line of data
     columns: Columns = USUAL
-    labels: tuple[LabelType, LabelType] = ("integer", "integer")  # of u and v
-    # whether integers of u and v are written as decimals, such as 7.0
+    labels: tuple[LabelType, LabelType] = ("integer", "integer")  # label types of u and v
+    # whether integers of u and v are written as decimals, such as 7.0.
     decimal: tuple[bool, bool] = (False, False)
-    tag: bytes = b""  # what the first column holds in every line; empty where it is a column like others
+    tag: bytes = b""  # constant content of the first column; empty if it is an ordinary column
     time: Literal["integer", "number", "text"] = "integer"  # how times are compared
     declared: Declared | None = None
     # Whether an entry (i, j) stands for (j, i) too, with the same or the opposite value.
     mirror: Literal["none", "symmetric", "skew"] = "none"
     names: tuple[str, ...] = ()  # names of the columns, if a line of names was found
     held: AmbiguousHeader | None = None
-    notes: tuple[str, ...] = ()  # what the user should know of the reading
+    notes: tuple[str, ...] = ()  # remarks on the reading for the user
 
     def split(self, line: bytes) -> list[bytes]:
-        """Return the fields of a line without its end; quotes are left as they are."""
+        """Return the fields of a line without its line end; quotes are kept."""
         if not self.delimiter:
             return [part for part in line.replace(b"\t", b" ").split(b" ") if part]
         return [part.strip(BLANKS) for part in line.split(self.delimiter)]
 
 
 def check_declared(name: str, declared: Declared) -> Declared:
-    """Return ``declared`` if its sizes are possible; CapacityError for a layer of more than 2^31 - 1 vertices."""
+    """Return ``declared`` if its sizes are possible; raise CapacityError for a layer of more than 2^31 - 1 vertices."""
     if max(declared.n_u, declared.n_v) > MAX_VERTICES:
         raise CapacityError(
             f"{name} declares {declared.n_u} and {declared.n_v} vertices; "
@@ -290,9 +289,9 @@ def check_declared(name: str, declared: Declared) -> Declared:
 
 
 def with_columns(name: str, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
-    """Complete a layout by the first line of data and the options.
+    """Complete a layout from the first line of data and the options.
 
-    InputError when there are fewer columns than needed.
+    Raises InputError if there are fewer columns than needed.
     """
     count = len(first)
     if count < 2:
@@ -323,7 +322,7 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
 
 
 def _same_columns(like: TextLayout) -> WantedColumns:
-    """Return the columns of a layout, by their names where they have one."""
+    """Return the columns of a layout, by name if they have one."""
 
     def ref(at: int | None) -> ColumnRef | None:
         named = (
@@ -336,18 +335,18 @@ def _same_columns(like: TextLayout) -> WantedColumns:
 
 
 _SAMPLE_LINES = 1000
-"""Lines of data that detection looks at."""
+"""Number of data lines examined by detection."""
 _MAX_RECORDS = 4000
-"""Records that the first lines of a quoted file are joined into."""
+"""Maximum number of records assembled from the first lines of a quoted file."""
 
 
 def unify_line_ends(data: bytes) -> bytes:
-    """Return text with line feeds for the line ends of Windows and of old Macs."""
+    """Return text with the line ends of Windows and old Macs replaced by line feeds."""
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
 
 class Head:
-    """The first lines of a file, from the decompressed beginning of its text; ``n_bytes`` is its size as stored.
+    """The first lines of a file, from the decompressed beginning of its text; ``n_bytes`` is its stored size.
 
     ``numbers`` are the 0-based numbers of ``lines`` in the file.
     """
@@ -365,7 +364,7 @@ class Head:
         self.sample_lines = _SAMPLE_LINES
 
     def of_records(self, delimiter: bytes) -> Head:
-        """Return the head whose lines are the first records of CSV, line ends within quoted fields included."""
+        """Return the head with CSV records as lines, including line ends within quoted fields."""
         if b'"' not in self._text:
             return self
         head = Head(self.name, self._text, self.complete, self.n_bytes)
@@ -387,7 +386,7 @@ class Head:
     def data_lines(self, comments: tuple[bytes, ...], start: int = 0) -> list[tuple[int, bytes]]:
         """Return up to 1000 pairs (0-based number, line) from the number ``start`` on, without blank lines.
 
-        Comments are left out before the first line of data; from there on, all lines are data.
+        Comments are skipped before the first line of data; from there on, all lines are data.
         """
         found: list[tuple[int, bytes]] = []
         for at in range(bisect_left(self.numbers, start), len(self.lines)):
@@ -403,30 +402,30 @@ class Head:
         return self.lines[: bisect_left(self.numbers, number)]
 
     def lines_from(self, number: int) -> list[bytes]:
-        """Return the line of a number and those after it."""
+        """Return the line with this number and all lines after it."""
         return self.lines[bisect_left(self.numbers, number) :]
 
     @property
     def n_lines(self) -> int:
-        """The number of the line after the last; what follows the last line end is no line where it is empty."""
+        """The number after the last line; empty text after the last line end is no line."""
         return self.numbers[-1] + self.lines[-1].count(b"\n") + (self.lines[-1] != b"" or not self.complete)
 
 
 def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
-    """Return the fields of a line or a record, unquoted where its quotes are right, without blanks around them."""
+    """Return the fields of a line or record without surrounding blanks, unquoted if the quotes are valid."""
     fields = split_record(line, layout.delimiter) if layout.quotes else None
     return layout.split(line) if fields is None else [part.strip(BLANKS) for part in fields]
 
 
 def modal_row(rows: Sequence[list[bytes]]) -> list[bytes]:
-    """Return the first row with the usual number of fields, or ``[]``: a malformed line decides nothing."""
+    """Return the first row with the most common number of fields, or ``[]``: malformed lines decide nothing."""
     counts = Counter(map(len, rows))
     usual = max(counts, key=lambda count: (count > 1, counts[count]), default=0)
     return next((row for row in rows if len(row) == usual), [])
 
 
 def first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayout, list[bytes]]:
-    """Return the layout that skips to the first line of data, and the fields of a usual line, or ``[]``."""
+    """Return the layout that skips to the first line of data, and the fields of a typical line, or ``[]``."""
     data = head.data_lines(layout.comments, start)
     end = data[0][0] if data else head.n_lines
     before = head.lines_before(end)[len(head.lines_before(start)) :]
@@ -436,20 +435,20 @@ def first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayo
 
 
 _SHOWN_COLUMNS = 6
-"""Columns that a note lists."""
+"""Number of columns listed in a note."""
 
 
 @dataclass
 class LineCounts:
-    """The lines of text inputs: how many there are, and what each of them is."""
+    """The lines of text inputs, counted by kind."""
 
-    physical: int = 0  # line ends, and a last line without one
-    records: int = 0  # lines of data that were read, quoted line ends not counted
-    continuation: int = 0  # further lines of quoted fields that hold line ends
+    physical: int = 0  # line ends, plus a last line without one
+    records: int = 0  # lines of data read, without counting quoted line ends
+    continuation: int = 0  # continuation lines of quoted fields with line ends
     blank: int = 0
     comments: int = 0
-    header: int = 0  # lines of names, of sizes, or of what a format begins with
-    malformed: int = 0  # lines of data that were skipped
+    header: int = 0  # lines of names, of sizes, or of a format's preamble
+    malformed: int = 0  # skipped lines of data
 
     def add(self, more: LineCounts) -> None:
         """Add the lines of another part."""
@@ -457,7 +456,7 @@ class LineCounts:
             setattr(self, name, getattr(self, name) + number)
 
     def check(self, name: str) -> None:
-        """Raise InputError unless every line is of one kind; ``name`` is the input's, for the message."""
+        """Raise InputError unless every line is of one kind; ``name`` is the input, for the message."""
         kinds = asdict(self)
         physical = kinds.pop("physical")
         if physical != sum(kinds.values()):
@@ -470,7 +469,7 @@ class LineCounts:
 
 @dataclass
 class SourceInfo:
-    """Facts about an input; the counters grow while its batches are taken."""
+    """Facts about an input; the counters grow as batches are read."""
 
     format: FormatName
     labels: tuple[LabelType, LabelType] = ("integer", "integer")  # types of the two columns of endpoints
@@ -478,13 +477,13 @@ class SourceInfo:
     time: pa.DataType | None = None  # type of the time column, if edges are ordered by time
     declared: Declared | None = None  # sizes from a header
     layout: dict[str, Any] = field(default_factory=dict)  # delimiter, columns and so on, for the provenance
-    notes: list[str] = field(default_factory=list)  # what the user should know of the reading
-    lines: LineCounts = field(default_factory=LineCounts)  # of text, taken so far
-    sign_column: str = ""  # the column of the values that signs follow from, in words
+    notes: list[str] = field(default_factory=list)  # remarks on the reading for the user
+    lines: LineCounts = field(default_factory=LineCounts)  # lines of text read so far
+    sign_column: str = ""  # the column of the values that determine signs, in words
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of raw edges: u, v (int64 or string), sign (int8) if signed, time if there is one."""
+        """Columns of raw edges: u, v (int64 or string), sign (int8) if signed, and time if present."""
         types = {name: _LABEL_TYPES[kind] for name, kind in zip(("u", "v"), self.labels, strict=True)}
         types |= {"sign": pa.int8()} if self.signed else {}
         return pa.schema(types | ({} if self.time is None else {"time": self.time}))
@@ -508,8 +507,8 @@ def describe_columns(
 ) -> None:
     """Record the role of each of ``count`` columns for the provenance, and the unused ones.
 
-    The layout and the notes of ``info`` are added to. ``names`` is empty where columns have none; ``tagged`` says
-    whether the first column says only what kind of line it is.
+    Updates the layout and the notes of ``info``. ``names`` is empty if columns have none; ``tagged``: whether the first
+    column contains only the kind of the line.
     """
     read = {"u": columns.u, "v": columns.v}
     if info.signed and columns.sign is not None:

@@ -1,8 +1,8 @@
 """Synthetic graphs, written straight to a store or made in memory; the same from the same seed everywhere.
 
-A graph depends on its model and its seed alone: not on memory, threads, the machine or the version of NumPy.
-Edges are drawn in sorted blocks (:mod:`papilio.storage.random_edges`), so a graph far larger than memory passes
-through in one stream, with no external sort and no temporary files.
+A graph depends only on its model and seed, not on memory, threads, the machine or the version of NumPy. Edges are drawn
+in sorted blocks (:mod:`papilio.storage.random_edges`), so a graph far larger than memory passes through in one stream,
+with no external sort and no temporary files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from papilio.version import __version__
 __all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
 
 DrawProgress = Callable[[int, int], None]
-"""Called with (units done, units in all); a unit is one draw of one pass."""
+"""Called with (units done, total units); a unit is one draw of one pass."""
 
 _WRITER_BYTES = 96 << 20
 """Host bytes of the store writer: a row group being filled and its encoding."""
@@ -73,13 +73,13 @@ def generate(
     signs : float, optional
         Make a signed graph: each edge is positive with this probability, decided by a hash of (u, v, seed).
     memory_bytes : int, optional
-        Host memory to stay within; by default a quarter of the machine's.
+        Host memory limit in bytes; by default a quarter of the machine's.
     workers : int, optional
         Threads that draw; by default one per CPU, as far as ``memory_bytes`` allows.
     overwrite : bool
         Replace an existing store.
     progress : bool or callable, optional
-        True for a progress bar, on a terminal or in a notebook; a function is called with (units done, units in all)
+        True for a progress bar, on a terminal or in a notebook; a function is called with (units done, total units)
         after each block.
 
     Returns
@@ -90,11 +90,11 @@ def generate(
     Raises
     ------
     InputError
-        For a seed, a fraction of signs or a number of workers out of range.
+        If the seed, the fraction of signs or the number of workers is out of range.
     CapacityError
-        When ``memory_bytes`` is too little for the model.
+        If ``memory_bytes`` is too small for the model.
     StoreError
-        When the path exists or cannot be written to.
+        If the path exists or cannot be written.
     """
     check_replaceable(local_path(path), overwrite)
     advance = _Advance(progress if callable(progress) else None)
@@ -130,7 +130,7 @@ def generate(
 def generate_graph(
     model: Model, seed: Seed = 0, *, signs: Share | None = None, workers: Threads | None = None
 ) -> BipartiteGraph | UnipartiteGraph:
-    """Generate a graph in memory, with exactly the edges and signs that :func:`generate` stores; errors as there."""
+    """Generate a graph in memory, with the same edges and signs as :func:`generate`; raises the same errors."""
     source, threads = _prepare(model, seed, None, workers, _Advance(None))
     parts = [block.keys for block in run_blocks(source, threads)]
     keys = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
@@ -193,7 +193,7 @@ _TREE_KEY, _NOISE_KEY, _MEMBER_KEY = 0x7472, 0x6E6F, 0x6D65
 
 
 class PairSpace:
-    """All pairs that an edge may join, numbered 0 .. ``size`` - 1 in (u, v) order; without ``n_v`` those u < v."""
+    """All pairs that an edge may join, numbered 0 .. ``size`` - 1 in (u, v) order; without ``n_v``, pairs u < v."""
 
     def __init__(self, n_u: int, n_v: int | None) -> None:
         self._n_u, self._n_v = n_u, n_v
@@ -237,8 +237,8 @@ class CompleteSource(EdgeSource):
 class PlantedSource(EdgeSource):
     """Sorted blocks of planted bicliques or cliques over noise.
 
-    The pairs of vertices that an edge may join are numbered in (u, v) order, so that a block is a range of numbers.
-    Noise is divided among ranges by exact binomials; a planted block adds the pairs of its members.
+    The possible pairs are numbered in (u, v) order, so a block is a range of numbers. Noise is divided among ranges by
+    exact binomials; a planted block adds the pairs of its members.
     """
 
     def __init__(self, model: Planted, seed: int) -> None:
@@ -323,7 +323,7 @@ _LN2 = 0.6931471805599453
 
 
 def portable_power(base: NDArray[np.float64], exponent: float) -> NDArray[np.float64]:
-    """Return ``base ** exponent`` of positive numbers from additions, multiplications and divisions alone.
+    """Return ``base ** exponent`` of positive numbers, using only additions, multiplications and divisions.
 
     Relative error about 1e-14, and the same bits on every IEEE machine, unlike ``numpy.power``.
     """
@@ -368,9 +368,9 @@ class PowerLawSource(EdgeSource):
     """Sorted blocks of a configuration model.
 
     Vertex i owns as many consecutive stubs as its degree. A keyed pseudo-random permutation of all stubs matches them.
-    It is computed at any stub alone, not stored: a block takes the stubs of consecutive vertices u, finds their
-    partners and the vertices that own these, and has all edges of its vertices; only the degrees are in memory. In a
-    unipartite graph the partner of x is the stub whose image differs from that of x in the lowest bit.
+    It is not stored but computed for single stubs: a block takes the stubs of consecutive vertices u and finds their
+    partners and the vertices that own the partners, which gives all edges of its vertices. Only the degrees are in
+    memory. In a unipartite graph, the partner of a stub is the stub whose image differs in the lowest bit only.
     """
 
     def __init__(self, model: PowerLaw, seed: int) -> None:

@@ -1,6 +1,6 @@
-"""Inputs: the files meant by paths, URLs, patterns, directories and ``-``, and their bytes, decompressed and decoded.
+"""Inputs: the files of paths, URLs, patterns, directories and ``-``, and their bytes, decompressed and decoded.
 
-Files are plain or compressed with gzip, bzip2 or zstd, told apart by their first bytes; ``-`` is standard input.
+Files are plain or compressed with gzip, bzip2 or zstd, detected from their first bytes; ``-`` is standard input.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ InputPath = str | os.PathLike[str]
 STANDARD_INPUT = "-"
 
 _LEFT_OUT = ("_", ".")
-"""Beginnings of the names of files and directories that hold no data: ``_SUCCESS``, ``.part-0.crc``."""
+"""Prefixes of the names of files and directories without data: ``_SUCCESS``, ``.part-0.crc``."""
 
 
 @dataclass(frozen=True)
 class InputLocation:
-    """Where a file is."""
+    """Location of a file."""
 
     name: str  # the path or the URL, for messages
     filesystem: arrow_fs.FileSystem | None  # None for standard input
     path: str = ""  # within the file system
-    n_bytes: int = 0  # as stored; 0 where nothing tells
-    root: str = ""  # the directory that it was found below
+    n_bytes: int = 0  # stored size; 0 if unknown
+    root: str = ""  # the given directory that contains it
 
 
 def expand_inputs(given: InputPath | Sequence[InputPath]) -> list[InputLocation]:
-    """Return the files that are meant, in the order given; part-2 before part-10 in a directory or a pattern.
+    """Return the input files, in the given order; in a directory or a pattern, part-2 comes before part-10.
 
-    InputError for what does not exist or holds no file.
+    Raises InputError for an input that does not exist or contains no file.
     """
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     if not several:
@@ -94,7 +94,7 @@ def _place(name: str, filesystem: arrow_fs.FileSystem, info: arrow_fs.FileInfo, 
 
 
 def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[InputLocation]:
-    """Return the files of a directory and all below it, without the markers that Spark and others write."""
+    """Return all files below a directory, without the markers that Spark and others write."""
     found = {}
     for info in filesystem.get_file_info(arrow_fs.FileSelector(root, recursive=True)):
         inner = info.path[len(root) :].strip("/")
@@ -126,7 +126,7 @@ def _called(given: str, path: str) -> str:
 
 
 def _by_number(path: str) -> list[tuple[int, str]]:
-    """Return the key by which ``part.2`` comes before ``part.10``."""
+    """Return a sort key by which ``part.2`` comes before ``part.10``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", path)]
 
 
@@ -148,7 +148,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class _Ahead:
-    """A stream that is read from its beginning and gives back the bytes read ahead; a file object for Arrow."""
+    """A stream read from its beginning that returns the peeked bytes again; a file object for Arrow."""
 
     closed = False
 
@@ -158,7 +158,7 @@ class _Ahead:
         self._taken = 0
 
     def peek(self, n_bytes: int) -> bytes:
-        """Return the next bytes without taking them: fewer at the end only."""
+        """Return the next bytes without consuming them; fewer only at the end."""
         while len(self.ahead) < n_bytes and (data := self._read(n_bytes - len(self.ahead))):
             self.ahead += data
         return self.ahead[:n_bytes]
@@ -173,15 +173,15 @@ class _Ahead:
         return self._taken
 
     def close(self) -> None:
-        """Leave the stream open, which another opened."""
+        """Leave the stream open; its opener closes it."""
 
 
 def known_encoding(encoding: str | None) -> str | None:
-    """Return an encoding of text that Python knows, by its usual name; InputError for another name."""
+    """Return the usual name of an encoding of text; raise InputError if Python has no such encoding."""
     if encoding is None:
         return None
     try:
-        bytes(4).decode(encoding, "replace")  # not all codecs are of text
+        bytes(4).decode(encoding, "replace")  # not all codecs decode text
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
         raise InputError(
@@ -190,10 +190,10 @@ def known_encoding(encoding: str | None) -> str | None:
 
 
 class InputFile:
-    """A file to convert, read once from its beginning, decompressed on the way; a context manager.
+    """A file to convert, read once from its beginning and decompressed on the way; a context manager.
 
-    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the size as stored, 0 where nothing
-    tells. InputError when the file cannot be read, or is of an archive format that is not supported.
+    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the stored size, 0 if unknown. Raises
+    InputError if the file cannot be read, or is of an unsupported archive format.
     """
 
     def __init__(self, place: InputLocation) -> None:
@@ -235,20 +235,20 @@ class InputFile:
         self._stack.close()
 
     def peek(self, n_bytes: int) -> bytes:
-        """Return the next decompressed bytes, at most ``n_bytes``, without taking them; errors as :meth:`read`."""
+        """Return the next decompressed bytes, at most ``n_bytes``, without consuming them; raises as :meth:`read`."""
         return self._text.peek(n_bytes)
 
     def read(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``; empty at the end.
 
-        InputError when compressed data end too early or are corrupt.
+        Raises InputError if compressed data are truncated or corrupt.
         """
         return self._text.read(n_bytes)
 
     def decode(self, encoding: str | None) -> None:
-        """Read text of an encoding, of UTF-16 if None and its mark is there, as UTF-8 from here on.
+        """Convert text to UTF-8 from here on; without an encoding, only UTF-16 with a byte order mark.
 
-        Nothing but a beginning may have been peeked at. A second call has no effect.
+        Nothing but a beginning may have been peeked at before. A second call has no effect.
         """
         if self._decoder is not None:
             return
@@ -280,7 +280,7 @@ class InputFile:
             raise InputError(f"{self.path} is not text in its encoding ({error}); name another") from error
 
     def position_bytes(self) -> int:
-        """Return the bytes read of the stored file so far, for progress."""
+        """Return the number of bytes of the stored file read so far, for progress."""
         return self._raw.tell()
 
     def spool(self, directory: Path) -> Path:

@@ -2,10 +2,10 @@
 
 NetworkX, igraph, graph-tool, SciPy sparse, pandas, pyarrow and other Arrow tables (polars, DuckDB), NumPy, pairs.
 
-Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, what was left
-out, and which edge each row became. The first of duplicate edges is kept; self loops of a unipartite graph are dropped.
-No library is imported to read its objects. Every ``to_*`` function takes a graph, or a :class:`LabelledGraph` whose
-labels then stand in place of the ids, and imports the library that it needs.
+Every ``from_*`` function returns a :class:`LabelledGraph`: dense ids, the original labels of both layers, counts of
+dropped entries, and the edge of each row. Of duplicate edges the first is kept; self loops of a unipartite graph are
+dropped. No library is imported to read its objects. Every ``to_*`` function takes a graph, or a :class:`LabelledGraph`
+whose labels then replace the ids, and imports the library that it needs.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def from_networkx(
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read a NetworkX graph; directions and parallel edges are merged, nodes without edges stay.
+    """Read a NetworkX graph; directions and parallel edges are merged, isolated nodes are kept.
 
     Parameters
     ----------
     u : collection of nodes, optional
-        The nodes of layer U. By default those whose attribute ``bipartite`` is 0; those of V have 1. If no node has
-        the attribute, ``networkx.bipartite.sets`` gives the layers.
+        The nodes of layer U. By default, nodes whose attribute ``bipartite`` is 0; nodes of V have 1. If no node has
+        the attribute, ``networkx.bipartite.sets`` determines the layers.
     sign : str, optional
-        Edge attribute whose value gives the sign.
+        Edge attribute whose value determines the sign.
     positive_from : float, optional
         As :func:`from_numpy`.
 
@@ -74,7 +74,7 @@ def from_networkx(
     GraphError
         For a node of no layer, an edge within a layer, or an edge without a sign.
     networkx.AmbiguousSolution
-        For a graph that is not connected and whose nodes do not have the attribute.
+        For a disconnected graph whose nodes do not have the attribute.
     networkx.NetworkXError
         For a graph that is not bipartite and whose nodes do not have the attribute.
     """
@@ -148,14 +148,14 @@ def from_igraph(
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read a graph of igraph: U are the vertices whose attribute ``type`` is false, names are labels.
+    """Read an igraph graph: U consists of the vertices whose attribute ``type`` is false; names become labels.
 
     Vertices without the attribute ``name`` have their igraph ids as labels. Directions and parallel edges are merged.
 
     Parameters
     ----------
     sign : str, optional
-        Edge attribute whose value gives the sign.
+        Edge attribute whose value determines the sign.
 
     Raises
     ------
@@ -179,10 +179,10 @@ def from_graph_tool(
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read a graph of graph-tool, or a view of one, by its internal property maps; parameters and errors as igraph's.
+    """Read a graph-tool graph or view by its internal property maps; parameters and errors as :func:`from_igraph`.
 
-    U are the vertices whose property ``type`` (or ``bipartite``) is 0 or false; labels are the property ``name``, else
-    the indices of the vertices.
+    U consists of the vertices whose property ``type`` (or ``bipartite``) is 0 or false; labels are the property
+    ``name``, else the vertex indices.
     """
     maps = graph.vertex_properties
     layer = next((maps[name] for name in ("type", "bipartite") if name in maps), None)
@@ -214,7 +214,7 @@ def _by_sides(
     attribute: str = "type",
     edge_names: list[tuple[Hashable, ...]] | None = None,
 ) -> LabelledGraph:
-    """Return the graph whose edges join places in ``names``; ``sides``, an ``attribute``, say which are in V."""
+    """Return the graph whose edges join places in ``names``; ``sides``, from ``attribute``, marks the vertices in V."""
     at = find_missing(label_array(names))
     if at is not None:
         raise GraphError(
@@ -265,7 +265,7 @@ def _columns(labelled: LabelledGraph) -> dict[str, NDArray[Any]]:
 
 
 def to_numpy(graph: Graph | LabelledGraph) -> NDArray[np.int64]:
-    """Return the edges as ids (labels do not enter), shape (n_edges, 2), or (n_edges, 3) with signs."""
+    """Return the edges as ids (without labels), shape (n_edges, 2), or (n_edges, 3) with signs."""
     bare = _labelled(graph).graph
     return np.stack([bare.u, bare.v] + ([] if bare.sign is None else [bare.sign]), axis=1).astype(np.int64)
 
@@ -273,7 +273,7 @@ def to_numpy(graph: Graph | LabelledGraph) -> NDArray[np.int64]:
 def to_pandas(graph: Graph | LabelledGraph) -> pandas.DataFrame:
     """Return a data frame with columns ``u``, ``v`` and, for a signed graph, ``sign``; one row per edge.
 
-    Vertices without edges do not appear.
+    Isolated vertices do not appear.
     """
     frame: pandas.DataFrame = import_extra("pandas", "to_pandas needs").DataFrame(_columns(_labelled(graph)))
     return frame
@@ -282,7 +282,7 @@ def to_pandas(graph: Graph | LabelledGraph) -> pandas.DataFrame:
 def to_arrow(graph: Graph | LabelledGraph) -> pyarrow.Table:
     """Return a pyarrow table with columns ``u``, ``v`` and, for a signed graph, ``sign``; one row per edge.
 
-    Vertices without edges do not appear. GraphError for labels that have no Arrow type, such as a mixture of integers
+    Isolated vertices do not appear. Raises GraphError for labels that have no Arrow type, such as a mixture of integers
     and strings.
     """
     import pyarrow
@@ -303,8 +303,8 @@ def to_polars(graph: Graph | LabelledGraph) -> Any:
 def to_scipy(graph: Graph | LabelledGraph, *, format: str = "csr") -> Any:
     """Return a SciPy sparse array of int64, with 1 or the sign at each edge, in any format of ``coo_array.asformat``.
 
-    The biadjacency matrix, shape (n_u, n_v), of a bipartite graph; the symmetric adjacency matrix, shape (n, n), of a
-    unipartite one. Labels do not enter.
+    For a bipartite graph, the biadjacency matrix, shape (n_u, n_v); for a unipartite one, the symmetric adjacency
+    matrix, shape (n, n). Labels are not used.
     """
     bare = _labelled(graph).graph
     data = np.ones(bare.n_edges, np.int64) if bare.sign is None else bare.sign.astype(np.int64)
@@ -312,11 +312,11 @@ def to_scipy(graph: Graph | LabelledGraph, *, format: str = "csr") -> Any:
 
 
 def to_networkx(graph: Graph | LabelledGraph) -> networkx.Graph[Any]:
-    """Return a NetworkX graph; all vertices are nodes, those without edges too.
+    """Return a NetworkX graph; all vertices become nodes, isolated ones too.
 
-    Nodes are the labels, or the ids; in a bipartite graph without labels V's ids follow U's, from ``n_u`` on. Nodes of
+    Nodes are the labels, or the ids; in a bipartite graph without labels, V's ids follow U's, from ``n_u`` on. Nodes of
     a bipartite graph have the attribute ``bipartite``, 0 for U and 1 for V; edges of a signed graph have the attribute
-    ``sign``. GraphError when two vertices have the same label.
+    ``sign``. Raises GraphError if two vertices have the same label.
     """
     labelled = _labelled(graph)
     bare, result = labelled.graph, import_extra("networkx", "to_networkx needs").Graph()
@@ -351,17 +351,17 @@ def from_numpy(
     n_v: int | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read an array of edges, of shape (k, 2), or (k, 3) with the value that gives the sign in the third column.
+    """Read an array of edges, of shape (k, 2), or (k, 3) with the sign value in the third column.
 
     Parameters
     ----------
     labels : {"integer", "text", "id"}, optional
         ``id``: the entries are dense ids, from 0 on. ``integer``, ``text``: they are labels, and get ids. By default
-        numbers are ids and anything else is a label.
+        numbers are ids and all other entries are labels.
     n_u, n_v : int, optional
-        Layer sizes where the entries are ids (``n_u`` alone if unipartite); by default one more than the largest.
+        Layer sizes if the entries are ids (only ``n_u`` if unipartite); by default one more than the largest id.
     positive_from : float, optional
-        Values of at least this are positive, others negative. By default the sign is that of the value.
+        Values of at least this are positive, others negative. By default the sign of the value counts.
 
     Raises
     ------
@@ -396,15 +396,15 @@ def from_pandas(
 ) -> LabelledGraph:
     """Read a data frame of one edge per row; parameters and errors as :func:`from_numpy`.
 
-    Entries are labels unless ``labels`` is ``id``. InputError also for a column that is not there, or missing values.
+    Entries are labels unless ``labels`` is ``id``. Also raises InputError for a missing column or missing values.
 
     Parameters
     ----------
     u, v : hashable, optional
-        Columns of the two ends. By default ``u`` and ``v`` (then with ``sign``, where there is such a column);
-        else those that :mod:`papilio.storage.column_choice` tells by their names.
+        Columns of the two ends. By default ``u`` and ``v`` (with ``sign``, if there is such a column); else the
+        columns that :mod:`papilio.storage.column_choice` identifies by their names.
     sign : hashable, optional
-        Column of the value that gives the sign.
+        Column of the value that determines the sign.
     """
     names = _pick_columns("data frame", list(frame.columns), u, v, sign)
     columns = [frame[name] for name in names]
@@ -453,12 +453,12 @@ def from_pairs(
     kind: GraphKind = "bipartite",
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read pairs of labels, one per edge, or triples with the value that gives the sign.
+    """Read pairs of labels, one per edge, or triples whose third entry determines the sign.
 
     Parameters
     ----------
     pairs : iterable of sequences
-        Of lists or tuples, all of two or all of three entries. Numbers are labels, too.
+        Lists or tuples, all with two or all with three entries. Numbers are labels, too.
 
     Raises
     ------
@@ -483,12 +483,12 @@ def from_pairs(
 def from_scipy(
     matrix: Any, *, kind: GraphKind = "bipartite", sign: bool = False, positive_from: float | None = None
 ) -> LabelledGraph:
-    """Read a SciPy sparse matrix or array of any format: every entry other than zero is an edge.
+    """Read a SciPy sparse matrix or array of any format: every non-zero entry is an edge.
 
-    Rows are U and columns V. Unipartite: square; an entry on either side of the diagonal is the edge. Repeated entries
-    add up first, as everywhere in SciPy. With ``sign``, or from ``positive_from`` on, the entries give the signs.
-    InputError for a matrix of the wrong shape. GraphError for entries that have no sign, or two sides of a diagonal
-    that differ in sign.
+    Rows are U and columns V. A unipartite graph needs a square matrix; an entry on either side of the diagonal is the
+    edge. Repeated entries are summed first, as usual in SciPy. With ``sign`` or ``positive_from``, the entries
+    determine the signs. Raises InputError for a matrix of the wrong shape, and GraphError for entries without a sign,
+    or entries on both sides of the diagonal that differ in sign.
     """
     if len(matrix.shape) != 2:
         raise InputError(f"a sparse matrix of shape {matrix.shape} is no graph; expected two dimensions")
@@ -504,7 +504,7 @@ def from_scipy(
     if kind == "unipartite" and signs is not None:
         _check_symmetric_signs(u, v, signs)
     result = assemble(kind, u, v, signs, n_u, n_v)
-    # Zeros pad the blocks of that format.
+    # This format pads its blocks with zeros.
     dropped = {"zeros": 0 if matrix.format == "bsr" else int(present.size - np.count_nonzero(present))}
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
@@ -543,7 +543,7 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
 
 
 def _collected(obj: Any, options: Mapping[str, Any]) -> Any:
-    """Return a lazy frame of polars or a frame of Dask as one in memory, with the columns of the edges alone."""
+    """Return a lazy polars frame or a Dask frame as an in-memory frame that has only the columns of the edges."""
     is_dask = type(obj).__module__.startswith("dask") and hasattr(obj, "compute")
     if not is_dask and type(obj).__name__ != "LazyFrame":
         return obj
@@ -561,7 +561,7 @@ _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
     ("igraph", "Graph"): from_igraph,
     ("graph_tool", "Graph"): from_graph_tool,
 }
-"""Readers by package and class; SciPy's sparse classes are many, and told by their module."""
+"""Readers by package and class; SciPy's many sparse classes are identified by their module."""
 
 
 def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
@@ -583,10 +583,10 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
 
 
 def label_any(obj: Any, **options: Any) -> LabelledGraph:
-    """Read any object that a ``from_*`` function reads; ``options`` are that function's.
+    """Read any object that a ``from_*`` function reads; ``options`` are passed to that function.
 
-    The type is told by the names of its classes, so nothing is imported. InputError for an object of another library;
-    other errors as the reader.
+    The type is recognised by its class names, so nothing is imported. Raises InputError for an object of another
+    library; other errors as the reader.
     """
     if isinstance(obj, LabelledGraph):
         return obj
@@ -613,9 +613,9 @@ def from_any(obj: Any, *, kind: Literal["unipartite"], **options: Any) -> Unipar
 
 
 def from_any(obj: Any, *, kind: GraphKind = "bipartite", **options: Any) -> Graph:
-    """Return the graph of any object that :func:`label_any` reads, without its labels; errors as there.
+    """Return the graph of any object that :func:`label_any` reads, without its labels; raises the same errors.
 
-    InputError also for a graph of Papilio that is not of this ``kind``.
+    Also raises InputError for a Papilio graph of another ``kind``.
     """
     is_graph = isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph)
     graph = (label_any(obj) if is_graph else label_any(obj, kind=kind, **options)).graph

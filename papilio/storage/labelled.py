@@ -1,9 +1,7 @@
 """Graphs in memory with the names of their vertices, and values of their vertices and edges.
 
-Graphs are assembled from columns of labels, ids and sign values. Values are by id, or in the names and the order of the
-object that the graph was read from.
-
-The objects that graphs in memory were read from; values of edges and vertices are given back in their form.
+Graphs are assembled from columns of labels, ids and sign values. Values are returned by id, or in the form, names and
+order of the object that the graph was read from.
 """
 
 from __future__ import annotations
@@ -28,16 +26,16 @@ from papilio.storage.sides import Sides, object_array
 Graph = BipartiteGraph | UnipartiteGraph
 
 LabelsAs = Literal["integer", "text", "id"]
-"""What the entries of arrays and tables are: labels, or ids from 0 on."""
+"""Meaning of the entries of arrays and tables: labels, or ids from 0 on."""
 
 
 def plain_labels(labels: NDArray[Any]) -> list[Any]:
-    """Return labels as Python objects; times stay as NumPy has them."""
+    """Return labels as Python objects; times keep their NumPy type."""
     return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
 
 
 def sparse_array(graph: Graph, values: NDArray[Any], format: str) -> Any:
-    """Return a SciPy sparse array with the value of each edge at its place: of a unipartite graph at both."""
+    """Return a SciPy sparse array with the value of each edge at its place, at both places if unipartite."""
     sparse = import_extra("scipy.sparse", "a sparse array needs")
     u, v = graph.u, graph.v
     if graph.kind == "unipartite":
@@ -46,14 +44,14 @@ def sparse_array(graph: Graph, values: NDArray[Any], format: str) -> Any:
 
 
 def by_row(edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> NDArray[Any]:
-    """Return the value of the edge of each row; 0 for a self loop (-1), which was left out and is in no motif."""
+    """Return the value of the edge of each row; 0 for a dropped self loop (-1), which is in no motif."""
     padded = np.append(values, np.zeros(1, values.dtype))
     return padded[edge_of_row]
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The object that a graph was read from: edges in an order of its own, vertices under their labels."""
+    """The object that a graph was read from: edges in their own order, vertices under their labels."""
 
     name: str  # in messages
     rows: str = "rows"
@@ -69,7 +67,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class FrameRows(Origin):
-    """A data frame: values of edges are a Series with its index, those of vertices a Series by label."""
+    """A data frame: values of edges become a Series with its index, values of vertices a Series by label."""
 
     name: str = "data frame"
     index: Any = None
@@ -84,7 +82,7 @@ class FrameRows(Origin):
 
 
 class ArrowRows(Origin):
-    """A pyarrow table: values of edges are a pyarrow array with an entry for each row."""
+    """A pyarrow table: values of edges become a pyarrow array with an entry for each row."""
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         import pyarrow
@@ -93,7 +91,7 @@ class ArrowRows(Origin):
 
 
 class PolarsRows(Origin):
-    """A data frame of polars: values of edges are a polars Series with an entry for each row."""
+    """A polars data frame: values of edges become a polars Series with an entry for each row."""
 
     def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
         return import_extra("polars", "a Series needs").Series(by_row(edge_of_row, values))
@@ -101,7 +99,7 @@ class PolarsRows(Origin):
 
 @dataclass(frozen=True, eq=False)
 class NetworkEdges(Origin):
-    """A graph of NetworkX or igraph: values of edges are a dictionary by edge, as it names them, parallel ones too."""
+    """A NetworkX or igraph graph: values of edges become a dictionary by its edges, parallel ones included."""
 
     name: str = "graph"
     rows: str = "edges"
@@ -113,7 +111,7 @@ class NetworkEdges(Origin):
 
 @dataclass(frozen=True, eq=False)
 class SparseEntries(Origin):
-    """A SciPy sparse matrix: values of edges are a sparse array of the same shape and format."""
+    """A SciPy sparse matrix: values of edges become a sparse array of the same shape and format."""
 
     name: str = "sparse matrix"
     rows: str = "entries"
@@ -125,16 +123,18 @@ class SparseEntries(Origin):
 
 @dataclass(frozen=True, eq=False)
 class LabelledGraph:
-    """A graph with the names that its vertices had."""
+    """A graph with the original names of its vertices."""
 
     graph: BipartiteGraph | UnipartiteGraph
-    # By id, shape (n_u,); None where the ids are the labels; the only ones of a unipartite graph.
+    # By id, shape (n_u,); None if the ids are the labels. A unipartite graph has only these.
     labels_u: NDArray[Any] | None = None
     labels_v: NDArray[Any] | None = None  # shape (n_v,)
-    dropped: dict[str, int] = field(default_factory=dict)  # what was left out: duplicates, self_loops, zeros
+    dropped: dict[str, int] = field(
+        default_factory=dict
+    )  # number of entries left out: duplicates, self_loops, zeros
     origin: Origin | None = field(default=None, repr=False)
     row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
-    sides: Sides = field(default_factory=Sides, repr=False)  # evidence of another kind than it was read as
+    sides: Sides = field(default_factory=Sides, repr=False)  # evidence for the other kind of graph
 
     @property
     def kind(self) -> GraphKind:
@@ -142,7 +142,7 @@ class LabelledGraph:
 
     @cached_property
     def edge_of_row(self) -> NDArray[np.int64]:
-        """Edge id of every row that it was read from, shape (n_rows,); -1 for a self loop that was left out."""
+        """Edge id of every original row, shape (n_rows,); -1 for a dropped self loop."""
         if self.row_keys is None:
             return np.arange(self.graph.n_edges)
         keys = (self.graph.u.astype(np.int64) << 32) | self.graph.v
@@ -153,7 +153,7 @@ class LabelledGraph:
         return np.where(found, edges, -1)
 
     def labels(self, layer: str) -> NDArray[Any] | None:
-        """Return the labels of a layer in id order; None where the ids are the labels."""
+        """Return the labels of a layer in id order; None if the ids are the labels."""
         return self.labels_v if layer == "v" and self.kind == "bipartite" else self.labels_u
 
     def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
@@ -171,7 +171,7 @@ class LabelledGraph:
 
 
 def label_array(labels: list[Any]) -> NDArray[Any]:
-    """Return labels as int64 where all are integers that fit, else as objects; shape (k,)."""
+    """Return labels as int64 if all are integers that fit, else as objects; shape (k,)."""
     if all(isinstance(label, int | np.integer) and not isinstance(label, bool) for label in labels):
         try:
             return np.array(labels, dtype=np.int64)
@@ -181,7 +181,7 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether an object stands for a missing value: None, a number that is none, or NA and NaT of pandas."""
+    """Return whether an object is a missing value: None, a NaN, or NA and NaT of pandas."""
     if type(label) is str or type(label) is int:
         return False
     if label is None or type(label).__name__ == "NAType":
@@ -193,7 +193,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def find_missing(values: NDArray[Any]) -> int | None:
-    """Return the place of the first missing value, shape (k,); the text NaN is a label like others."""
+    """Return the place of the first missing value, shape (k,); the text NaN is an ordinary label."""
     if values.dtype.kind == "O":
         return next((at for at, label in enumerate(values.tolist()) if _is_missing(label)), None)
     if values.dtype.kind not in "fcmM":
@@ -205,7 +205,7 @@ def find_missing(values: NDArray[Any]) -> int | None:
 def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.int8]:
     """Return +1 or -1 per value, shape (k,): positive from ``positive_from`` on, else by the sign of the value.
 
-    GraphError for values that are no real numbers, are missing, or are 0 where their own sign is asked for.
+    Raises GraphError for values that are not real numbers, are missing, or are 0 without ``positive_from``.
     """
     try:
         numbers = np.asarray(values).astype(
@@ -240,7 +240,7 @@ def _read_ids(name: str, values: NDArray[Any], size: int | None) -> tuple[NDArra
 
 
 def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct labels, sorted where they can be, and the dense id of each value."""
+    """Return the distinct labels, sorted if possible, and the dense id of each value."""
     if values.dtype.kind == "f":
         if not bool((np.isfinite(values) & (values == np.rint(values))).all()):
             raise GraphError("labels are fractions or missing values; expected integers or strings")
@@ -269,13 +269,13 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _wrap(values: NDArray[Any]) -> pa.Array:
-    """Return integers as Arrow has them, without ``pyarrow.array``, which imports pandas."""
+    """Return integers as an Arrow array, without ``pyarrow.array``, which imports pandas."""
     plain = np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(plain.dtype), plain.size, [None, pa.py_buffer(plain)])
 
 
 def _as_arrow(column: Any) -> pa.Array | None:
-    """Return a column of integers or text as Arrow has it, missing values as nulls; None for any other."""
+    """Return a column of integers or text as an Arrow array, missing values as nulls; None for any other type."""
     try:
         if isinstance(column, pa.ChunkedArray):
             array = column.combine_chunks()
@@ -297,13 +297,13 @@ def _as_arrow(column: Any) -> pa.Array | None:
 
 
 def _encode_within(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]] | None:
-    """Do as :func:`_encode` by a table of all integers from the least to the largest; None where that is too long."""
+    """As :func:`_encode`, by a table of all integers from the smallest to the largest; None if that is too long."""
     if not values.size:
         return values, values.astype(np.int64)
     low, high = int(values.min()), int(values.max())
     if high - low >= _TABLE_ENTRIES * values.size + _LEAST_TABLE:
         return None
-    # Differences wrap around alike in unsigned arithmetic, whatever the type.
+    # In unsigned arithmetic, differences wrap around in the same way for every type.
     places = (values.astype(np.uint64) - np.uint64(low % 2**64)).astype(np.int64)
     is_there = np.zeros(high - low + 1, bool)
     is_there[places] = True
@@ -314,7 +314,7 @@ def _encode_within(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64
 
 
 _TABLE_ENTRIES, _LEAST_TABLE = 4, 1 << 16
-"""Entries of a table of integers: so many for each value, and so many in any case."""
+"""Maximum entries of a table of integers: a number per value, plus a constant."""
 
 
 def _encode(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -330,9 +330,9 @@ def _encode(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _encode_by(pc: Any, column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Do as :func:`_encode` by the functions of ``pyarrow.compute``."""
+    """As :func:`_encode`, by the functions of ``pyarrow.compute``."""
     given = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    once = given.dictionary.dictionary_encode()  # values of a given dictionary may be there twice
+    once = given.dictionary.dictionary_encode()  # a given dictionary may contain a value twice
     ids = numbers_of(once.indices)[numbers_of(given.indices)]
     used = np.zeros(len(once.dictionary), bool)
     used[ids] = True
@@ -347,7 +347,7 @@ def _encode_by(pc: Any, column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int6
 
 
 def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | NDArray[Any]:
-    """Return a column as Arrow has it where it is integers or text, else as NumPy; GraphError for a missing value."""
+    """Return a column of integers or text as Arrow, any other as NumPy; raise GraphError for a missing value."""
     found = _as_arrow(column)
     if found is None:
         plain = (
@@ -384,7 +384,7 @@ def _factorize_any(column: pa.Array | NDArray[Any]) -> tuple[NDArray[Any], NDArr
 def _factorize_both(
     u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]
 ) -> Iterable[tuple[NDArray[Any], NDArray[np.int64]]]:
-    """Do as :func:`_factorize` for two columns; two of text in two threads."""
+    """As :func:`_factorize`, for two columns; two text columns are factorized in two threads."""
     if any(isinstance(each, np.ndarray) or pa.types.is_integer(each.type) for each in (u, v)):
         return _factorize_any(u), _factorize_any(v)
     import pyarrow.compute as pc
@@ -394,7 +394,7 @@ def _factorize_both(
 
 
 def _joined(u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]) -> pa.Array | NDArray[Any]:
-    """Return the values of two columns, one after the other."""
+    """Return the concatenated values of two columns."""
     if isinstance(u, pa.Array) and isinstance(v, pa.Array):
         plain = [
             each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in (u, v)
@@ -417,7 +417,7 @@ def assemble(
 ) -> LabelledGraph:
     """Sort and deduplicate dense ids of shape (k,) within their layers; of duplicates the first is kept.
 
-    CapacityError for a layer of more than 2^31 - 1 vertices.
+    Raises CapacityError for a layer of more than 2^31 - 1 vertices.
     """
     check_layer("n_u", n_u)
     check_layer("n_v", n_v)
@@ -451,11 +451,11 @@ def assemble_columns(
     n_v: int | None,
     positive_from: float | None,
 ) -> LabelledGraph:
-    """Assemble a graph from two columns of labels or ids of an object, shape (k,) each, and perhaps one of sign values.
+    """Assemble a graph from two columns of labels or ids, shape (k,) each, and optionally one of sign values.
 
-    ``names`` are empty where columns have none; the other parameters are those of :func:`.interop.from_numpy`.
-    InputError for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or
-    signs that cannot be read.
+    ``names`` is empty if columns have none; see :func:`.interop.from_numpy` for the other parameters. Raises InputError
+    for options that contradict each other; GraphError or CapacityError for ids out of range, or labels or signs that
+    cannot be read.
     """
     called = names or ("u", "v", "sign")
     u, v = (_as_column(name, each, labels) for name, each in zip(called, columns[:2], strict=False))
@@ -494,10 +494,10 @@ T = TypeVar("T")
 class Vectors(Mapping[str, T]):
     """Values by place: of the vertices of layer ``u`` or ``v`` by id, or of every ``edge`` sorted by (u, v).
 
-    A graph that was read from an object of another library (pandas, pyarrow, NumPy, SciPy, NetworkX) has edges in
-    another order than that object, and may have labels in place of ids. Its values are not given by ``[place]``, which
-    would invite to put them beside the wrong rows, but by :meth:`aligned` or, in full knowledge, by :meth:`by_id`.
-    ``place`` says what all of them are values of, where their names do not.
+    A graph read from an object of another library (pandas, pyarrow, NumPy, SciPy, NetworkX) has its edges in another
+    order than that object, and may have labels in place of ids. For its edges and labelled layers, ``[place]`` raises
+    InputError, because it would invite pairing values with the wrong rows; use :meth:`aligned` or, deliberately,
+    :meth:`by_id`. ``place`` is the common place of all values if their names do not give it.
     """
 
     def __init__(
@@ -541,7 +541,7 @@ class Vectors(Mapping[str, T]):
         return Vectors(values, self._graph, self._place)
 
     def by_id(self, name: str) -> T:
-        """Return the values of vertices by id, or of the edges sorted by (u, v); InputError when this name has none."""
+        """Return the values of vertices by id, or of edges sorted by (u, v); raise InputError for an unknown name."""
         if name not in self._values:
             known = (
                 ", ".join(map(repr, self._values))
@@ -553,10 +553,10 @@ class Vectors(Mapping[str, T]):
     def aligned(self, name: str) -> Any:
         """Return the values in the form, order and names of the object that the graph was read from.
 
-        Of edges: a pandas Series with the index of the data frame, a polars Series, a pyarrow or NumPy array with an
+        For edges: a pandas Series with the index of the data frame, a polars Series, a pyarrow or NumPy array with an
         entry for each row, a dictionary by edge of a NetworkX graph, a SciPy sparse array of the same shape and format;
-        equal rows have equal values, self loops 0. Of vertices with labels: a pandas Series by label, else a
-        dictionary. Everything else, values of stored graphs too, is by id. Errors as :meth:`by_id`.
+        equal rows have equal values, self loops 0. For vertices with labels: a pandas Series by label, else a
+        dictionary. All other values, also for stored graphs, are by id. Raises as :meth:`by_id`.
         """
         values: Any = self.by_id(name)
         if self._graph is None:

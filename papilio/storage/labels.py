@@ -1,13 +1,13 @@
-"""Labels of vertices: dense ids from integer labels, label files, and ids and labels one from the other.
+"""Labels of vertices: dense ids from integer labels, label files, and translation between ids and labels.
 
-Files ``labels_u.parquet`` and ``labels_v.parquet`` hold dense id -> original label. No vertex becomes a Python object.
+Files ``labels_u.parquet`` and ``labels_v.parquet`` map dense id -> original label. No vertex becomes a Python object.
 
-Ids follow the numerical order of integer labels, without a join. While edges are read, a table of marks notes which
-labels occur. Then one of two maps serves:
+Ids follow the numerical order of integer labels, without a join. While edges are read, a table of marks records which
+labels occur. Then one of two maps is used:
 
-* an offset, when the labels are an interval, or lie within the sizes that a header declares
-  (declared vertices without an edge are kept, isolated);
-* a table of ranks, when there are gaps.
+* an offset, if the labels are an interval, or lie within the sizes declared by a header (declared vertices without an
+  edge are kept, isolated);
+* a table of ranks, if there are gaps.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _CHUNK_LABELS = 1 << 20
 
 
 class LabelTracker:
-    """The integer labels of a layer that occur; ``max_labels`` is the size of the largest table.
+    """The integer labels that occur in a layer; ``max_labels`` is the size of the largest table.
 
-    Labels from this on, and negative ones, leave only the range known.
+    Of larger labels and negative ones, only the range is recorded.
     """
 
     def __init__(self, max_labels: int) -> None:
@@ -53,7 +53,7 @@ class LabelTracker:
         self.marks: NDArray[np.bool_] | None = np.zeros(1024, np.bool_)
 
     def add(self, labels: NDArray[np.int64]) -> None:
-        """Note labels, shape (k,)."""
+        """Record labels, shape (k,)."""
         if not labels.size:
             return
         low, high = int(labels.min()), int(labels.max())
@@ -84,7 +84,7 @@ class OffsetMap:
         return self.base == 0
 
     def describe(self) -> str:
-        """Return how ids follow from labels, for the provenance."""
+        """Return how ids are derived from labels, for the provenance."""
         return "labels" if self.base == 0 else f"labels minus {self.base}"
 
     def ids(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -101,7 +101,7 @@ class OffsetMap:
 
 
 class TableMap:
-    """Labels with gaps: the id of a label is its rank among those that occur, which ``marks`` tells of each."""
+    """Labels with gaps: the id of a label is its rank among the labels marked in ``marks``."""
 
     is_identity = False
 
@@ -131,7 +131,7 @@ IdMap = OffsetMap | TableMap
 
 
 def dense_map(tracker: LabelTracker) -> IdMap | None:
-    """Return the map that leaves no gaps between the labels seen, or None when they are too widespread."""
+    """Return the map without gaps between the labels seen, or None if they are too widespread."""
     if tracker.smallest is None or tracker.largest is None:
         return OffsetMap(0, 0)
     if tracker.marks is None:
@@ -146,10 +146,10 @@ def dense_map(tracker: LabelTracker) -> IdMap | None:
 def declared_maps(
     name: str, declared: Declared, trackers: tuple[LabelTracker, LabelTracker]
 ) -> tuple[OffsetMap, OffsetMap] | None:
-    """Return the maps by which all labels lie within declared sizes, or None when there are none.
+    """Return the maps that keep all labels within the declared sizes, or None if some label does not fit.
 
-    Both layers count from the same base, the first of ``declared.bases`` that fits. InputError when labels do not fit
-    and the sizes are binding.
+    Both layers count from the same base, the first of ``declared.bases`` that fits. Raises InputError instead of
+    returning None if the sizes are binding.
     """
     sizes = (declared.n_u, declared.n_v)
     for base in declared.bases:
@@ -168,7 +168,7 @@ def declared_maps(
 
 
 _ROW_GROUP_LABELS = 1 << 20
-"""Labels of a row group; a bound of memory while writing."""
+"""Labels of a row group; limits memory while writing."""
 
 
 def label_file(layer: str) -> str:
@@ -177,7 +177,7 @@ def label_file(layer: str) -> str:
 
 
 def label_type(labels: NDArray[Any]) -> pa.DataType:
-    """Return the Arrow type that stores labels, int64 or string; GraphError when they are neither."""
+    """Return the Arrow type that stores labels, int64 or string; raise GraphError if they are neither."""
     kind = labels.dtype.kind
     if kind in "iu" and not (labels.dtype == np.uint64 and labels.size and int(labels.max()) >= 2**63):
         return pa.int64()
@@ -210,7 +210,7 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
 
 
 def read_label(path: Path, vertex: int) -> Any:
-    """Return one label of a label file, an int or a str; reads the row groups that can hold its id."""
+    """Return one label of a label file, an int or a str; reads only the row groups that can contain its id."""
     return pq.read_table(path, columns=["label"], filters=[("id", "=", vertex)]).column(0)[0].as_py()
 
 
@@ -219,7 +219,7 @@ def read_label_column(
 ) -> pa.ChunkedArray:
     """Read the labels of a layer of ``size`` vertices, in id order: int64 or string.
 
-    StoreError when the file is missing, was changed, or is of another size.
+    Raises StoreError if the file is missing, was changed, or has another size.
     """
     with SealedReader(filesystem, f"{root}/{label_file(layer)}", digest, STORE_ADVICE) as file:
         table = pa.concat_tables([file.schema.empty_table(), *file])
@@ -232,16 +232,17 @@ def read_label_column(
 
 
 _SHOWN = 3
-"""Labels that a message shows as examples."""
+"""Number of labels shown as examples in a message."""
 
 
 LayerNames = Mapping[str, pa.Array]
-"""What the vertices of each layer (``u`` and ``v``, or ``n`` of a unipartite graph) are called: labels (int64 or
-string) or, where there are none, ids (int32)."""
+"""The names of the vertices of each layer (``u`` and ``v``, or ``n`` if unipartite): labels (int64 or string), else ids
+(int32).
+"""
 
 
 def read_names(store: GraphStore, ids: Mapping[str, NDArray[np.int32]]) -> LayerNames:
-    """Return the names of vertices by layer, in the order of the ids given."""
+    """Return the names of vertices by layer, in the order of the given ids."""
     names: dict[str, pa.Array] = {}
     for layer, chosen in ids.items():
         column = store.label_column("v" if layer == "v" else "u")
@@ -250,10 +251,10 @@ def read_names(store: GraphStore, ids: Mapping[str, NDArray[np.int32]]) -> Layer
 
 
 def find_ids(store: GraphStore, layer: Literal["u", "v"], labels: Iterable[str | int]) -> tuple[int, ...]:
-    """Return the ids of the vertices of a layer that have these labels, rising; each once.
+    """Return the ids of the vertices of a layer with these labels, ascending and distinct.
 
-    Where the labels are integers, or there are none and the ids are meant, an integer may be written as text.
-    InputError names the first label that no vertex has.
+    If the labels are integers, or there are none and ids are given instead, an integer may be written as text. Raises
+    InputError, naming the first label without a vertex.
     """
     given = list(dict.fromkeys(labels))
     if not given:
@@ -271,10 +272,10 @@ def find_held(
     with_u: Iterable[str | int],
     with_v: Iterable[str | int],
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the ids that a listing's motifs must hold: of U, or of a unipartite graph, and of V.
+    """Return the ids that a listing's motifs must contain: of U (or of a unipartite graph), and of V.
 
-    ``containing`` are labels of vertices of any layer. InputError as for :func:`find_ids`, and where both layers have a
-    vertex of that label.
+    ``containing`` has labels of vertices of any layer. Raises InputError as :func:`find_ids`, and if both layers have a
+    vertex with that label.
     """
     labels_u, labels_v, given = [*with_u], [*with_v], list(dict.fromkeys(containing))
     if store.kind == "unipartite" and labels_v:
@@ -304,7 +305,7 @@ def _look_up(store: GraphStore, layer: Literal["u", "v"], labels: list[str | int
         size = store.n_u if layer == "u" else store.n_v
         numbers = [_integer(label) for label in labels]
         return [number if number is not None and 0 <= number < size else None for number in numbers]
-    import pyarrow.compute as pc  # takes a tenth of a second, which a count without labels saves
+    import pyarrow.compute as pc  # takes a tenth of a second; a count without labels does not need it
 
     wanted: list[Any] = [str(label) if column.type == pa.string() else _integer(label) for label in labels]
     found: list[int | None] = pc.index_in(

@@ -1,17 +1,16 @@
 """An append-only record file that survives a kill at any instant, with one writer at a time.
 
-One record is one line, a JSON object ``{"record": {...}, "checksum": "..."}``. The checksum covers the record and
-the checksum of the line before, so that a line that was changed, removed or moved breaks the chain. A line
-counts once its newline is on the disk: :meth:`Ledger.append` returns only after an fsync, and what stands after
-the last newline was never acknowledged. Such a torn line is passed over by readers and cut off by the next
-writer; a complete line that does not fit the chain is damage, and refused.
+One record is one line, a JSON object ``{"record": {...}, "checksum": "..."}``. The checksum covers the record and the
+checksum of the previous line, so a line that was changed, removed or moved breaks the chain. A line counts once its
+newline is on disk: :meth:`Ledger.append` returns only after an fsync, and text after the last newline was never
+acknowledged. Readers skip such a torn line, and the next writer cuts it off. A complete line that does not fit the
+chain is damage and raises an error.
 
-The writer holds an flock on ``<name>.lock`` beside the file. The system frees it when the process ends in
-whatever way, so that a lock file left by a dead process blocks nobody. Where a file system does not carry locks
-from host to host, two hosts may both get it: the lock file therefore holds the claim of the last process that
-took it, and a writer that no longer finds its own claim there, or finds the file longer than it left it, stops
-before it writes. Should both write in the same instant, one line breaks the chain: that is refused as damage,
-never read as two records.
+The writer holds an flock on ``<name>.lock`` beside the file. The system releases it when the process ends in any way,
+so the lock file of a dead process blocks nobody. If a file system does not share locks between hosts, two hosts may
+both get it. The lock file therefore contains the claim of the last process that took it, and a writer stops before
+writing if it no longer finds its own claim there, or finds that the file has grown. If both write in the same instant,
+one line breaks the chain: this is reported as damage, never read as two records.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from papilio.errors import JobBusyError, StoreError
 from papilio.storage.records import parse_json, read_record, read_regular, seal_json, unseal_json
 
 LOCK_WAIT_S = 1.0
-"""How long a writer tries to get the lock: whoever asks for the holder takes a shared lock for an instant."""
+"""How long a writer tries to get the lock, because a look-up of the holder takes a shared lock for an instant."""
 
 _LOCK_PAUSE_S = 0.05
 
@@ -45,8 +44,8 @@ class Holder:
 
     host: str
     pid: int
-    since: float  # when it took the lock, seconds since 1970
-    token: str = ""  # its claim, another one each time
+    since: float  # time when it took the lock, in seconds since 1970
+    token: str = ""  # its claim, different each time
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class LedgerContent:
 
     records: tuple[dict[str, Any], ...]
     tip: str  # checksum of the last line, which covers all of them; empty without lines
-    n_bytes: int  # of the whole lines
-    torn_bytes: int  # what a kill left after them
+    n_bytes: int  # bytes of the complete lines
+    torn_bytes: int  # bytes after them, left by a kill
 
 
 def _checksum(before: str, record: Mapping[str, Any]) -> str:
@@ -71,7 +70,7 @@ def _encode(record: Mapping[str, Any], checksum: str) -> bytes:
 def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
     """Read and check all records; works while another process appends. O(bytes).
 
-    StoreError, naming file and line, when the file cannot be read or a whole line does not fit the chain.
+    Raises StoreError, naming file and line, if the file cannot be read or a complete line does not fit the chain.
     """
     try:
         content = read_regular(Path(path), "start a new job directory", any_size=True)
@@ -105,7 +104,7 @@ def _lock_path(path: str | os.PathLike[str]) -> Path:
 
 
 def find_holder(path: str | os.PathLike[str]) -> Holder | None:
-    """Return the process that writes the ledger ``path`` now, or None."""
+    """Return the process that is currently writing the ledger ``path``, or None."""
     try:
         descriptor = os.open(_lock_path(path), os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -120,7 +119,7 @@ def find_holder(path: str | os.PathLike[str]) -> Holder | None:
 
 
 def _read_claim(path: str) -> Holder:
-    """Return who took the lock last; opening the file makes a network file system look at the server's copy."""
+    """Return the last process that took the lock; opening the file makes a network file system ask the server."""
     descriptor = os.open(_lock_path(path), os.O_RDONLY)
     try:
         return _read_holder(descriptor)
@@ -138,10 +137,10 @@ def _read_holder(descriptor: int) -> Holder:
 
 
 class Ledger:
-    """The one writer of a record file; a context manager. Not safe for several threads at once.
+    """The only writer of a record file; a context manager. Not safe for several threads at once.
 
-    Entering creates the file if there is none (its directory exists), takes the lock, reads and checks what is there,
-    and cuts off a torn last line. ``content`` is what the file held then.
+    Entering creates a missing file (its directory must exist), takes the lock, reads and checks existing records, and
+    cuts off a torn last line. ``content`` has the records found on entry.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -153,7 +152,7 @@ class Ledger:
         self._is_torn = False
 
     def __enter__(self) -> Self:
-        """Take the lock and read; JobBusyError names the process that holds it, StoreError the damage."""
+        """Take the lock and read; raise JobBusyError naming the current holder, or StoreError naming the damage."""
         try:
             self._lock, self.token = _take_lock(self.path)
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -181,16 +180,16 @@ class Ledger:
         """Free the lock; safe to call twice."""
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
-                # It is closed even when the system reports an error, and all records are on the disk already.
+                # The file is closed even if the system reports an error, and all records are on disk already.
                 with suppress(OSError):
                     os.close(descriptor)
         self._file = self._lock = -1
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add a record; it is on the disk when this returns, or not at all.
+        """Add a record; when this returns, it is on disk.
 
-        JobBusyError when another process has taken the file over, whatever the locks of this file system say.
-        StoreError when it cannot be written: the file then holds what it held before.
+        Raises JobBusyError if another process has taken over the file, even if this file system's locks do not show it.
+        Raises StoreError if the record cannot be written; the written part of it is cut off.
         """
         self.require_claim()
         checksum = _checksum(self.tip, record)
@@ -212,16 +211,19 @@ class Ledger:
         self.tip, self._n_bytes, self.n_records = checksum, self._n_bytes + len(line), self.n_records + 1
 
     def _cut_torn(self) -> None:
-        """Cut off what a failed append left. Where that fails too it is tried again before the next line, and a torn
-        line that stays is cut off by the next writer: a whole one is a record that was not acknowledged, and true."""
+        """Cut off the remains of a failed append.
+
+        If that fails too, it is retried before the next line, and the next writer cuts off a torn line that stays. A
+        complete line that stays is a valid record that was not acknowledged.
+        """
         if self._is_torn:
             os.ftruncate(self._file, self._n_bytes)
             self._is_torn = False
 
     def require_claim(self) -> None:
-        """Refuse to go on unless this writer was the last to take the lock, and the only one to write.
+        """Raise unless this writer was the last to take the lock, and the only one to write.
 
-        JobBusyError names the process that took the file over.
+        The JobBusyError names the process that took over the file.
         """
         try:
             claim, n_bytes = _read_claim(self.path), os.fstat(self._file).st_size
@@ -271,7 +273,7 @@ def _wait_for_lock(descriptor: int, path: str) -> None:
 
 
 def sync_path(path: str | os.PathLike[str]) -> None:
-    """Return once a file's content, or a directory's list of names, is on the disk."""
+    """Return once a file's content, or a directory's list of names, is on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -280,9 +282,9 @@ def sync_path(path: str | os.PathLike[str]) -> None:
 
 
 def write_durably(path: str | os.PathLike[str], text: str) -> None:
-    """Write a small file under a temporary name, and rename it into place once it is on the disk.
+    """Write a small file under a temporary name, and rename it into place once it is on disk.
 
-    StoreError when it cannot be written; what was there before stays.
+    Raises StoreError if it cannot be written; the previous content stays.
     """
     target = Path(path)
     scratch = target.with_name(f".{target.name}.new-{os.getpid()}-{secrets.token_hex(4)}")

@@ -1,7 +1,7 @@
-"""The graph models: frozen descriptions of what to generate, checked when they are made.
+"""The graph models: frozen descriptions of graphs to generate, checked when they are made.
 
-A model with no second layer size describes a unipartite graph; then ``n_u`` (or ``scale_u``, ``size_u``)
-speaks of its only set of vertices.
+A model with no second layer size describes a unipartite graph; then ``n_u`` (or ``scale_u``, ``size_u``) is the size
+of its only set of vertices.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from papilio.errors import CapacityError, InputError
 from papilio.graph import MAX_VERTICES, GraphKind
 
 _MAX_EDGES = 2**46
-"""Draws of one graph, at most: a week at a hundred million edges per second."""
+"""Maximum draws of one graph: a week at a hundred million edges per second."""
 
 _MAX_SCALE = 30
 """2^31 vertices would be one more than a layer holds."""
 
 _MAX_DEGREE = 2**24
-"""Largest bound of a drawn degree: the distribution is held as a table."""
+"""Maximum bound of a drawn degree: the distribution is stored as a table."""
 
 
 def count_pairs(n_u: int, n_v: int | None) -> int:

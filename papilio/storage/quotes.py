@@ -1,12 +1,12 @@
-"""Records of CSV as RFC 4180 has them, strictly: where they end, and their fields.
+"""Records of CSV, strictly by RFC 4180: their ends and their fields.
 
-A quoted field begins with a quote right after a delimiter or a line end, and ends with a quote right before one;
-within it a quote is doubled, and delimiters and line ends are text. A quote anywhere else breaks the line that the
-record begins with. No reader used here is as strict, and a lenient one joins or splits records in silence.
+A quoted field begins with a quote right after a delimiter or a line end, and ends with a quote right before one; within
+it a quote is doubled, and delimiters and line ends are text. A quote anywhere else makes the first line of the record
+malformed. No reader used here is as strict, and a lenient one silently joins or splits records.
 
-With quotes numbered from 0 in a text that starts at a record, every even one must follow a delimiter, a line end or
-the quote before it (then both are one doubled quote), and every odd one must precede one of them. While that holds, a
-line end is within a field exactly where an odd number of quotes precede it. This is checked for a whole block at once.
+Number the quotes from 0 in a text that starts at a record. Every even quote must follow a delimiter, a line end or the
+previous quote (the two are then one doubled quote), and every odd quote must precede one of these. While that holds, a
+line end is within a field exactly if an odd number of quotes precede it. This is checked for a whole block at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _patterns(delimiter: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], r
 
 
 def split_record(record: bytes, delimiter: bytes) -> list[bytes] | None:
-    """Return the fields of one record without its line end, unquoted; None where its quotes are wrong."""
+    """Return the fields of one record without its line end, unquoted; None if its quotes are malformed."""
     if b'"' not in record:
         return record.split(delimiter)
     field = _patterns(delimiter)[0]
@@ -59,8 +59,8 @@ def iter_records(
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield (start, stop, whether well formed) of each record from ``at`` on, without its line end.
 
-    A record with wrong quotes is its first line alone; the next line begins another. Unless the text is ``final``, a
-    last record that more text may go on is left out.
+    A record with malformed quotes consists of its first line only; the next line begins another record. Unless the text
+    is ``final``, a last record that may continue is left out.
     """
     _, record, unclosed = _patterns(delimiter)
     while at < len(text):
@@ -82,16 +82,16 @@ def iter_records(
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records of a text; lines with wrong quotes are blank in it, and listed by 0-based number."""
+    """Complete records of a text; lines with malformed quotes are blank in it, and listed by 0-based number."""
 
     text: bytes
     broken: tuple[tuple[int, bytes], ...] = ()
 
 
 def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> tuple[Block, bytes]:
-    """Return the whole records that a text begins with, and the rest of it; ``final`` says that no more follows.
+    """Return the complete records at the start of a text, and the remaining text.
 
-    O(bytes).
+    ``final`` means that no text follows. O(bytes).
     """
     data = np.frombuffer(text, np.uint8)
     quotes = np.flatnonzero(data == _QUOTE)
@@ -118,7 +118,7 @@ def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> tuple[Block, b
 def _first_wrong(
     data: NDArray[np.uint8], quotes: NDArray[np.int64], delimiter: int, final: bool
 ) -> int | None:
-    """Return where the first quote is that breaks a record, or None; one that the text leaves open if it is final."""
+    """Return the place of the first quote that breaks a record (if final, also by staying open at the end), or None."""
     if not quotes.size:
         return None
     opening, closing = quotes[0::2], quotes[1::2]
@@ -137,7 +137,7 @@ def _first_wrong(
 
 
 def _last_end(text: bytes, quotes: NDArray[np.int64], limit: int) -> int:
-    """Return where the last record begins that does so before ``limit``, up to which quotes are well formed."""
+    """Return the beginning of the last record that begins before ``limit``; quotes up to there are well formed."""
     while (end := text.rfind(b"\n", 0, limit)) >= 0:
         n_before = int(np.searchsorted(quotes, end))
         if n_before % 2 == 0:
@@ -147,14 +147,15 @@ def _last_end(text: bytes, quotes: NDArray[np.int64], limit: int) -> int:
 
 
 def count_ends(text: bytes) -> int:
-    """Return the number of line ends of a text; ten times as fast as ``bytes.count`` where lines are short."""
+    """Return the number of line ends of a text; ten times as fast as ``bytes.count`` if lines are short."""
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_END))
 
 
 def count_inner(text: bytes) -> tuple[int, int, tuple[int, int]]:
     """Return the numbers of line ends within fields and of empty lines outside, and the longest record.
 
-    ``text`` are whole, well-formed records; the longest is given by its 0-based line and its number of lines.
+    ``text`` consists of complete, well-formed records; the longest is given by its 0-based line and its number of
+    lines.
     """
     data = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(data == _LINE_END)

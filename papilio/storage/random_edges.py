@@ -1,14 +1,13 @@
-"""Sorted blocks of edges, in order, each drawn alone: the form in which every model's source gives its graph.
+"""Sorted blocks of edges, in order, each drawn independently: the output of every model's source.
 
-A source cuts the edges of its graph into blocks by ranges of (u, v). The cut depends on the model and the seed only,
-never on memory, threads or time, and every block draws from its own stream: blocks may be drawn anywhere, in any
-order, again and again, and are always the same. Isolated vertices are removed in two passes.
+A source cuts the edges of its graph into blocks by ranges of (u, v). The cut depends only on the model and the seed,
+never on memory, threads or time, and every block draws from a separate stream. So blocks may be drawn anywhere, in any
+order, repeatedly, and are always the same. Isolated vertices are removed in two passes.
 
-Randomness is the same on every machine. NumPy promises the raw streams of its bit generators, but not those of
-``Generator`` methods, and the last digits of ``log`` or ``pow`` differ between processors. Everything here is therefore
-built from raw 64-bit words of keyed PCG64 streams, integer arithmetic, and the IEEE operations that are exactly rounded
-everywhere. A stream is named by the seed and a key of integers (what it is for, which block), so that no result depends
-on the order in which threads draw.
+Randomness is the same on every machine. NumPy guarantees the raw streams of its bit generators, but not the output of
+``Generator`` methods, and the last digits of ``log`` or ``pow`` differ between processors. Therefore only raw 64-bit
+words of keyed PCG64 streams, integer arithmetic and exactly rounded IEEE operations are used here. A stream is
+identified by the seed and a key of integers (purpose, block), so no result depends on the order in which threads draw.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from numpy.random import PCG64, SeedSequence
 from numpy.typing import NDArray
 
 BLOCK_EDGES = 1 << 20
-"""Edges drawn for one block, at most, wherever a source can cut finer."""
+"""Maximum edges drawn for one block, if the source can cut finely enough."""
 
 DRAW_BYTES = 64
-"""Host bytes per edge at the peak of drawing and sorting one block (keys, words, table positions, sort)."""
+"""Peak host bytes per edge while one block is drawn and sorted (keys, words, table positions, sort)."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +37,20 @@ class EdgeBlock:
     """Edges of one range of (u, v), each once, as ascending keys ``u << 32 | v``."""
 
     keys: NDArray[np.int64]  # int64, shape (k,), host
-    drawn: int  # units of progress this block stands for
-    dropped: dict[str, int] = field(default_factory=dict)  # what was drawn and erased, by reason
+    drawn: int  # units of progress of this block
+    dropped: dict[str, int] = field(default_factory=dict)  # number of edges drawn and erased, by reason
 
 
 class EdgeSource(ABC):
     """A graph as a sequence of blocks; without ``n_v`` it is unipartite, and both sizes are ``n_u``."""
 
     total_draws: int  # sum of ``drawn`` over all blocks
-    block_bytes: int  # host bytes that drawing one block takes at its peak
-    state_bytes = 0  # host bytes that the source itself holds
+    block_bytes: int  # peak host bytes of drawing one block
+    state_bytes = 0  # host bytes held by the source
 
     def __init__(self, n_u: int, n_v: int | None) -> None:
         self.n_u, self.n_v = n_u, n_u if n_v is None else n_v
-        self.dropped: dict[str, int] = {}  # what is erased before any block is drawn, by reason
+        self.dropped: dict[str, int] = {}  # number of edges erased before any block is drawn, by reason
 
     @staticmethod
     def state_bytes_of(model: Any) -> int:
@@ -60,14 +59,14 @@ class EdgeSource(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
-        """Yield the blocks in ascending (u, v), as calls that draw them."""
+        """Yield the blocks in ascending (u, v), as functions that draw them."""
 
 
 def run_blocks(source: EdgeSource, workers: int) -> Iterator[EdgeBlock]:
     """Draw the blocks of ``source`` on ``workers`` threads and yield them in order.
 
-    At most ``2 * workers`` blocks are drawn ahead of the one being used. NumPy releases the interpreter lock
-    while it draws, looks up and sorts.
+    At most ``2 * workers`` blocks are drawn ahead of the block in use. NumPy releases the interpreter lock while it
+    draws, looks up and sorts.
     """
     with ThreadPoolExecutor(workers, thread_name_prefix="papilio-generate") as pool:
         ahead: deque[Future[EdgeBlock]] = deque()
@@ -84,14 +83,14 @@ def run_blocks(source: EdgeSource, workers: int) -> Iterator[EdgeBlock]:
 
 
 _STATE_BYTES_PER_VERTEX = 5
-"""A flag while looking, then an int32."""
+"""A flag during the search, then an int32."""
 
 
 class CompactSource(EdgeSource):
     """The blocks of another source with vertices renumbered.
 
-    Making one draws every block once, to see which vertices have an edge; new ids keep the order of the old.
-    ``workers`` threads draw, and ``on_block`` is told the ``drawn`` of each block.
+    Its constructor draws every block once to find the vertices that have an edge; new ids keep the order of the old
+    ones. ``workers`` threads draw, and ``on_block`` is called with the ``drawn`` of each block.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class CompactSource(EdgeSource):
 
     @staticmethod
     def extra_bytes(source: EdgeSource) -> int:
-        """Host bytes that renumbering the vertices of ``source`` takes, at most."""
+        """Return the maximum host bytes of renumbering the vertices of ``source``."""
         return _STATE_BYTES_PER_VERTEX * (source.n_u + source.n_v)
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
@@ -185,9 +184,9 @@ def _count_ones(source: PCG64, n_bits: int) -> int:
 def draw_binomial(source: PCG64, trials: int, probability: int) -> int:
     """Draw an exact binomial: successes in ``trials`` at ``probability`` / 2^64.
 
-    Each trial compares a uniform 64-bit word with the probability, most significant bit first; all trials
-    go together, one popcount per bit, and half of those still undecided drop out at every bit. About
-    ``2 * trials`` random bits are used.
+    Each trial compares a uniform 64-bit word with the probability, most significant bit first. All trials proceed
+    together, one popcount per bit, and half of the undecided ones drop out at every bit. About ``2 * trials`` random
+    bits are used.
     """
     if probability >= _ONE:
         return trials
@@ -207,8 +206,8 @@ def draw_binomial(source: PCG64, trials: int, probability: int) -> int:
 class Permutation:
     """A keyed pseudo-random permutation of [0, ``size``) that needs no memory per element; ``size`` is 1 to 2^62.
 
-    Rounds of an odd multiplication, an addition and a xor-shift permute the next power of two; values that
-    fall outside [0, size) are sent through again (cycle walking), fewer than two times on average.
+    Rounds of an odd multiplication, an addition and a xor-shift permute the next power of two; values outside [0, size)
+    are permuted again (cycle walking), fewer than two times on average.
     """
 
     def __init__(self, size: int, source: PCG64) -> None:
@@ -256,7 +255,7 @@ class Permutation:
 def edge_signs(keys: NDArray[np.int64], positive: float, seed: int) -> NDArray[np.int8]:
     """Return +1 with probability ``positive``, else -1, int8 of shape (k,), by hashing (u, v, seed).
 
-    The sign of an edge depends on nothing but its key ``u << 32 | v``.
+    The sign of an edge ``u << 32 | v`` in ``keys`` does not depend on other edges.
     """
     offset = SeedSequence(seed, spawn_key=(_SIGN_KEY,)).generate_state(1, np.uint64)[0]
     z = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + offset

@@ -1,12 +1,12 @@
-"""Graphs by their path: a store as it is, a file of edges through a conversion that is kept in a cache.
+"""Graphs by their path: a store directly, a file of edges through a cached conversion.
 
 A conversion is a directory of the cache, named after its source and a digest of everything that it depends on: the
 absolute path, size, times, inode and device of the source, kind and options, and the version of Papilio. It never
-changes: a source that changed has another conversion.
+changes: a changed source gets another conversion.
 
     ratings.csv-0123456789abcdef/
         graph/          the store
-        source.json     what the digest is of
+        source.json     the input of the digest
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from papilio.version import __version__
 _GRAPH, _SOURCE = "graph", "source.json"
 
 _TICK_NS, _COARSE_NS = 20_000_000, 2_000_000_000
-"""Granularity of the times of files: two ticks of a slow kernel; of file systems that keep whole seconds."""
+"""Granularity of file times: two ticks of a slow kernel; on file systems that store whole seconds."""
 
 _KEPT_S = 24 * 3600.0
-"""Time since their last use after which earlier conversions of a source that changed are removed."""
+"""Time since the last use after which older conversions of a changed source are removed."""
 
 _LONG_BYTES = 64 << 20
-"""Size from which a conversion is announced before it begins."""
+"""Size from which a conversion is announced beforehand."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -58,34 +58,34 @@ _ADVICE = (
 
 
 class ReadingOptions(TypedDict, total=False):
-    """How an edge list or an object of another library is read: keywords of everything that takes a graph.
+    """How to read an edge list or an object of another library; accepted by every function that takes a graph.
 
-    None, or leaving one out, means that the content decides. A keyword that says nothing about what is given, such as
-    ``header`` for a data frame, is an InputError.
+    None, or a missing keyword, means that the content decides. A keyword that does not apply to the input, such as
+    ``header`` for a data frame, raises an InputError.
     """
 
-    # Columns of the two ends, by name or by number from 1 on; for a NetworkX graph ``u`` holds the nodes of layer U.
+    # Columns of the two ends, by name or by number from 1 on; for a NetworkX graph, ``u`` has the nodes of layer U.
     u: Any
     v: Any
     sign: Any  # column, or attribute of edges, whose values above 0 are positive; True for a SciPy matrix
     positive_from: float | None  # smallest value that is positive
     sign_values: str | None  # words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``
     weight: Any  # column of weights, never an end
-    time: Any  # column of times, by which ``duplicates`` goes
-    # What the entries are: labels of either type, or ids from 0 on (of arrays and tables only).
+    time: Any  # column of times that order equal edges for ``duplicates``
+    # Type of the entries: labels of either type, or ids from 0 on (arrays and tables only).
     labels: Literal["integer", "text", "id"] | None
-    n_u: int | None  # sizes of the layers, where entries are ids; by default one more than the largest
+    n_u: int | None  # sizes of the layers, if entries are ids; by default one more than the largest
     n_v: int | None
     header: bool | None  # whether the first line holds names or sizes
     format: str | None
     encoding: str | None
     quotes: bool | None  # whether fields may be quoted
-    duplicates: Literal["first", "last", "error"] | None  # which of equal edges is kept
-    skip_malformed: bool | None  # leave out and count lines that cannot be read
+    duplicates: Literal["first", "last", "error"] | None  # which of equal edges to keep
+    skip_malformed: bool | None  # skip and count malformed lines
 
 
 class GraphOptions(ReadingOptions, total=False):
-    """The same, and what an edge list is read as."""
+    """The same options, and the kind of graph."""
 
     # Two layers with their own ids, or one set of vertices; by default what the motif needs.
     kind: GraphKind | None
@@ -94,8 +94,8 @@ class GraphOptions(ReadingOptions, total=False):
 def read_as(name: str, kind: GraphKind, options: Mapping[str, Any]) -> GraphStore:
     """Open the store at a path or a URL, or the file at a path through its conversion; report how a file was read.
 
-    The conversion is used again as long as path, size, times and inode of the file are the same. InputError for
-    options with a store, or a file that changes while it is read; StoreError when the cache cannot be written, or the
+    A conversion is reused as long as path, size, times and inode of the file are unchanged. Raises InputError for
+    options with a store, or a file that changes while it is read; StoreError if the cache cannot be written, or the
     store cannot be opened; other errors as :func:`papilio.convert`.
     """
     if is_url(name) or not os.path.isfile(name):
@@ -119,7 +119,7 @@ def read_as(name: str, kind: GraphKind, options: Mapping[str, Any]) -> GraphStor
 def convert_aside(
     inputs: Sequence[str], kind: GraphKind, options: Mapping[str, Any]
 ) -> tuple[GraphStore, Path]:
-    """Convert what no cache keeps: standard input, URLs, patterns and several files; errors as :func:`read_as`.
+    """Convert inputs that are not cached: standard input, URLs, patterns and several files; raises as :func:`read_as`.
 
     Returns the store and its directory, which the caller removes.
     """
@@ -141,9 +141,9 @@ def convert_aside(
 class Reading(NamedTuple):
     """How a file of edges was read."""
 
-    name: str  # the file, as it was given
+    name: str  # the file, as given
     store: GraphStore
-    reused: bool  # whether it had been converted before
+    reused: bool  # whether an earlier conversion was reused
 
     @property
     def line(self) -> str:
@@ -166,7 +166,7 @@ _WITH_NAMES = ("csv", "tsv", "edges", "snap")
 
 
 def first_line(manifest: Manifest) -> str:
-    """Return a note on a first line that might be names and was read as an edge, or nothing."""
+    """Return a note on a first line that might be names and was read as an edge, or an empty string."""
     provenance = manifest.provenance
     may_hold = provenance.get("format") in _WITH_NAMES
     return "" if not may_hold or provenance["layout"].get("names") else "no line of names"
@@ -181,7 +181,7 @@ def show_dropped(manifest: Manifest) -> str:
 
 
 def describe_reading(manifest: Manifest) -> dict[str, Any]:
-    """Return where a stored graph comes from and how it was read: ``provenance`` of a result's graph."""
+    """Return the source of a stored graph and how it was read: ``provenance`` of a result's graph."""
     provenance = manifest.provenance
     layout = provenance.get("layout", {})
     return {
@@ -195,7 +195,7 @@ def describe_reading(manifest: Manifest) -> dict[str, Any]:
 
 
 def warn_outside(text: str) -> None:
-    """Warn the caller of Papilio, with an InputWarning."""
+    """Issue an InputWarning at the caller of Papilio."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -217,7 +217,7 @@ _reporter: ContextVar[Reporter] = ContextVar("reporter", default=_warn)
 
 @contextmanager
 def readings_reported(reporter: Reporter) -> Iterator[None]:
-    """Give the readings of the block to ``reporter`` in the place of warnings."""
+    """Send the readings of the block to ``reporter`` instead of issuing warnings."""
     token = _reporter.set(reporter)
     try:
         yield
@@ -226,7 +226,7 @@ def readings_reported(reporter: Reporter) -> Iterator[None]:
 
 
 def cache_directory() -> Path:
-    """Return the directory of conversions, which may not exist yet; StoreError where no home directory is known."""
+    """Return the directory of conversions, which may not exist yet; raise StoreError if no home directory is known."""
     own, shared = os.environ.get("PAPILIO_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
     try:
         if own:
@@ -238,7 +238,7 @@ def cache_directory() -> Path:
 
 
 def is_cached(path: str) -> bool:
-    """Whether a store is a conversion in the cache."""
+    """Return whether a store is a conversion in the cache."""
     return not is_url(path) and Path(os.path.abspath(path)).is_relative_to(cache_directory())
 
 
@@ -265,7 +265,7 @@ def _entry_name(record: dict[str, Any]) -> str:
 
 
 def _read_record(entry: Path) -> dict[str, Any] | None:
-    """Return the record of an entry, or None where it is not the one that the entry is named after."""
+    """Return the record of an entry, or None if the entry is not named after it."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         record: dict[str, Any] = json.loads((entry / _SOURCE).read_bytes())
         if entry.name == _entry_name(record):
@@ -281,8 +281,8 @@ def _find(entry: Path, record: dict[str, Any]) -> GraphStore | None:
 
 
 def _convert(name: str, kind: GraphKind, options: Mapping[str, Any]) -> tuple[GraphStore, Path]:
-    """Convert a file into an entry of the cache; InputError when the file changes meanwhile."""
-    from papilio.storage.convert import convert  # slow to import, and only needed once for each file
+    """Convert a file to an entry of the cache; raise InputError if the file changes meanwhile."""
+    from papilio.storage.convert import convert  # slow to import, and only needed once per file
 
     cache = _make_cache(name)
     record = _settled_record(name, kind, options)
@@ -307,7 +307,7 @@ def _convert(name: str, kind: GraphKind, options: Mapping[str, Any]) -> tuple[Gr
 
 
 def _settled_record(name: str, kind: GraphKind, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a file once its next change would have another time than the last."""
+    """Return the record of a file once any further change would give it a different time."""
     record = record_of(name, kind, options)
     grain_ns = _TICK_NS if record["ctime_ns"] % 1_000_000_000 else _COARSE_NS
     rest_ns = record["ctime_ns"] + grain_ns - time.time_ns()
@@ -318,7 +318,10 @@ def _settled_record(name: str, kind: GraphKind, options: Mapping[str, Any]) -> d
 
 
 def _make_cache(name: str) -> Path:
-    """Make the cache, for this user alone; StoreError where that fails, or another user could change it."""
+    """Create the cache with access for this user only.
+
+    Raises StoreError if this fails, or another user could change the cache.
+    """
     cache = cache_directory()
     missing = [place for place in (cache, *cache.parents) if not place.exists()]
     try:
@@ -338,10 +341,10 @@ def _make_scratch(name: str, cache: Path, entry: str) -> Path:
 
 
 def _require_private(cache: Path) -> None:
-    """Reject a cache in which another user could put something; StoreError."""
+    """Raise StoreError if another user could put a file into the cache."""
     try:
         found = cache.stat()
-    except OSError:  # it is made, or named, when something is to be written
+    except OSError:  # the first write creates it, or raises the error
         return
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise StoreError(
@@ -357,7 +360,7 @@ def _unwritable(name: str, cache: Path, error: OSError) -> StoreError:
 
 
 def _publish(scratch: Path, entry: Path, record: dict[str, Any]) -> None:
-    """Give a conversion its name, unless another process was first; one that cannot be opened makes way."""
+    """Rename a conversion into place, unless another process was first; an entry that cannot be opened is replaced."""
     while True:
         try:
             scratch.rename(entry)
@@ -371,7 +374,7 @@ def _publish(scratch: Path, entry: Path, record: dict[str, Any]) -> None:
 
 
 def _discard(entry: Path) -> None:
-    """Remove an entry, which is whole or absent meanwhile."""
+    """Remove an entry; meanwhile it is either complete or absent."""
     hidden = entry.with_name(f".{entry.name}.old-{os.getpid()}-{time.time_ns()}")
     with suppress(FileNotFoundError):
         entry.rename(hidden)
@@ -402,25 +405,25 @@ def _entries(cache: Path) -> list[Path]:
 class Conversion:
     """The conversion of a file of edges in the cache."""
 
-    source: str  # absolute path of the file; empty where the entry is damaged
+    source: str  # absolute path of the file; empty if the entry is damaged
     kind: str
     options: dict[str, Any]  # of :func:`papilio.read`, without the kind
     path: str  # the directory of the entry
     n_bytes: int  # on disk
     used_s: float  # time of the last use, in seconds since the epoch
-    # ``valid``: the next call uses it. ``changed``, ``gone``: the source did or is. ``outdated``: of another version of
+    # ``valid``: reused by the next call. ``changed``, ``gone``: the source. ``outdated``: made by another version of
     # Papilio. ``damaged``: it cannot be opened.
     state: Literal["valid", "changed", "gone", "outdated", "damaged"]
 
 
 @checked
 def list_conversions() -> tuple[Conversion, ...]:
-    """Return the conversions that the cache keeps, by source.
+    """Return the conversions in the cache, by source.
 
     Raises
     ------
     StoreError
-        When the cache cannot be read.
+        If the cache cannot be read.
     """
     found = []
     for entry in _entries(cache_directory()):
@@ -452,19 +455,19 @@ def _look_at(entry: Path) -> Conversion:
 
 @checked
 def clear_conversions(pattern: str | None = None, *, stale: bool = False) -> tuple[Conversion, ...]:
-    """Remove conversions from the cache, and return those removed. Stores elsewhere, and the sources, are left alone.
+    """Remove conversions from the cache and return them. Stores elsewhere, and the sources, are not touched.
 
     Parameters
     ----------
     pattern : str, optional
-        Path or name of the sources, in which ``*`` and ``?`` stand for anything; by default all.
+        Path or name of the sources; ``*`` and ``?`` are wildcards. By default all.
     stale : bool
         Only remove conversions that are not ``valid``, and leftovers of killed processes.
 
     Raises
     ------
     StoreError
-        When the cache cannot be read or written to.
+        If the cache cannot be read or written.
     """
     cache = cache_directory()
     chosen = [each for each in list_conversions() if not (stale and each.state == "valid")]

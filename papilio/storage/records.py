@@ -1,26 +1,25 @@
 """The JSON that Papilio keeps: the annotations of a frozen dataclass are the schema of its file, both ways.
 
-What is read back is checked as a whole before anything is made of it: keys that are missing, unknown or given twice,
-values of another type (a boolean is no integer, a float is none either), numbers that are no numbers. The message
-names the file, the field, what was found and what is expected. Files hold the digest of all their keys but this one,
-under the key ``digest``, and are used only if it fits.
+A file is checked completely before use, for missing, unknown or repeated keys, values of another type (booleans and
+floats are not integers), and NaN. The error names the file, the field, the value found and the expected value. The key
+``digest`` of a file has the digest of all other keys; the file is used only if it matches.
 
 | annotation | JSON |
 |---|---|
-| ``int``, ``SignedInt`` | an integer from 0 on, however large; any integer |
-| ``Digits`` | an integer from 0 on, in quotes: readers of JSON numbers need not keep all of its digits |
+| ``int``, ``SignedInt`` | an integer from 0 on, of any size; any integer |
+| ``Digits`` | an integer from 0 on, in quotes: readers of JSON numbers may drop some of its digits |
 | ``float`` | a finite number |
 | ``tuple[X, ...]``, ``list[X]``, ``tuple[X, Y]`` | a list of them, of any length or of two |
 | ``dict[str, X]`` | an object; ``dict[tuple[X, Y], int]`` a list of rows ``[x, y, Digits]``,
 ``dict[tuple[X, ...], int]`` of rows of any length |
-| ``Literal``, ``X | Y``, ``None``, ``bool``, ``str``, ``Any`` | as they say |
-| a dataclass | an object with its fields; those that have a default may be missing |
-| ... with ``may_grow`` | the same, and keys that newer versions have added are passed over |
+| ``Literal``, ``X | Y``, ``None``, ``bool``, ``str``, ``Any`` | as usual |
+| a dataclass | an object with its fields; fields with a default may be missing |
+| ... with ``may_grow`` | the same; keys added by newer versions are ignored |
 | ``Motif`` | an object with ``name`` and the fields of the motif of that name |
 
-Nothing that Papilio wrote is used before it was compared with a digest: 32 hexadecimal digits of XXH3 (128
-bits), which reveal damage and exchanged files, at 26 GB/s. It is no signature: someone who can write a file can write
-its digest as well.
+Every file written by Papilio is compared with a digest before use: 32 hexadecimal digits of XXH3 (128 bits), which
+detect damage and exchanged files, at 26 GB/s. A digest is not a signature: anyone who can write a file can also write
+its digest.
 
 | file | its digest is in |
 |---|---|
@@ -52,7 +51,7 @@ from papilio.motifs import MOTIFS, Motif, motif_to_json
 
 
 def digest_of(*parts: Any) -> str:
-    """Return the digest of buffers, one after the other."""
+    """Return the digest of concatenated buffers."""
     found = xxhash.xxh3_128()
     for part in parts:
         found.update(part)
@@ -60,25 +59,25 @@ def digest_of(*parts: Any) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """Return the digest of a whole file; OSError when it cannot be read."""
+    """Return the digest of a whole file; raise OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
 def require_digest(found: str, expected: str, name: str, advice: str) -> None:
-    """Check the digest of a file called ``name``; StoreError with the advice when it was changed."""
+    """Check the digest of a file called ``name``; raise StoreError with the advice if it was changed."""
     if found != expected:
         raise StoreError(f"{name} has digest {found}; expected {expected}: it was changed, {advice}")
 
 
 SignedInt = Annotated[int, "signed"]
-"""An integer that may be below 0; every other one is a size, a number or an identity from 0 on."""
+"""An integer that may be negative; all others are sizes, numbers or identities from 0 on."""
 
 Digits = Annotated[int, "digits"]
-"""An exact count, which is kept in quotes."""
+"""An exact count, stored in quotes."""
 
 MAX_JSON_BYTES = 1 << 28
-"""Largest JSON file that is read. The manifest of a partition of 100,000 parts has a fifth of that."""
+"""Size of the largest JSON file that is read. The manifest of a partition of 100,000 parts has a fifth of that."""
 
 DIGEST_KEY = "digest"
 
@@ -90,7 +89,7 @@ Record = TypeVar("Record")
 
 
 class _Misfit(Exception):
-    """A value that does not fit its annotation, and the way to it, from the inside out."""
+    """A value that does not fit its annotation, and the path to it, from the inside out."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -126,9 +125,10 @@ def _refuse_constant(text: str) -> Any:
 
 
 def parse_json(text: str | bytes, name: str, advice: str) -> Any:
-    """Return the value of a JSON text in UTF-8; ``name`` is its file and ``advice`` what to do, for messages.
+    """Return the value of a JSON text in UTF-8; ``name`` is its file and ``advice`` the remedy, for messages.
 
-    StoreError when it is none: also with a key given twice, NaN, infinities, nested too deeply, or too large.
+    Raises StoreError for invalid JSON, including repeated keys, NaN, infinities, and texts nested too deeply or too
+    large.
     """
     require_size(len(text), name, advice)
     try:
@@ -139,7 +139,7 @@ def parse_json(text: str | bytes, name: str, advice: str) -> Any:
 
 
 def require_size(n_bytes: int, name: str, advice: str) -> None:
-    """Check the size of a JSON file; StoreError when it is larger than any that Papilio writes."""
+    """Check the size of a JSON file; raise StoreError if it is larger than any that Papilio writes."""
     if n_bytes > MAX_JSON_BYTES:
         raise StoreError(f"{name} has {n_bytes} bytes; at most {MAX_JSON_BYTES} are read: {advice}")
 
@@ -147,8 +147,8 @@ def require_size(n_bytes: int, name: str, advice: str) -> None:
 def read_regular(path: Path, advice: str, *, any_size: bool = False) -> bytes:
     """Return the content of a file without waiting for a pipe or a device.
 
-    FileNotFoundError when there is no such file; StoreError for a directory, a pipe or a device, a file that cannot be
-    read, or one larger than a JSON file may be unless ``any_size``.
+    Raises FileNotFoundError if there is no such file; StoreError for a directory, a pipe or a device, a file that
+    cannot be read, or one larger than the limit for JSON files unless ``any_size``.
     """
     try:
         found = path.stat()
@@ -164,7 +164,7 @@ def read_regular(path: Path, advice: str, *, any_size: bool = False) -> bytes:
 
 
 def read_json(path: Path, advice: str) -> Any:
-    """Return the value of a JSON file; errors as :func:`read_regular` and :func:`parse_json`."""
+    """Return the value of a JSON file; raises as :func:`read_regular` and :func:`parse_json`."""
     return parse_json(read_regular(path, advice), str(path), advice)
 
 
@@ -174,16 +174,16 @@ def _digest_of_json(data: Mapping[str, Any]) -> str:
 
 
 def seal_json(data: Mapping[str, Any], *, indent: int | None = None, sort_keys: bool = False) -> str:
-    """Return the text of a JSON file with these keys and their digest; ``json.dumps`` has the options."""
+    """Return the text of a JSON file with these keys and their digest; the options are passed to ``json.dumps``."""
     plain = json.loads(json.dumps(data))
     sealed = plain | {DIGEST_KEY: _digest_of_json(plain)}
     return json.dumps(sealed, indent=indent, sort_keys=sort_keys) + "\n"
 
 
 def unseal_json(data: Any, name: str, advice: str) -> dict[str, Any]:
-    """Return the keys of an object of :func:`seal_json` without the digest, which is checked.
+    """Check the digest of an object of :func:`seal_json`; return its other keys.
 
-    ``name`` is its file and ``advice`` what to do, for messages. StoreError when it is no object, or was changed.
+    ``name`` is its file and ``advice`` the remedy, for messages. Raises StoreError if it is no object, or was changed.
     """
     if not isinstance(data, dict):
         raise StoreError(f"{name} holds no JSON object; {advice}")
@@ -195,16 +195,16 @@ def unseal_json(data: Any, name: str, advice: str) -> dict[str, Any]:
 
 
 def read_sealed(path: Path, advice: str) -> dict[str, Any]:
-    """Return the keys of a file of :func:`seal_json`; errors as :func:`read_json` and :func:`unseal_json`."""
+    """Return the keys of a file of :func:`seal_json`; raises as :func:`read_json` and :func:`unseal_json`."""
     return unseal_json(read_json(path, advice), str(path), advice)
 
 
 def require_format(data: Any, name: str, form: str, version: int, what: str, advice: str) -> dict[str, Any]:
-    """Return the keys of a sealed file, once its format, version and digest were checked.
+    """Return the keys of a sealed file after checking its format, version and digest.
 
-    ``form`` is the value of ``format``, ``version`` the one that this code reads and writes, ``what`` such a file
-    describes, ``advice`` what to do when it is damaged or of an earlier version. StoreError when it is something else,
-    of another version, or was changed.
+    ``form`` is the value of ``format``, ``version`` the version that this code reads and writes, ``what`` the thing
+    that such a file describes, ``advice`` the remedy if it is damaged or of an earlier version. Raises StoreError for
+    another kind of file, another version, or a changed file.
     """
     if not isinstance(data, dict) or data.get("format") != form:
         raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
@@ -228,7 +228,7 @@ def read_manifest(
 ) -> tuple[Record, dict[str, Any]]:
     """Return the record of a manifest, which has all its fields, and its keys; parameters as :func:`require_format`.
 
-    StoreError when the text is not JSON, not such a manifest, of another version, was changed, or does not fit.
+    Raises StoreError if the text is not JSON, not such a manifest, of another version, was changed, or does not fit.
     """
     data = require_format(parse_json(text, name, advice), name, form, version, what, advice)
     missing = [each.name for each in fields(cast(Any, kind)) if each.name not in data]
@@ -239,10 +239,10 @@ def read_manifest(
 
 
 def read_record(kind: type[Record], value: Any, name: str, advice: str) -> Record:
-    """Rebuild a dataclass, whose annotations are of the table above, from its JSON form.
+    """Rebuild a dataclass, whose annotations are in the table above, from its JSON form.
 
-    ``name`` is its file and ``advice`` what to do when it is damaged. StoreError names the field and the value that do
-    not fit.
+    ``name`` is its file and ``advice`` the remedy if it is damaged. Raises StoreError, naming the field and the value
+    that do not fit.
     """
     try:
         found: Record = _reader(kind)(value)
@@ -260,7 +260,7 @@ def write_record(record: Any) -> dict[str, Any]:
 
 
 def table_rows(table: Mapping[tuple[Any, ...], int]) -> list[list[Any]]:
-    """Return the rows ``[*key, "count"]`` of a table, by rising key."""
+    """Return the rows ``[*key, "count"]`` of a table, in ascending order of keys."""
     return [[*key, str(count)] for key, count in sorted(table.items())]
 
 

@@ -1,14 +1,14 @@
-"""R-MAT edges drawn directly in sorted blocks, so that nothing has to be sorted out of core.
+"""R-MAT edges drawn directly in sorted blocks, without sorting out of core.
 
-The draws are independent, so the number that fall below a prefix of u is multinomial: a tree of exact
-binomials over the bits of u gives each prefix its number of draws, down to blocks of about a million. A block
-then draws the bits of v at the levels of its prefix given the bits of u there, and all remaining levels
-jointly, several levels per table look-up (Walker's alias method). Blocks come in order of u; sorting and
-deduplicating one block at a time sorts and deduplicates the graph.
+The draws are independent, so the number of draws below a prefix of u is multinomial: a tree of exact binomials over the
+bits of u gives each prefix its number of draws, down to blocks of about a million. At the levels of its prefix, a block
+draws the bits of v given the bits of u; at all other levels it draws both jointly, several levels per table look-up
+(Walker's alias method). Blocks come in order of u; sorting and deduplicating one block at a time sorts and deduplicates
+the graph.
 
-A unipartite edge is stored as (min, max), so its blocks are by prefixes of the smaller end. The ends share
-their bits until the first level where one has 0 and the other 1; draws are counted by *stratum*: the level at
-which the ends part, and whether the draw came as (max, min), which exchanges b and c below.
+A unipartite edge is stored as (min, max), so its blocks are by prefixes of the smaller end. The ends share their bits
+until the first level where one has 0 and the other 1. Draws are counted by *stratum*: the level at which the ends part,
+and whether the draw came as (max, min), which exchanges b and c below.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from papilio.storage.random_edges import (
 )
 
 _LEVELS = 6
-"""Levels per look-up: 4096 cells, tables of 80 KB that stay in the second-level cache."""
+"""Levels per look-up: 4096 cells, with tables of 80 KB that stay in the second-level cache."""
 
 _PIECE = 1 << 15
 """Draws per vectorised step: the working arrays stay in the second-level cache."""
 
 _MERGE_BYTES = 32
-"""Host bytes per edge while the edges of a hub are merged: the keys, old and new, sorted and deduplicated."""
+"""Host bytes per edge while the edges of a hub are merged: old and new keys, sorted and deduplicated."""
 
 _LOW = np.int64(0xFFFFFFFF)
 _TREE_KEY, _BLOCK_KEY = 0x7265, 0x626C
@@ -56,7 +56,7 @@ _TOGETHER: Stratum = (-1, False)
 class AliasTable:
     """Draws one of 2^k cells per 32-bit word (Walker's alias method, probabilities to 2^-32).
 
-    A draw appends ``shift`` bits to v (and to u, where ``values`` reach above bit 32): the value of the drawn cell.
+    A draw appends ``shift`` bits, the value of the drawn cell, to v (and to u, if ``values`` extend beyond bit 32).
     """
 
     def __init__(self, shift: int, probabilities: list[float], values: list[int]) -> None:
@@ -80,7 +80,7 @@ class AliasTable:
         self._values = np.array([(values[j], values[i]) for i, j in enumerate(other)], dtype=np.int64).ravel()
 
     def append(self, keys: NDArray[np.int64], source: PCG64) -> None:
-        """Shift ``keys``, shape (k,), and put a drawn cell's value into the bits made free; in place."""
+        """Shift ``keys``, shape (k,), and put a drawn cell's value into the freed bits; in place."""
         words = draw_words32(source, keys.size)
         position = (words & self._index_mask).astype(np.intp)
         own = (words >> self._index_bits) < self._threshold.take(position)
@@ -100,14 +100,14 @@ def _table(levels: list[list[tuple[float, int]]]) -> AliasTable:
 
 @lru_cache(maxsize=1024)
 def _joint_table(quadrants: tuple[float, float, float, float], levels: int) -> AliasTable:
-    """Both ends at once: quadrants (0, 0), (0, 1), (1, 0), (1, 1) of ``levels`` levels."""
+    """Return the table of both ends: quadrants (0, 0), (0, 1), (1, 0), (1, 1) of ``levels`` levels."""
     digits = (0, 1, 1 << 32, (1 << 32) | 1)
     return _table([list(zip(quadrants, digits, strict=True))] * levels)
 
 
 @lru_cache(maxsize=4096)
 def _bit_table(ones: tuple[float, ...]) -> AliasTable:
-    """One end alone: the probability of a 1 at each level."""
+    """Return the table of one end, given the probability of a 1 at each level."""
     return _table([[(1.0 - one, 0), (one, 1)] for one in ones])
 
 
@@ -131,7 +131,7 @@ class RmatSource(EdgeSource):
         self.block_bytes = DRAW_BYTES * min(model.edges, BLOCK_EDGES) + self._hub_bytes(model)
 
     def _hub_bytes(self, model: Rmat) -> int:
-        """Host bytes to merge the edges of the largest hub, where they are more than a block draws at once."""
+        """Return the host bytes to merge the edges of the largest hub, if it has more than a block draws at once."""
         margin = max(model.a + model.b, model.c + model.d)
         draws = model.edges * margin**self._scale_u
         if self._unipartite:
@@ -155,7 +155,7 @@ class RmatSource(EdgeSource):
     def _split(
         self, depth: int, prefix: int, counts: dict[Stratum, int]
     ) -> tuple[dict[Stratum, int], dict[Stratum, int]]:
-        """Divide the draws below a prefix of u between the next bit's two values."""
+        """Divide the draws below a prefix of u between the two values of the next bit."""
         source = stream(self._seed, _TREE_KEY, depth, prefix)
         zeros: dict[Stratum, int] = {}
         ones: dict[Stratum, int] = {}
@@ -218,7 +218,7 @@ class RmatSource(EdgeSource):
         self._fill_tail(keys, source, max(depth, self._joint))
 
     def _fill_tail(self, keys: NDArray[np.int64], source: PCG64, level: int) -> None:
-        """Draw the levels that only the layer of the larger scale has, in place."""
+        """Draw the levels that only the larger layer has, in place."""
         _, b, c, d = self._quadrants[False]
         for start in range(level, max(self._scale_u, self._scale_v), _LEVELS):
             width = min(_LEVELS, max(self._scale_u, self._scale_v) - start)

@@ -1,7 +1,7 @@
-"""Parquet files whose every byte is checked before it is used.
+"""Parquet files whose every byte is checked before use.
 
-A sealed file has the digest of its footer, and the footer holds the byte range and the digest of every row group. So a
-part of a file can be read alone, and exactly the bytes that were checked are decoded.
+A sealed file has the digest of its footer, and the footer has the byte range and the digest of every row group. So a
+part of a file can be read separately, and exactly the checked bytes are decoded.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from papilio.storage.records import digest_of, require_digest
 DECODING_ERRORS = (
     pa.ArrowException, OSError, ValueError, ArithmeticError, LookupError, TypeError, MemoryError
 )  # fmt: skip
-"""What pyarrow raises on damaged Parquet files: a text of the footer that is no UTF-8 is a ValueError, for example."""
+"""Exceptions of pyarrow for damaged Parquet files; for example, ValueError if text of the footer is not UTF-8."""
 
 _ROW_GROUPS = b"papilio.row_groups"
 """Key of the footer for ``[[begin, end, digest], ...]``: the bytes of each row group."""
 
 _TAIL_BYTES = 8
-"""The length of the footer, and the magic number: the end of a Parquet file."""
+"""The length of the footer and the magic number: the end of a Parquet file."""
 
 
 @contextmanager
 def unreadable_named(name: str, advice: str) -> Iterator[None]:
-    """Turn the errors of pyarrow about a Parquet file into a StoreError with its name and advice."""
+    """Turn pyarrow's errors about a Parquet file into a StoreError with its name and advice."""
     try:
         yield
     except FileNotFoundError as error:
@@ -45,7 +45,7 @@ def unreadable_named(name: str, advice: str) -> Iterator[None]:
 
 
 def schema_of(types: Mapping[str, pa.DataType], metadata: Mapping[str, str] | None = None) -> pa.Schema:
-    """Return the schema of columns that hold no nulls."""
+    """Return the schema of columns without nulls."""
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in types.items()], metadata)
 
 
@@ -85,9 +85,9 @@ class _Sink:
 
 
 class SealedWriter:
-    """Writes a sealed Parquet file, a row group for each table; a context manager.
+    """Writes a sealed Parquet file, one row group per table; a context manager.
 
-    ``options`` go to ``pyarrow.parquet.ParquetWriter``. :attr:`digest` is known once the file is closed. After an
+    ``options`` are passed to ``pyarrow.parquet.ParquetWriter``. :attr:`digest` is set once the file is closed. After an
     exception in the block the file has no footer.
     """
 
@@ -108,7 +108,7 @@ class SealedWriter:
         self.rows += table.num_rows
 
     def close(self) -> None:
-        """Write the footer; OSError when the file cannot be written, which is then closed all the same."""
+        """Write the footer and close the file; raise OSError, with the file closed, if it cannot be written."""
         try:
             self._writer.add_key_value_metadata({_ROW_GROUPS: json.dumps(self._groups)})
             self._writer.close()
@@ -137,7 +137,7 @@ class SealedWriter:
 
 
 def _read_footer(source: pa.NativeFile, size: int) -> bytes:
-    """Return the footer and the last bytes of the file, which hold its length."""
+    """Return the footer and the last bytes of the file, which contain its length."""
     tail: bytes = source.read_at(min(_TAIL_BYTES, size), max(0, size - _TAIL_BYTES))
     length = min(int.from_bytes(tail[:4], "little") + _TAIL_BYTES, size)
     footer: bytes = source.read_at(length, size - length)
@@ -151,7 +151,7 @@ def footer_digest(path: Path) -> str:
 
 
 class _Window:
-    """Some bytes of a file, at their places in it; reading anything else is an error."""
+    """Some bytes of a file, at their original positions; reading any other byte is an error."""
 
     closed = False
 
@@ -183,13 +183,13 @@ class _Window:
 class SealedReader:
     """Reads the row groups of a sealed Parquet file; a context manager. One thread at a time.
 
-    ``digest`` is what :class:`SealedWriter` returned, and ``advice`` what to do when the file is missing or changed.
-    Opening checks the footer, and :meth:`read` the row group: StoreError names the file and the damage.
+    ``digest`` is the digest of :class:`SealedWriter`, ``advice`` the remedy if the file is missing or changed. Opening
+    checks the footer, and :meth:`read` the row group; both raise StoreError, naming the file and the damage.
     """
 
     def __init__(self, filesystem: arrow_fs.FileSystem, path: str, digest: str, advice: str) -> None:
         self.name, self.advice = path, advice
-        self._buffer = bytearray()  # used again for each row group: Arrow copies what it decodes
+        self._buffer = bytearray()  # reused for each row group: Arrow copies decoded values
         with unreadable_named(path, advice):
             if isinstance(filesystem, arrow_fs.LocalFileSystem) and not os.path.isfile(path):
                 raise FileNotFoundError(path)

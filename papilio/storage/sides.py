@@ -1,4 +1,4 @@
-"""Evidence that edges are of the other kind than they are read as: one set of vertices, or two layers."""
+"""Evidence that edges are of the other kind than assumed: one set of vertices, or two layers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from papilio.storage.column_choice import are_of_one_set, are_of_two_sets
 from papilio.storage.edge_files import numbers_of
 
 LOOKS_BIPARTITE = "the input looks bipartite"
-"""Beginning of a note. It is not repeated: a graph that looks bipartite is only read as unipartite on request."""
+"""Beginning of a note. It is not repeated: a graph that looks bipartite is read as unipartite only on request."""
 
 _SAMPLE_EDGES = 1 << 17
 _SLICE_EDGES = 1 << 20
 _ENOUGH_LABELS = 100
-"""Distinct labels on each side from which a sample without a common label stands for the whole input."""
+"""Distinct labels on each side from which a sample without a common label represents the whole input."""
 _ENOUGH_EDGES = 20
 _SHIFTS, _PROBES = 16, 4096
 _TURNED = 0.9
@@ -29,8 +29,8 @@ _TURNED = 0.9
 class Sides:
     """A sample of the edges of an input, as labels on the left and on the right.
 
-    It holds at most 131,072 edges. Of integer labels an edge and its reverse are in it, or neither. ``names`` are those
-    of the two columns, where they have names; ``said`` is why the input declares itself to be of the other kind.
+    It has at most 131,072 edges. With integer labels, it contains an edge and its reverse, or neither. ``names`` are
+    the names of the two columns, if any; ``said`` is the reason if the input declares itself to be of the other kind.
     """
 
     def __init__(self, names: Sequence[Any] = (), said: str = "") -> None:
@@ -39,10 +39,10 @@ class Sides:
         self._u: list[NDArray[Any]] = []
         self._v: list[NDArray[Any]] = []
         self._n_held = 0
-        self._halvings = 0  # one edge in 2^halvings is held
+        self._halvings = 0  # one edge in 2^halvings is kept
 
     def add(self, u: Any, v: Any) -> None:
-        """Take the next edges, NumPy or Arrow arrays of shape (k,)."""
+        """Add the next edges, NumPy or Arrow arrays of shape (k,)."""
         for start in range(0, len(u), _SLICE_EDGES):
             self._add(u[start : start + _SLICE_EDGES], v[start : start + _SLICE_EDGES])
 
@@ -57,12 +57,12 @@ class Sides:
             self._halvings += 1
             u, v = np.concatenate(self._u), np.concatenate(self._v)
             u, v = self._thinned(u, v) if _are_integers(u, v) else (u[::2], v[::2])
-            if u.size == self._n_held:  # the same edge again and again
+            if u.size == self._n_held:  # the same edge over and over
                 u, v = u[::2], v[::2]
             self._u, self._v, self._n_held = [u], [v], u.size
 
     def _thinned(self, u: NDArray[Any], v: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the edges to hold, by a hash of the sum of both labels: both directions of an edge, or none."""
+        """Return the edges to keep, by a hash of the sum of both labels: both directions of an edge, or neither."""
         if not self._halvings or not _are_integers(u, v):
             return u.copy(), v.copy()
         hashed = (u + v).view(np.uint64)
@@ -71,7 +71,7 @@ class Sides:
         return u[held], v[held]
 
     def doubt(self, kind: GraphKind) -> str:
-        """Return why edges that are read as ``kind`` look like the other kind, or an empty string."""
+        """Return the reason why edges read as ``kind`` look like the other kind, or an empty string."""
         if self._said or not self._n_held:
             return self._said
         u, v = np.concatenate(self._u), np.concatenate(self._v)
@@ -156,10 +156,10 @@ def _count_common(labels: NDArray[Any], ordered: NDArray[Any]) -> int:
 def _why_one_set(
     u: NDArray[np.int64], v: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], weight: int
 ) -> str:
-    """Return why integers look like labels of one set, where each edge stands for ``weight`` ones.
+    """Return the reason why integers look like labels of one set; each edge stands for ``weight`` edges.
 
-    ``left`` and ``right`` are the different labels, sorted. Two dense ranges, of users and of items, overlap anyway.
-    Labels of one set have the same gaps: far more are common than of one side and the other side moved a little.
+    ``left`` and ``right`` are the distinct labels, sorted. Two dense ranges, of users and of items, overlap anyway.
+    Labels of one set have the same gaps: far more are common than if one side is shifted a little.
     """
     probes = left[:: -(-left.size // _PROBES)]
     common = _count_common(probes, right)
@@ -171,7 +171,7 @@ def _why_one_set(
     n_proper = int(np.count_nonzero(proper))
     if n_proper < _ENOUGH_EDGES:
         return ""
-    if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are to be expected
+    if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are expected
         edges, turned = np.sort(_mixed(u, v)), _mixed(v[proper], u[proper])
         few = turned[:: -(-n_proper // _PROBES)]
         if all(_count_common(each, edges) >= _TURNED * each.size for each in (few, turned)):
@@ -184,7 +184,7 @@ def _why_one_set(
 
 
 def _mixed(u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a number for each edge, which another one has by chance alone."""
+    """Return a number for each edge that another edge has only by chance."""
     numbers = u.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     numbers ^= numbers >> np.uint64(32)
     return numbers * np.uint64(0xC2B2AE3D27D4EB4F) + v.astype(np.uint64)

@@ -1,6 +1,6 @@
 """The readers of all kinds of input: NumPy arrays, Parquet files, text files one after the other.
 
-Parquet is one file, or those of a table that Spark, Dask or Hive wrote into a directory.
+Parquet input is one file, or the files of a table that Spark, Dask or Hive wrote into a directory.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
 
 OnRead = Callable[[int], None]
-"""Told the bytes of the stored files taken so far."""
+"""Called with the bytes of the stored files read so far."""
 
 _CHUNK_ROWS = 1 << 20
 """Rows read at a time."""
 
 
 class _NpyFile:
-    """The header of a ``.npy`` file of integers, and reads of its rows that do not load the rest."""
+    """The header of a ``.npy`` file of integers; reads ranges of its rows without loading the whole file."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
@@ -62,7 +62,9 @@ class _NpyFile:
                 )
                 self.shape, self._fortran, self._dtype = read(file)
                 self._offset = file.tell()
-        except Exception as error:  # NumPy tokenizes and evaluates the header: a damaged one raises anything
+        except (
+            Exception
+        ) as error:  # NumPy tokenizes and evaluates the header: a damaged one may raise any exception
             raise InputError(f"{name} is not a readable .npy file ({error!r}); write it again") from error
         if self._dtype.kind not in "iu":
             raise InputError(f"{name} has dtype {self._dtype}; expected integers")
@@ -94,7 +96,7 @@ class _NpyFile:
 class NpySource:
     """The edges of one uncompressed local ``.npy`` array of shape (k, c), c >= 2, or of two of shape (k,).
 
-    ``on_read`` is told the fraction read so far, times the size of the files in bytes.
+    ``on_read`` is called with the fraction read so far, times the size of the files in bytes.
     """
 
     def __init__(self, places: Sequence[InputLocation], options: ReadOptions, on_read: OnRead) -> None:
@@ -150,11 +152,11 @@ def _integers(name: str, column: NDArray[Any]) -> pa.Array:
 
 
 class ParquetSource:
-    """The edges of Parquet files, from the columns that :mod:`papilio.storage.column_choice` finds.
+    """The edges of Parquet files, from the columns that :mod:`papilio.storage.column_choice` chooses.
 
     Integer columns give integer labels; strings (plain or dictionary-encoded) give text. A column with a usual name of
     times orders duplicates. Directories of the form ``year=2024`` below the root of all places are columns, too.
-    ``on_read`` is told the fraction read so far, times the size of the files in bytes.
+    ``on_read`` is called with the fraction read so far, times the size of the files in bytes.
     """
 
     def __init__(self, places: Sequence[InputLocation], options: ReadOptions, on_read: OnRead) -> None:
@@ -185,7 +187,7 @@ class ParquetSource:
         describe_columns(self.info, names, len(names), chosen)
 
     def _unified(self) -> pa.Schema:
-        """Return the columns of all files; InputError for a file whose columns are not those of the others."""
+        """Return the columns of all files; raise InputError if the columns of a file differ."""
         first = self._fragments[0][1]
         found = first
         for fragment, schema in self._fragments[1:]:
@@ -210,7 +212,7 @@ class ParquetSource:
         )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the edges in order; InputError for missing values, values without a sign, and damaged data."""
+        """Yield the edges in order; raise InputError for missing values, values without a sign, and damaged data."""
         rows = sum(fragment.metadata.num_rows for fragment, _ in self._fragments)
         done = 0
         for fragment, _ in self._fragments:
@@ -243,7 +245,7 @@ class ParquetSource:
 
     def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
         for title, column in zip(self._columns, columns, strict=True):
-            column.validate(full=True)  # text of damaged files may be no UTF-8
+            column.validate(full=True)  # text of damaged files may be invalid UTF-8
             if column.null_count:
                 raise InputError(
                     f"{name}: column {title} has {column.null_count} missing values "
@@ -311,7 +313,7 @@ def _fragments(places: Sequence[InputLocation]) -> list[tuple[pads.ParquetFileFr
 
 @contextmanager
 def _damage_named(name: str, what: str = "is not a readable Parquet file") -> Iterator[None]:
-    """Turn the errors of pyarrow about a damaged file into an InputError."""
+    """Turn pyarrow's errors about a damaged file into an InputError."""
     try:
         yield
     except DECODING_ERRORS as error:
@@ -319,7 +321,7 @@ def _damage_named(name: str, what: str = "is not a readable Parquet file") -> It
 
 
 _LINE_BYTES = 1 << 16
-"""Beginning of a file that tells whether there is more than a line of names."""
+"""Beginning of a file that shows whether it has more than a line of names."""
 
 _MAGIC: tuple[tuple[bytes, FormatName], ...] = ((b"\x93NUMPY", "npy"), (b"PAR1", "parquet"))
 
@@ -334,12 +336,12 @@ def open_source(
 ) -> tuple[EdgeSource, Compression]:
     """Return the reader of the input, by its first bytes or the forced format, and the compression of the first file.
 
-    What the reader holds open is closed with ``stack``; ``scratch`` is a directory for what has to be unpacked.
+    Files that the reader opens are closed with ``stack``; unpacked files lie in the directory ``scratch``.
     """
     first = stack.enter_context(InputFile(places[0]))
     chosen = options.format or _kind_of(first)
     if chosen == "parquet":
-        # Files that are not compressed as a whole are read where they are.
+        # Files that are not compressed as a whole are read in place.
         system = places[0].filesystem
         is_plain = system is not None and all(place.filesystem == system for place in places)
         if first.compression != "none" or not is_plain:
@@ -369,7 +371,7 @@ def _spool(first: InputFile, places: Sequence[InputLocation], scratch: Path) -> 
 
 
 class JoinedText:
-    """The edges of text files, one after the other; all are read as the first is, each line of names for itself."""
+    """The edges of consecutive text files, with the layout of the first; each file may have a line of names."""
 
     def __init__(
         self,
@@ -391,7 +393,7 @@ class JoinedText:
         return TextSource(file, options, self._threads, lambda done: self._on_read(before + done))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the edges in the order of the files; errors as :meth:`TextSource.batches`."""
+        """Yield the edges in the order of the files; raises as :meth:`TextSource.batches`."""
         yield from self._first.batches()
         options = replace(self._options, like=self._first.layout)
         before = self._n_first
@@ -411,7 +413,7 @@ class JoinedText:
             before += place.n_bytes
 
     def _lines_of_empty(self, file: InputFile) -> LineCounts | None:
-        """Return the lines of a file without data, or with the line of names alone as Spark writes it; else None."""
+        """Return the lines of a file without data, or with only a line of names as Spark writes it; else None."""
         file.decode(self._options.encoding)
         text = unify_line_ends(file.peek(_LINE_BYTES).removeprefix(b"\xef\xbb\xbf"))
         if len(text) >= _LINE_BYTES // 2:
@@ -435,7 +437,7 @@ def _add(info: SourceInfo, more: SourceInfo, name: str) -> None:
 
 
 def _both(one: Declared | None, other: Declared | None) -> Declared | None:
-    """Return the sizes that two files declare together; None where one declares none, or counts from another number."""
+    """Return the sizes that two files declare together; None if one declares none, or their bases differ."""
     if one is None or other is None:
         return None
     bases = tuple(base for base in one.bases if base in other.bases)

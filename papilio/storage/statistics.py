@@ -1,6 +1,6 @@
-"""Describing a stored graph, and its degrees and paths of three edges, by passes over the edges in pieces.
+"""Description of a stored graph, and its degrees and paths of three edges, by passes over the edges in pieces.
 
-A path of three edges has a middle edge (u, v), and an end beside each of u and v: there are (d(u) - 1)(d(v) - 1) with
+A path of three edges has a middle edge (u, v), and another edge at each of u and v: there are (d(u) - 1)(d(v) - 1) with
 that middle edge. With w(x), the sum of d(y) - 1 over the neighbours y of x, there are (d(x) - 1) w(x) whose middle edge
 ends in x. All numbers are exact. Memory O(n_u + n_v).
 """
@@ -18,7 +18,7 @@ from papilio.storage.models import count_pairs
 from papilio.storage.store import GraphStore
 
 QUANTILES = (0.5, 0.9, 0.99)
-"""Of the degrees; a quantile is the smallest degree that at least this share of vertices does not pass."""
+"""Quantiles of degrees; a quantile is the smallest degree that at least this share of vertices does not exceed."""
 
 
 def add_degrees(
@@ -33,12 +33,12 @@ def add_degrees(
 
 
 def describe(store: GraphStore) -> dict[str, Any]:
-    """Return the facts about a store, as values that JSON can hold.
+    """Return the facts about a store, as JSON-compatible values.
 
     Reads the edges once, one row group at a time; memory O(n_u + n_v). ``density`` is edges per possible edge, or None
-    when none is possible; ``degrees`` of a layer are of all its vertices, isolated ones included, and of ``u`` alone
-    if unipartite; ``labels`` names the layers with labels of their own; ``dropped`` and ``provenance`` are as in the
-    manifest. StoreError when the edges cannot be read.
+    if no edge is possible; ``degrees`` of a layer cover all its vertices, isolated ones included, with ``u`` only if
+    unipartite; ``labels`` names the layers with labels; ``dropped`` and ``provenance`` are as in the manifest. Raises
+    StoreError if the edges cannot be read.
     """
     bipartite = store.kind == "bipartite"
     degree_u = np.zeros(store.n_u, np.int64)
@@ -87,7 +87,7 @@ def _describe_degrees(degrees: NDArray[np.int64]) -> dict[str, Any]:
 
 
 EdgePass = Callable[[], Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]]
-"""Gives all edges in order, in pieces (u, v), each sorted by u; can be called again."""
+"""Yields all edges in order, in pieces (u, v), each sorted by u; can be called repeatedly."""
 
 _HALF = np.uint64(32)
 
@@ -114,7 +114,7 @@ def edge_three_paths(degrees: Degrees, u: NDArray[np.int32], v: NDArray[np.int32
 
 
 def count_three_paths(degrees: Degrees, edges: EdgePass) -> int:
-    """Return the paths of three edges in all, a Python integer of any size; one pass."""
+    """Return the total number of paths of three edges, a Python integer of any size; one pass."""
     total = 0
     for u, v in edges():
         paths = edge_three_paths(degrees, u, v)

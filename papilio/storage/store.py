@@ -2,10 +2,10 @@
 
     graph.json              format version, kind, sizes, content hash, digests, provenance, what ingest dropped
     edges/part-*.parquet    columns u, v (and sign), sorted by (u, v), row groups of about a million edges
-    labels_u.parquet        dense id -> original label (absent where the ids are the labels)
+    labels_u.parquet        dense id -> original label (absent if the ids are the labels)
     labels_v.parquet
 
-A store is written into a temporary sibling and renamed into place: it is whole or absent.
+A store is written into a temporary sibling and renamed, so it is complete or absent.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from papilio.storage.records import read_manifest, seal_json, write_record
 from papilio.storage.sealed import footer_digest
 
 FORMAT = "papilio-graph"
-"""Value of the key ``format``, by which a manifest is told from another program's ``graph.json``."""
+"""Value of the key ``format``, which distinguishes a manifest from another program's ``graph.json``."""
 
 FORMAT_VERSION = 2
-"""Version of the store layout that this code writes and reads; stores of version 1 hold no digests."""
+"""Version of the store layout that this code writes and reads; stores of version 1 have no digests."""
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 
@@ -59,20 +59,20 @@ _EDGE_FILE = re.compile(r"edges/[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True)
 class Manifest:
-    """Facts about a stored graph that are known without reading its edges."""
+    """Facts about a stored graph that are available without reading its edges."""
 
     may_grow: ClassVar[bool] = True
 
     kind: GraphKind
-    n_u: int  # layer sizes; of a unipartite graph both are the number of vertices
+    n_u: int  # layer sizes; in a unipartite graph both are the number of vertices
     n_v: int
     n_edges: int
     signed: bool
     hash: str  # content hash, 32 hexadecimal digits, see papilio.storage.edge_files
     edge_files: tuple[EdgeFile, ...]  # in the order of their edges
-    # digest of the label file of each layer that has one; the labels of other layers are the ids
+    # digest of the label file of each layer that has one; in other layers the ids are the labels
     labels: dict[str, str] = field(default_factory=dict)
-    # what ingest left out: duplicates, self_loops, malformed
+    # number of entries dropped on reading: duplicates, self_loops, malformed
     dropped: dict[str, int] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # name of the source, its format, the options
     format_version: int = FORMAT_VERSION
@@ -85,7 +85,7 @@ class Manifest:
     def from_json(cls, text: str | bytes, name: str) -> Manifest:
         """Read the text of ``graph.json``; ``name`` is its path, for messages.
 
-        StoreError when it is no manifest, of another version, was changed, or breaks an invariant.
+        Raises StoreError if it is no manifest, of another version, was changed, or breaks an invariant.
         """
         manifest, _ = read_manifest(cls, text, name, FORMAT, FORMAT_VERSION, "a graph store", STORE_ADVICE)
         problem = _problem(manifest)
@@ -125,14 +125,14 @@ def _problem(manifest: Manifest) -> str | None:
 class GraphStore:
     """A stored graph, opened by :func:`open_store`; holds its manifest and no edges.
 
-    Instances are cheap to pickle: a worker reads what it needs from the path itself.
+    Instances are cheap to pickle: a worker reads the data from the path.
     """
 
     def __init__(self, path: str, manifest: Manifest) -> None:
         self.path = path
         self.manifest = manifest
         self.kind: GraphKind = manifest.kind
-        # Of a unipartite graph both are the number of vertices.
+        # In a unipartite graph both are the number of vertices.
         self.n_u, self.n_v = manifest.n_u, manifest.n_v
         self.n_edges, self.signed, self.hash = manifest.n_edges, manifest.signed, manifest.hash
 
@@ -148,7 +148,7 @@ class GraphStore:
         return filesystem_of(self.path)
 
     def require_unchanged(self) -> None:
-        """Check that the directory still holds the graph that was opened, else StoreError."""
+        """Raise StoreError unless the directory still contains the opened graph."""
         now = open_store(self.path).hash
         if now != self.hash:
             raise StoreError(
@@ -162,9 +162,9 @@ class GraphStore:
             return list_row_groups(*self._filesystem(), self.manifest.edge_files, self.signed)
 
     def read_groups(self, groups: Sequence[RowGroup]) -> Iterator[EdgeBatch]:
-        """Yield the edges of row groups, which have the digests of the manifest but are not checked beyond them.
+        """Yield the edges of row groups; they have the digests of the manifest but are not checked further.
 
-        StoreError when a file is missing, was changed, or belongs to a graph that replaced this one.
+        Raises StoreError if a file is missing, was changed, or belongs to a graph that replaced this one.
         """
         with self._replaced_named():
             yield from read_row_groups(*self._filesystem(), groups)
@@ -178,7 +178,7 @@ class GraphStore:
             raise
 
     def select(self, u_start: int | None = None, u_stop: int | None = None) -> tuple[RowGroup, ...]:
-        """Return the row groups that can hold edges with ``u_start <= u < u_stop``; all of them without a range."""
+        """Return the row groups that can contain edges with ``u_start <= u < u_stop``; all of them without a range."""
         start, stop = self._range(u_start, u_stop)
         if (start, stop) == (0, self.n_u):
             return self.row_groups
@@ -194,9 +194,9 @@ class GraphStore:
     def batches(self, u_start: int | None = None, u_stop: int | None = None) -> Iterator[EdgeBatch]:
         """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
 
-        Once all edges of the store were taken, their hash is compared with the recorded one. Threads, one for each
-        column, compute it while the next row group is read. StoreError when the range is not within the layer, or the
-        files are missing, unreadable, not sorted or changed.
+        Once all edges of the store have been read, their hash is compared with the recorded one. Threads, one per
+        column, compute it while the next row group is read. Raises StoreError if the range is not within the layer, or
+        the files are missing, unreadable, not sorted or changed.
         """
         start, stop = self._range(u_start, u_stop)
         groups = self.select(start, stop)
@@ -226,9 +226,9 @@ class GraphStore:
             )
 
     def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
-        """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory; errors as :meth:`batches`.
+        """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory; raises as :meth:`batches`.
 
-        Only the row groups that can hold such edges are read. The layers keep their full sizes.
+        Only the row groups that can contain such edges are read. The layers keep their full sizes.
         """
         capacity = sum(group.n_edges for group in self.select(u_start, u_stop))
         all_u, all_v = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
@@ -245,16 +245,16 @@ class GraphStore:
         return UnipartiteGraph(self.n_u, all_u[:at], all_v[:at], signs)
 
     def labels(self, layer: Literal["u", "v"]) -> NDArray[Any] | None:
-        """Return the original labels of a layer in id order, or None where the ids are the labels.
+        """Return the original labels of a layer in id order, or None if the ids are the labels.
 
-        Integers as int64, strings as str objects; shape (n_u,) or (n_v,). A unipartite graph has one set of
-        labels, returned for either layer.
+        Integers as int64, strings as str objects; shape (n_u,) or (n_v,). A unipartite graph has one set of labels,
+        returned for either layer.
         """
         column = self.label_column(layer)
         return None if column is None else column.to_numpy()
 
     def ends(self, edges: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the ids of both ends of a few edges; reads all edges once, errors as :meth:`batches`."""
+        """Return the ids of both ends of a few edges; reads all edges once, raises as :meth:`batches`."""
         found: dict[int, tuple[int, int]] = {}
         at = 0
         for u, v, _ in self.batches() if edges else ():
@@ -263,9 +263,9 @@ class GraphStore:
         return [found[edge] for edge in edges]
 
     def label_column(self, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
-        """Return the labels of a layer in id order, as :meth:`labels`, or None where the ids are the labels.
+        """Return the labels of a layer in id order, as :meth:`labels`, or None if the ids are the labels.
 
-        It stays in Arrow, int64 or string, for what never becomes Python objects.
+        The result is an Arrow array, int64 or string, for uses that need no Python objects.
         """
         if self.kind == "unipartite":
             layer = "u"
@@ -282,7 +282,7 @@ class GraphStore:
         )
 
     def verify(self) -> None:
-        """Read everything once and compare with the manifest; one row group in memory; errors as :meth:`batches`."""
+        """Read all files once and compare with the manifest; one row group in memory; raises as :meth:`batches`."""
         for _ in self.batches():
             pass
         for layer in self.manifest.labels:
@@ -292,7 +292,7 @@ class GraphStore:
 def open_store(path: str | os.PathLike[str]) -> GraphStore:
     """Open the graph store at a local path or at a URL that pyarrow or fsspec reads.
 
-    Reads the manifest and checks that the edge files exist with their recorded sizes. StoreError when there is no
+    Reads the manifest and checks that the edge files exist with their recorded sizes. Raises StoreError if there is no
     store, or it is damaged, truncated, foreign or of another version.
     """
     name = os.fspath(path)
@@ -321,10 +321,10 @@ def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> s
 class StoreWriter:
     """Writes a store from batches of sorted edges; a context manager.
 
-    On leaving the block normally the store appears at ``path``; on an exception nothing is left. ``dropped`` gets what
-    was left out before the block ends. ``labels_u`` and ``labels_v`` are in id order, integers or strings, shapes
-    (n_u,) and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only. StoreError when ``path`` cannot be
-    written to or exists. GraphError, CapacityError for sizes or labels that make no graph.
+    If the block ends normally, the store appears at ``path``; after an exception nothing is left. Set ``dropped`` to
+    the counts of dropped entries before the block ends. ``labels_u`` and ``labels_v`` are in id order, integers or
+    strings, shapes (n_u,) and (n_v,); a unipartite graph has n_u = n_v and ``labels_u`` only. Raises StoreError if
+    ``path`` cannot be written or exists; GraphError, CapacityError for invalid sizes or labels.
     """
 
     def __init__(
@@ -382,8 +382,8 @@ class StoreWriter:
     def append(self, u: ArrayLike, v: ArrayLike, sign: ArrayLike | None = None) -> None:
         """Add edges, shape (k,), that follow all edges so far in (u, v) order.
 
-        GraphError when edges are out of order, repeated or out of range (u < v if unipartite), or signs are missing or
-        wrong.
+        Raises GraphError if edges are out of order, repeated or out of range (u < v if unipartite), or signs are
+        missing or invalid.
         """
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)
@@ -432,7 +432,7 @@ class StoreWriter:
 
     @property
     def store(self) -> GraphStore:
-        """The finished store; only after the block has ended."""
+        """The finished store; only after the end of the block."""
         if self._store is None:
             raise StoreError(f"{self.path}: the store is not finished")
         return self._store
@@ -463,7 +463,7 @@ def write_store(
     labels_v: ArrayLike | None = None,
     overwrite: bool = False,
 ) -> GraphStore:
-    """Write a graph in memory as a store; parameters and errors as :class:`StoreWriter`."""
+    """Write an in-memory graph as a store; parameters and errors as :class:`StoreWriter`."""
     with StoreWriter(
         path, kind=graph.kind, n_u=graph.n_u, n_v=graph.n_v, signed=graph.signed, provenance=provenance,
         labels_u=labels_u, labels_v=labels_v, overwrite=overwrite,
@@ -475,7 +475,7 @@ def write_store(
 def copy_store(store: GraphStore, path: str | os.PathLike[str]) -> GraphStore:
     """Copy the files of a store into a new local directory, and open the copy, which has the same hash.
 
-    StoreError when something is at ``path``, a file cannot be copied, or the store changed since it was opened.
+    Raises StoreError if ``path`` exists, a file cannot be copied, or the store changed since it was opened.
     """
     filesystem, root = filesystem_of(store.path)
     manifest = store.manifest

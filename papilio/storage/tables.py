@@ -1,12 +1,12 @@
 """Tables as files and as streams: one writer for Parquet, CSV, TSV, JSON, JSON lines and Arrow.
 
-A file is written under a temporary name and renamed; its suffix is its format, unless another one is given. A stream
-gets batch by batch what is written, and is flushed after each.
+A file is written under a temporary name and renamed; its suffix determines its format, unless a format is given. A
+stream receives the rows batch by batch, and is flushed after each.
 
-CSV and TSV have a line of names, and nothing for null. Text stands in quotes in CSV, and in TSV only where it needs
-them. A column of lists of one length becomes as many columns (``u1``, ``u2``, ...); other lists are JSON arrays in
-their cells. JSON is an array with an object for each row, JSON lines (``jsonl``) an object on each line. Arrow is an
-IPC file (also Feather's), on a stream an IPC stream. Integers are written in full in all of them.
+CSV and TSV have a line of names, and an empty field for null. Text is quoted in CSV, and in TSV only if it must be. A
+column of lists of one length becomes as many columns (``u1``, ``u2``, ...); other lists are JSON arrays in their cells.
+JSON is an array with an object for each row, JSON lines (``jsonl``) an object on each line. Arrow is an IPC file (also
+Feather's), on a stream an IPC stream. Integers are written in full in all formats.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from papilio.errors import InputError, StoreError
 from papilio.storage.files import atomic_file, check_file
 
 _JSON_ROWS = 1 << 16
-"""Rows that are Python objects at a time."""
+"""Number of rows converted to Python objects at a time."""
 
 _TYPE, _INTEGER = b"papilio.type", b"integer"
 
 
 def integer_field(name: str) -> pa.Field:
-    """Return the field of a column of integers that are text, having too many digits; in JSON they are integers."""
+    """Return the field of a column of integers stored as text because they have too many digits; integers in JSON."""
     return pa.field(name, pa.string(), nullable=False, metadata={_TYPE: _INTEGER})
 
 
@@ -45,7 +45,7 @@ def is_integer_field(field: pa.Field) -> bool:
 
 
 def format_of(path: str | os.PathLike[str]) -> TableFormat:
-    """Return the format that the suffix of a file names; InputError when it names none."""
+    """Return the format of a file's suffix; raise InputError if it has none."""
     found = TABLE_SUFFIXES.get(Path(path).suffix.lower())
     if found is None:
         *names, last = TABLE_SUFFIXES
@@ -59,7 +59,10 @@ def format_of(path: str | os.PathLike[str]) -> TableFormat:
 def check_table_file(
     path: str | os.PathLike[str], overwrite: bool, format: TableFormat | None = None
 ) -> Path:
-    """Return the file to write, before anything is computed; errors as :func:`check_file` and :func:`format_of`."""
+    """Check a file to write before the computation, and return it.
+
+    Raises as :func:`check_file` and :func:`format_of`.
+    """
     target = check_file(path, overwrite)
     if format is None:
         format_of(path)
@@ -86,23 +89,23 @@ def write_batches(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write rows to a new file, whole or not at all, or to a binary stream, which is flushed after each batch.
+    """Write rows to a new file, completely or not at all, or to a binary stream, which is flushed after each batch.
 
     Parameters
     ----------
     target : path or binary stream
         A stream stays open.
     format : {"csv", "tsv", "json", "jsonl", "parquet", "arrow"}, optional
-        By default that of the suffix of a file. Needed for a stream.
+        By default the format of the file's suffix. Required for a stream.
     overwrite : bool
-        Replace a file that exists.
+        Replace an existing file.
 
     Raises
     ------
     InputError
-        When the format is neither given nor known by the suffix.
+        If the format is neither given nor determined by the suffix.
     StoreError
-        When the file cannot be written, or exists. OSError of a stream is passed on: a closed pipe is no failure.
+        If the file cannot be written, or exists. OSError of a stream is passed on: a closed pipe is no failure.
     """
     if not isinstance(target, str | os.PathLike):
         if format is None:
@@ -145,17 +148,17 @@ class _Writer(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Write what comes before all rows."""
+        """Write the header, before all rows."""
 
     @abstractmethod
     def write(self, table: pa.Table) -> None: ...
 
     def end(self) -> None:
-        """Write what comes after all rows."""
+        """Write the footer, after all rows."""
         return
 
     def give_up(self) -> None:
-        """Let go of the stream, which ends here."""
+        """Release the stream without writing more."""
         return
 
 
@@ -187,7 +190,7 @@ class _Tsv(_Csv):
         self.stream.write(("\t".join(names) + "\n").encode())
 
     def write_flat(self, rows: pa.RecordBatch) -> None:
-        """Write the rows without quotes; a batch that needs some has its text in quotes."""
+        """Write the rows without quotes; if a batch needs some, all its text is quoted."""
         options = {"include_header": False, "delimiter": "\t"}
         plain = io.BytesIO()
         try:
@@ -211,7 +214,7 @@ def _flat_fields(field: pa.Field) -> list[pa.Field]:
 
 
 def _flat(field: pa.Field, column: pa.ChunkedArray) -> list[tuple[pa.Field, Any]]:
-    """Return a column as CSV has it: each entry of lists of one length on its own, others as JSON."""
+    """Return a column in CSV form: lists of one length as one column per entry, other lists as JSON."""
     fields, kind = _flat_fields(field), field.type
     if pa.types.is_fixed_size_list(kind):
         array = column.combine_chunks()
@@ -274,7 +277,7 @@ class _Parquet(_Writer):
     def give_up(self) -> None:
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
-        self._writer.is_open = False  # else it closes once more when it is collected
+        self._writer.is_open = False  # else it is closed again by the garbage collector
 
 
 class _Arrow(_Writer):

@@ -1,9 +1,9 @@
 """Reading the lines of a text file, in parallel, with Arrow's parser.
 
-The file is cut into blocks behind records: at line ends, in CSV those outside quoted fields. Worker threads parse a
-block each; the batches come back in the order of the file. A first line that may hold sizes is decided on at the end.
+The file is cut into blocks between records: at line ends, in CSV only outside quoted fields. Worker threads parse a
+block each; the batches are returned in file order. Whether a first line holds sizes is decided at the end.
 
-Lines are counted where the file is read, and again by what the parser made of each; the two have to agree.
+Lines are counted when the file is read, and again from the parser's results; the two counts must agree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from papilio.storage.text_block import LineParser, ParsedBlock
 from papilio.storage.text_format import detect_layout
 
 BLOCK_BYTES = 4 << 20
-"""Text of one block: large enough to amortise a task, small enough that a few in flight take 100 MB."""
+"""Text of one block: large enough to amortise a task, small enough that a few blocks in flight take 100 MB."""
 
 _HEAD_BYTES = 1 << 20
 _MAX_LINE_BYTES = 64 << 20
@@ -49,8 +49,8 @@ _TIME_TYPES = {"integer": pa.int64(), "number": pa.float64(), "text": pa.string(
 class TextSource:
     """The edges of a text file; see :class:`papilio.storage.formats.EdgeSource`.
 
-    ``file`` is at its beginning; ``threads`` blocks are parsed at a time; ``on_read`` is told the bytes of the stored
-    file taken so far.
+    ``file`` is at its beginning; ``threads`` blocks are parsed at a time; ``on_read`` is called with the bytes of the
+    stored file read so far.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class TextSource:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in file order.
 
-        MalformedLineError at the first malformed line, unless they are skipped; InputError when the file is truncated
-        or does not have the declared number of lines.
+        Raises MalformedLineError at the first malformed line, unless malformed lines are skipped; InputError if the
+        file is truncated or does not have the declared number of lines.
         """
         lines = self.info.lines
         held = self.layout.held
@@ -103,7 +103,7 @@ class TextSource:
             if parsed.longest[1] > longest[1]:
                 longest = (line + parsed.longest[0], parsed.longest[1])
             line += parsed.lines.physical
-            parsed.lines.physical = 0  # counted as they were read
+            parsed.lines.physical = 0  # already counted on reading
             lines.add(parsed.lines)
             marked += parsed.marked
             not_numbers += parsed.not_numbers
@@ -153,7 +153,7 @@ class TextSource:
                 raise self._malformed(held.number, held.text, reason)
             self.info.lines.malformed += 1
         if verdict.kind != "header":
-            self.info.lines.header -= held.skipped  # where it was counted for the time being
+            self.info.lines.header -= held.skipped  # where it was counted provisionally
         if verdict.kind == "edge":
             self.layout = replace(self.layout, held=None)
             self.info.lines.records += held.skipped
@@ -196,7 +196,7 @@ class TextSource:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _blocks(self) -> Iterator[Block]:
-        """Cut the file, from its first line of data on, behind records."""
+        """Cut the file, from its first line of data on, between records."""
         layout, rest = self.layout, b""
         for number, data in enumerate(self._chunks()):
             if number == 0:
@@ -209,7 +209,7 @@ class TextSource:
                         yield block
                     if len(rest) <= _MAX_LINE_BYTES or b"\n" not in rest:
                         break
-                    # A quote that nothing closes: its line is given up.
+                    # A quote that is never closed: its line is malformed.
                     first, _, rest = rest.partition(b"\n")
                     yield Block(b"\n", ((0, first),))
             elif end := data.rfind(b"\n") + 1:
@@ -227,10 +227,10 @@ class TextSource:
             yield cut_records(rest, layout.delimiter, final=True)[0] if layout.quotes else Block(rest)
 
     def _chunks(self) -> Iterator[bytes]:
-        """Yield the text with line feeds at all line ends, first as much as detection has seen."""
+        """Yield the text with line feeds at all line ends, beginning with the text already seen by detection."""
         data = self._file.read(_HEAD_BYTES).removeprefix(_BYTE_ORDER_MARK)
         while data:
-            # The line feed of a line end of Windows may be the first byte of the next chunk.
+            # The line feed of a Windows line end may be the first byte of the next chunk.
             while data.endswith(b"\r") and (more := self._file.read(1)):
                 data += more
             text = unify_line_ends(data)

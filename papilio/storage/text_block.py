@@ -1,10 +1,10 @@
 """Parsing a block of records into a batch of edges: with Arrow, or one by one to name or skip malformed ones.
 
-The parsing one by one is the definition: it says which lines are malformed and what the others hold. Arrow is for
-speed. Its batch counts only where it has a row for every line of the block, and where nothing in the block is known to
-be read by it in another way (0x1f, 007, 7.0, labels over several lines ...): integers that it would read too kindly are
-taken as text and checked before they are numbers. Otherwise the block is gone through one by one. Nothing that is a
-label goes through a float.
+One-by-one parsing is the definition: it decides which lines are malformed and which values the others contain. Arrow is
+for speed. Its batch is used only if it has a row for every line of the block, and no part of the block is known to be
+read differently by Arrow (0x1f, 007, 7.0, labels over several lines ...). Integers that it would read too leniently are
+read as text and checked before conversion. Otherwise the block is parsed one by one. Labels are never converted through
+floats.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from papilio.storage.formats import (
 from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, iter_records
 
 ANY_DIGITS = r"-?[0-9]+"
-"""Pattern of a number in a matrix, or a time: zeros before it say nothing."""
+"""Pattern of a number in a matrix, or a time: leading zeros are ignored."""
 PLAIN = r"-?(0|[1-9][0-9]*)"
 """Pattern of a label."""
 WHOLE = r"-?(0|[1-9][0-9]*)(\.0*)?"
-"""Pattern of a label in a column that is written as decimals, such as 7.0."""
+"""Pattern of a label in a column written as decimals, such as 7.0."""
 
 _ZERO = ord("0")
-"""Signs, points, quotes and separators (but for ; and |) come before it, digits and letters after."""
+"""In ASCII, signs, points, quotes and separators (except ; and |) come before it, digits and letters after."""
 _WINDOW_BYTES = 1 << 16
-"""Text looked at at a time: its masks stay in the cache."""
+"""Text examined at a time, so that its masks stay in the cache."""
 
 
 def has_odd_zeros(text: bytes, separator: str) -> bool:
-    """Tell whether a field may begin with 0 and go on, as 007, -07 and 0x1f do, which Arrow reads as integers.
+    """Return whether a field may begin with 0 and more characters, as 007, -07 and 0x1f, which Arrow reads as integers.
 
-    What is told of lines of fields is safe where there are other marks than digits: a date may be one of them.
+    True may be a false alarm if fields contain other characters than digits: in a date, for example.
     """
     if separator > "0":
         text = text.replace(separator.encode(), b",")
@@ -67,7 +67,7 @@ def has_odd_zeros(text: bytes, separator: str) -> bool:
 
 
 def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
-    """Return texts that match a pattern as int64, or None when one does not, or does not fit 64 bits."""
+    """Return texts that match a pattern as int64, or None if one does not match, or does not fit in 64 bits."""
     texts = trimmed(texts)
     if not pc.all(pc.match_substring_regex(texts, f"^({pattern})$")).as_py():
         return None
@@ -80,7 +80,7 @@ def integers_of(texts: pa.Array, pattern: str) -> pa.Array | None:
 
 
 def trimmed(texts: pa.Array) -> pa.Array:
-    """Return texts without the blanks and tabs around them; numbers as they are."""
+    """Return texts without the blanks and tabs around them; numbers are unchanged."""
     return texts if texts.type != pa.string() else pc.utf8_trim(texts, BLANKS.decode())
 
 
@@ -89,7 +89,7 @@ _COMMENT = "a comment after the first line of data, where comments end"
 
 
 _STAND_IN = b"\x1f"
-"""Takes the place of a delimiter of two characters, which Arrow does not know."""
+"""Replaces a delimiter of two characters, which Arrow does not support."""
 
 
 @dataclass(frozen=True)
@@ -103,22 +103,22 @@ class Problem:
 
 @dataclass
 class ParsedBlock:
-    """The edges of a block and the kinds of its lines; no batch where a malformed line ends the conversion."""
+    """The edges of a block and the kinds of its lines; no batch if a malformed line ends the conversion."""
 
     lines: LineCounts
     batch: pa.RecordBatch | None = None
     problem: Problem | None = None  # the first malformed line
-    marked: int = 0  # records that begin as comments do
+    marked: int = 0  # records that begin like comments
     not_numbers: int = 0  # labels such as NaN
     longest: tuple[int, int] = (0, 0)  # first line and number of lines of the record with most lines
 
 
 class _Malformed(Exception):
-    """Says why a record is no edge."""
+    """The reason why a record is not an edge."""
 
 
 class LineParser:
-    """Turns a block of records into a batch; holds no state, so that threads share it."""
+    """Turns a block of records into a batch; stateless, so threads share it."""
 
     def __init__(self, layout: TextLayout, options: ReadOptions, schema: pa.Schema) -> None:
         self._layout = layout
@@ -156,12 +156,12 @@ class LineParser:
         self._convert_as_text = _convert_options(as_text)
 
     def parse(self, block: Block) -> ParsedBlock:
-        """Parse one block, one by one if need be."""
+        """Parse one block, one by one if necessary."""
         fast = self._parse_fast(block) if self._skip or not block.broken else None
         return self._parse_slowly(block) if fast is None else fast
 
     def _parse_fast(self, block: Block) -> ParsedBlock | None:
-        """Parse a block with Arrow; None when some line is not, or may not be, a line of data."""
+        """Parse a block with Arrow; return None if some line is not, or may not be, a line of data."""
         text = self._normalised(block.text)
         if text is None or not text.strip(BLANKS + b"\n"):
             return None
@@ -205,7 +205,7 @@ class LineParser:
             arrays.append(time)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if not block.text.endswith(b"\n") and not self._layout.delimiter:
-            n_lines = _count_lines(block.text)  # blanks alone, without a line end, are a line too
+            n_lines = _count_lines(block.text)  # only blanks, without a line end, are a line too
         n_rows, n_broken = batch.num_rows, len(block.broken)
         lines = LineCounts(
             n_lines, n_rows, continuation, n_lines - n_rows - continuation - n_broken, malformed=n_broken
@@ -217,7 +217,7 @@ class LineParser:
         return sum(pc.sum(pc.is_in(each, pa.array(NOT_A_NUMBER))).as_py() or 0 for each in texts)
 
     def _marked(self, lead: pa.Array | None) -> int | None:
-        """Return the number of first fields that begin as comments do; None when one is a comment, or lacks the tag."""
+        """Return the number of first fields that begin like comments; None if one is a comment, or lacks the tag."""
         layout = self._layout
         if lead is None or lead.type != pa.string():
             return 0
@@ -232,7 +232,7 @@ class LineParser:
         return marked
 
     def _normalised(self, text: bytes) -> bytes | None:
-        """Return the text with delimiters of one character and no blanks at the ends of lines; None if it cannot be."""
+        """Return the text with delimiters of one character and no blanks at the ends of lines; None if impossible."""
         if self._layout.delimiter == b"::":
             return None if _STAND_IN in text else text.replace(b"::", _STAND_IN)
         if self._layout.delimiter:
@@ -248,7 +248,7 @@ class LineParser:
         return text.strip(b" ")
 
     def _labels_fit(self, u: pa.Array, v: pa.Array, quoted: bool) -> bool:
-        """Tell whether the labels of Arrow are valid: not empty, in one line, within a matrix."""
+        """Return whether Arrow's labels are valid: not empty, on one line, within a matrix."""
         if u.null_count or v.null_count:
             return False
         if self._range is not None and len(u):
@@ -277,7 +277,7 @@ class LineParser:
         return pa.RecordBatch.from_arrays(both, schema=batch.schema)
 
     def _parse_slowly(self, block: Block) -> ParsedBlock:
-        """Parse a block one by one; where malformed lines are not skipped, up to the first of them."""
+        """Parse a block one by one; unless malformed lines are skipped, stop at the first one."""
         broken = dict(block.broken)
         parsed = ParsedBlock(LineCounts())
         counts = parsed.lines
@@ -397,7 +397,7 @@ def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
 
 
 def _int64(digits: bytes) -> int | None:
-    """Return the integer that digits with or without a minus before them are, or None beyond 64 bits."""
+    """Return the integer value of digits with an optional minus sign, or None beyond 64 bits."""
     if len(digits.lstrip(b"-").lstrip(b"0")) > 19:
         return None
     number = int(digits)

@@ -1,8 +1,7 @@
 """Detecting the layout of a text file from its beginning; :mod:`papilio.storage.formats` lists the formats.
 
-Layouts of csv, tsv, edges and snap files: labels of any type, perhaps a line of names, perhaps one of sizes.
-
-What is no edge list is refused with a word on what to do.
+Layouts of csv, tsv, edges and snap files: labels of any type, optionally a line of names, optionally one of sizes.
+Input that is not an edge list is rejected with advice.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"(?i)(strict\s+)?(di)?graph(\s+\w+)?\s*[\[{]|Creator\s+\""), "GML or DOT"),
 )
 _SAMPLE_LINES = 2000
-"""Lists of neighbours that are looked at."""
+"""Number of neighbour lists examined."""
 _BITS = {b"0", b"1"}
 
 
 def refuse_documents(name: str, first: bytes) -> None:
-    """Raise InputError for documents that are no edge lists, by their first line."""
+    """Raise InputError for documents that are not edge lists, by their first line."""
     line = first.strip()
     if _is_json(line):
         raise InputError(
@@ -76,8 +75,7 @@ def _is_json(line: bytes) -> bool:
 def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequence[list[bytes]]) -> None:
     """Raise InputError for a table of zeros and ones, whose rows and columns are vertices.
 
-    ``usual_names`` says whether the names of the columns are usual ones of endpoints; ``rows`` are the fields of
-    lines.
+    ``usual_names``: whether the column names are usual names of endpoints; ``rows`` are the fields of lines.
     """
     width = len(rows[0]) if rows else 0
     if len(rows) < 2 or width < 3 or usual_names or any(len(row) != width for row in rows):
@@ -96,7 +94,8 @@ def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequ
 def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes], complete: bool) -> None:
     """Raise InputError for a METIS graph: a header ``n m``, then line i lists the neighbours of vertex i.
 
-    ``header`` holds the fields of the first line of data; ``lines`` are those at hand after it, ``complete`` if all.
+    ``header`` has the fields of the first line of data; ``lines`` are the available lines after it, ``complete`` if
+    all.
     """
     if not 2 <= len(header) <= 4 or not all(part.isdigit() for part in header):
         return
@@ -119,13 +118,13 @@ def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes
 
 
 MARKS = (b",", b";", b"|")
-"""Marks that separate the fields of csv files, the most usual first."""
+"""Delimiters of csv files, the most usual first."""
 
 
 def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
     """Return the layout of a table of one edge per line.
 
-    InputError when the file holds no data, or cannot be an edge list.
+    Raises InputError if the file has no data, or cannot be an edge list.
     """
     comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
     data = [line for _, line in head.data_lines(comments)]
@@ -158,7 +157,7 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
 
 
 def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
-    """Return the mark that separates fields: one that all lines have equally often, else the first there is."""
+    """Return the delimiter: one that all lines contain equally often, else the first one found."""
     data = [line for _, line in head.data_lines(comments)]
     present = [mark for mark in MARKS if data and mark in data[0]]
     if len(present) < 2:
@@ -176,7 +175,7 @@ def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
 def _skip_header(
     head: Head, layout: TextLayout, data: list[bytes], first: list[bytes], options: ReadOptions
 ) -> tuple[TextLayout, list[bytes]]:
-    """Return the layout behind a first line of names or sizes, and a usual line of data."""
+    """Return the layout after a first line of names or sizes, and a typical line of data."""
     line = fields_of(layout, data[0])
     after = replace(layout, comments=())
     after, second = first_data(head, after, layout.skip_lines + 1)
@@ -222,7 +221,7 @@ def _skip_header(
 
 
 def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[TextLayout, list[bytes]]:
-    """Return the layout that holds the first line back where it may be sizes, and a usual line of data."""
+    """Return the layout that holds back a first line that may be sizes, and a typical line of data."""
     data = head.data_lines((), layout.skip_lines)
     line = fields_of(layout, data[0][1]) if data else []
     rest = modal_row([fields_of(layout, other) for _, other in data[1:]])
@@ -235,7 +234,7 @@ def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple
 
 
 def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[str, ...]:
-    """Return the names that the last comment before the data gives to all columns, or none."""
+    """Return the column names in the last comment before the data, or none unless it names all columns."""
     before = [line for line in head.lines_before(layout.skip_lines) if line.startswith(layout.comments)]
     if not before:
         return ()
@@ -246,10 +245,10 @@ def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tup
 
 
 def _is_header(first: list[bytes], second: list[bytes]) -> bool:
-    """Tell whether the first of two rows holds names; ``second`` is empty where there is none.
+    """Return whether the first of two rows contains names; ``second`` may be empty.
 
-    It does when every column that is numeric in the second row (at least one) is not in the first, or when its
-    fields are usual names of columns.
+    It does if every column that is numeric in the second row (at least one) is not numeric in the first, or if its
+    fields are usual column names.
     """
     if are_names([part.decode(errors="replace") for part in first]):
         return True
@@ -339,13 +338,13 @@ def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) ->
 _DIMACS = re.compile(rb"p\s+([A-Za-z]+)((?:\s+\d+){2,3})\s*\Z")
 _DIMACS_KINDS = (b"edge", b"edges", b"col", b"sp", b"tw", b"ocr", b"max", b"asn")
 _FIXED = ("konect", "sizes", "mtx", "dimacs")
-"""Formats that say which columns are the endpoints."""
+"""Formats that define the columns of the endpoints."""
 
 
 def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
-    """Return how the file is to be read.
+    """Return the layout of the file.
 
-    InputError when it holds no data, contradicts the forced format or the options, or cannot be an edge list.
+    Raises InputError if it has no data, contradicts the forced format or the options, or cannot be an edge list.
     """
     first = next((line for line in head.lines if line.strip(BLANKS)), b"")
     if b"\0" in first:
@@ -409,14 +408,14 @@ def _is_regular(data: list[bytes], mark: bytes) -> bool:
 
 
 def _is_marked(data: list[bytes]) -> bool:
-    """Tell whether lines with regular tabs are separated by one of the marks of csv; else it is in their words."""
+    """Return whether lines with regular tabs are separated by a csv delimiter; if not, it is part of their text."""
     regular = [mark for mark in MARKS if _is_regular(data, mark)]
     parts = [part.strip(BLANKS) for part in data[0].split(b"\t")]
     return any(part.startswith(mark) or part.endswith(mark) for mark in regular for part in parts)
 
 
 def _has_sizes(head: Head, data: list[bytes]) -> bool:
-    """Tell whether the first line of data holds n_u, n_v and the number of lines after it."""
+    """Return whether the first line of data contains n_u, n_v and the number of lines after it."""
     layout = TextLayout("sizes", next((mark for mark in MARKS if data and mark in data[0]), b""))
     header = layout.split(data[0]) if data else []
     if len(header) != 3 or not all(map(bytes.isdigit, header)):
@@ -431,7 +430,7 @@ def _has_sizes(head: Head, data: list[bytes]) -> bool:
         return True
     if head.complete and len(data) < head.sample_lines:
         return n_lines == len(data) - 1
-    if not head.n_bytes:  # nothing tells how long the input is
+    if not head.n_bytes:  # the length of the input is unknown
         return n_lines >= len(data) - 1
     return head.n_bytes / 200 < n_lines < head.n_bytes * 20
 
@@ -561,7 +560,7 @@ def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
 
 
 def _dimacs(head: Head, options: ReadOptions) -> TextLayout:
-    """Layout of DIMACS and PACE graphs: ``c`` comments, a line ``p``, then ``e u v``, ``a u v w`` or ``u v``."""
+    """Return the layout of DIMACS and PACE graphs: ``c`` comments, ``p`` line, then ``e u v``, ``a u v w``, ``u v``."""
     comments = (b"c", b"p")
     at, line = next(((at, line) for at, line in enumerate(head.lines) if line.startswith(b"p")), (0, b""))
     header = _DIMACS.match(line)
