@@ -7,7 +7,7 @@ least, of which a GPU does 1e12 a second, so that 2^64 leaves of one run would t
 
 Counts of every vertex, for one p and one q, are by enumeration (``biclique_vertices.cu``). Their sums are kept modulo
 2^64 and are exact beside the total, which is worked out on the host from the number of sets of left vertices by the
-right ones that they share; see :mod:`papilio.kernels.biclique.vertices`.
+right ones that they share; see :mod:`papilio.kernels.biclique.search`.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ class LeafSink(NamedTuple):
     otherwise they are empty. ``longest`` (2) is the maximum number of vertices on each side; ``rows`` and ``columns``
     are the output blocks.
 
-    When ranking, only bicliques of value ``bound[0]`` or more count. ``heap`` (n + 1) has its length first, then the
-    largest values of this thread, smallest first. A heap of length 0 means that the bound is fixed; otherwise all
-    threads share the bound, which rises as n larger values are found.
+    When ranking, only bicliques of value ``bound[0]`` or more count. ``heap`` (n + 1) has the number of its values,
+    then the largest values of this thread as a heap with the smallest at the top. Its size is 0 if the bound is fixed;
+    otherwise all threads share the bound, which is raised above any value that n bicliques are known to reach.
     """
 
     cell_at: Ints
@@ -220,6 +220,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def make_stack(n_words: int) -> Stack:
+    """Return an empty stack."""
     return Stack(np.empty(n_words, np.uint64), np.empty(n_words, np.int32))
 
 
