@@ -1,9 +1,8 @@
-"""What a search for (p,q)-bicliques will cost: probes of its items, and the anchor and algorithm that they choose.
+"""Predict the cost of a search for (p,q)-bicliques: probes of its items choose the anchor and the algorithm.
 
 A probe of an item (:mod:`papilio.kernels.probe`) draws a child of its root, and then one random branch below it.
-:mod:`papilio.kernels.biclique.probe_loops` and ``biclique_probe.cu`` walk the same branches. The children are drawn on
-the host, for both. Estimates of counts have probes of their own, which draw the child themselves, by the tables made
-here.
+:mod:`papilio.kernels.biclique.probe_loops` and ``biclique_probe.cu`` walk the same branches. The children for both are
+drawn on the host. Estimates of counts have other probes, which draw the child themselves, with the tables made here.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from papilio.kernels.probe import (
 Index = TypeVar("Index", bound=BicliqueItems)
 
 WALKS = ("enumerate", "pivot")
-"""Ways to go on below a child."""
+"""Algorithms for the search below a child."""
 
 
 class Children(NamedTuple):
-    """Where probes begin; arrays of shape (n_probes,)."""
+    """Hold the starting points of probes; arrays of shape (n_probes,)."""
 
-    roots: NDArray[np.int32]  # -1 where the item has nothing to search
-    places: NDArray[np.int64]  # of the children, in ``hop``
-    weights: NDArray[np.float64]  # children of the item that each stands for
+    roots: NDArray[np.int32]  # -1 if the item has nothing to search
+    places: NDArray[np.int64]  # places of the children in ``hop``
+    weights: NDArray[np.float64]  # number of children of the item that each stands for
     seeds: NDArray[np.uint64]
 
 
@@ -52,47 +51,49 @@ Measure = Callable[[Index, NDArray[np.int64], NDArray[np.uint64], tuple[str, ...
 """Probes items of an index by some of the :data:`WALKS`."""
 
 CPU_RATES = {"enumerate": Rates(4e8, 3e7, 1.5e9), "pivot": Rates(4e8, 1.3e7, 1.5e9)}
-"""Of one thread with vectors of 512 bits, fitted to senate, marvel, youtube-groupmemberships, bonanza and yelp2018,
-(4,4) to (9,4). On every engine they choose the layer, which work items depend on. Nodes are the lists that enumeration
-makes below those of the children, and the nodes of pivot trees."""
+"""Rates of one thread with vectors of 512 bits, fitted to senate, marvel, youtube-groupmemberships, bonanza and
+yelp2018, (4,4) to (9,4). Every engine chooses the layer, which determines the work items, by these rates. Nodes are the
+lists that enumeration makes below the lists of the children, and the nodes of pivot trees."""
 
 GPU_RATES = {
     "enumerate": Rates(3.2e11, 1e9, 9.4e11, 0.0018),
     "pivot": Rates(3.2e11, 1.3e9, 3e11, 0.006),
 }
-"""Of one H200, fitted to 26 runs on nine graphs: each predicted time is 0.36 to 1.4 times the measured one."""
+"""Rates of one H200, fitted to 26 runs on nine graphs: each predicted time is 0.36 to 1.4 times the measured one."""
 
 RUN_RATES = {walk: rates._replace(costs_s=9e8, items_s=5e4) for walk, rates in CPU_RATES.items()}
-"""The same for a whole run, fitted to (3,3) to (8,8) of movielens-100k and yelp2018: an item takes 20 us to open.
+"""Rates of a whole run, fitted to (3,3) to (8,8) of movielens-100k and yelp2018: an item takes 20 us to open.
 
-The choice of the layer has rates of its own because small graphs open items faster. At 20 us per item, probes predict
-30 ms for bonanza (3,4) and 37 ms for marvel (4,6), which take 2 and 9 ms. The index of the other layer would then be
-considered, or even built, without need. On six graphs, (3,3) to (8,8), the two sets choose alike in 94 of 96 cases."""
+The choice of the layer has other rates because small graphs open items faster. At 20 us per item, probes predict 30 ms
+for bonanza (3,4) and 37 ms for marvel (4,6), which take 2 and 9 ms. The index of the other layer would then be
+considered, or even built, without need. On six graphs, (3,3) to (8,8), the two sets choose alike in 94 of 96 cases.
+"""
 
 EDGES_S, WEDGES_S = 2e7, 1e8
-"""A second, beside :data:`CPU_RATES`: edges and wedges between pairs of a graph while its index is made."""
+"""Rates per second of making the index, in addition to :data:`CPU_RATES`: edges, and wedges between pairs."""
 
 LEAST_S = 0.02
-"""A search that takes one thread this long is not worth a look at the other layer."""
+"""Time on one thread below which a search does not justify probing the other layer."""
 
 PROBES, MORE_PROBES = 64, 512
-"""Branches that are drawn of each tree at first, and where these predict that it takes ten times :data:`LEAST_S`, or a
-fifth of that with neither algorithm ten times ahead: few probes seldom meet the heavy branches of a pivot tree."""
+"""Number of branches drawn of each tree at first, and if these predict ten times :data:`LEAST_S`, or a fifth of that
+with neither algorithm ten times ahead: a few probes seldom meet the heavy branches of a pivot tree."""
 
 
 class Prediction(NamedTuple):
-    """What probes predict of the search of one index."""
+    """Hold the predicted search of one index."""
 
-    algorithm: str  # the fastest on the engine
-    seconds: float  # of the fastest on one thread of a CPU
+    algorithm: str  # fastest on the engine
+    seconds: float  # time of the fastest on one thread of a CPU
     reason: str
 
 
 def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Children:
     """Draw a child of each item; on the host, the same for CPU and GPU.
 
-    Early children have more below them. One with x children of its root from it on has x^m - (x - 1)^m lots, for m
-    vertices to be taken below it; one time in eight all children are alike, so that none is out of reach.
+    Early children have more below them. If x children of the root remain from a child on, it has x^m - (x - 1)^m lots,
+    where m vertices are to be taken below it. One time in eight all children have equal chances, so that each can be
+    drawn.
     """
     if not index.item_root.size:
         return Children(np.full(items.size, -1, np.int32), items, np.zeros(items.size), seeds)
@@ -119,7 +120,7 @@ def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray
 def draw_pieces(
     index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Draw a piece of each item in proportion to its cost; return it and its weight, which is 0 where there is none."""
+    """Draw a piece of each item in proportion to its cost; return it and its weight, 0 if the item has none."""
     if index.item_ptr is None:
         return items, np.ones(items.size)
     random = _randoms(mix(seeds), 3)
@@ -132,31 +133,31 @@ def draw_pieces(
 
 
 def _randoms(state: NDArray[np.uint64], number: int) -> NDArray[np.float64]:
-    """Return random numbers below 1, other ones for each number."""
+    """Return random numbers below 1, different for each number."""
     hashes = mix(state + np.uint64(number * int(STEP) % 2**64))
     return np.asarray((hashes >> np.uint64(11)).astype(np.float64) / 2.0**53)
 
 
 def name_found(found: NDArray[np.float64], sizes: SizeRange) -> Found:
-    """Return what a walk found, shape (n_probes, FIELDS), with the vertices of motifs of one size."""
+    """Return the results of a walk, shape (n_probes, FIELDS), with the vertices of motifs of one size."""
     named = unpack_found(found)
     return named._replace(members=(sizes.min_left + sizes.min_right) * named.motifs)
 
 
 class CountTables(NamedTuple):
-    """What estimates of counts look up by the number of shared columns, shape (most + 1,) each, float64."""
+    """Tables of estimates of counts by the number of shared columns, shape (most + 1,) each, float64."""
 
-    ways: NDArray[np.float64]  # bicliques of a left side that shares so many
-    rows: NDArray[np.float64]  # in proportion to which a row is drawn
-    children: NDArray[np.float64]  # the same for a child, beside what follows from its x later children:
+    ways: NDArray[np.float64]  # bicliques of a left side with this many shared columns
+    rows: NDArray[np.float64]  # relative weight of a row when drawing
+    children: NDArray[np.float64]  # the same for a child, without the factor for its x later children:
     law: int  # 0: nothing, 1: x, 2: x^(3/2), 3: x + 1
 
 
 def make_count_tables(sizes: SizeRange, most: int) -> CountTables:
-    """Return the tables of an index; square roots, which are rounded alike everywhere, make the powers.
+    """Return the tables of an index; powers use square roots, which are rounded alike everywhere.
 
-    The more vertices are still to be taken below a row or a child, the less do its columns say of those that all share.
-    Fitted to senate, marvel, movielens-100k and youtube-groupmemberships, (3,3) to (9,7).
+    The more vertices are still to be taken below a row or a child, the less its columns predict the columns that all
+    share. Fitted to senate, marvel, movielens-100k and youtube-groupmemberships, (3,3) to (9,7).
     """
     ways = count_ways(most, sizes.min_right, sizes.max_right)
     finite = np.minimum(ways, _MOST_WAYS)
@@ -171,17 +172,17 @@ def make_count_tables(sizes: SizeRange, most: int) -> CountTables:
 
 
 _MOST_WAYS = 1e280
-"""Above which tables of lots end: sums of products of them stay finite."""
+"""Limit of the entries of tables of lots: sums of their products stay finite."""
 
 
 class Chosen(NamedTuple):
-    """The index to search, and why."""
+    """Hold the index to search and the reasons."""
 
     index: Any
     algorithm: str
-    layer_reason: str  # empty where there was no choice
+    layer_reason: str  # empty if there was no choice
     algorithm_reason: str
-    seconds: float  # predicted, of one thread of a CPU
+    seconds: float  # predicted, for one thread of a CPU
 
 
 def choose_search(
@@ -194,15 +195,15 @@ def choose_search(
 ) -> Chosen:
     """Choose the layer to anchor and the algorithm, for one size of either side.
 
-    Probes predict the time that the index takes. Where that is more than finding the pairs of the other layer takes,
-    the index of that layer is built and probed, too, and the faster one is searched. Every engine takes the same layer,
-    by the time of one thread of a CPU, and the algorithm that is faster on itself.
+    Probes predict the time for the index. If that exceeds the time of finding the pairs of the other layer, the index
+    of that layer is built and probed, too, and the faster one is searched. Every engine chooses the same layer, by the
+    time of one thread of a CPU, and then the algorithm that is faster on the engine.
 
-    ``index`` is that of the layer whose pairs have fewer wedges; ``algorithms`` are those to choose from, of
-    ``enumerate`` and ``pivot``. ``measure`` probes items of an index, by item, seed and algorithm. ``build_other``
-    builds the index of the other layer, and is None where the layer is given; CapacityError where it does not fit.
-    ``other_size`` returns the edges of the graph, and the wedges between pairs of the other layer. ``rates`` are those
-    of the engine, by algorithm.
+    ``index`` belongs to the layer whose pairs have fewer wedges; ``algorithms`` are the candidates, of ``enumerate``
+    and ``pivot``. ``measure`` probes items of an index, by item, seed and algorithm. ``build_other`` builds the index
+    of the other layer, and is None if the layer is given; it raises CapacityError if that index does not fit.
+    ``other_size`` returns the edges of the graph, and the wedges between pairs of the other layer. ``rates`` are the
+    engine's rates by algorithm.
     """
     mine = predict(index, algorithms, measure, rates)
     name = "V" if index.swapped else "U"
@@ -240,9 +241,9 @@ def settle_search(
 ) -> tuple[Index, str, tuple[Choice, ...]]:
     """Return the index to search for a question, the algorithm, and both with their reasons.
 
-    ``build`` returns the index with a layer anchored; ``index`` is that of the layer that the rules of
-    :func:`~papilio.kernels.biclique.question.choose_anchor` take. ``divide`` divides it among more items, where the
-    search is long. The other parameters are those of :func:`choose_search`.
+    ``build`` returns the index with a layer anchored; ``index`` belongs to the layer chosen by the rules of
+    :func:`~papilio.kernels.biclique.question.choose_anchor`. ``divide`` divides it among more items if the search is
+    long. The other parameters are as in :func:`choose_search`.
     """
     algorithms = question.algorithms(index)
     if not algorithms:
@@ -269,7 +270,7 @@ def predict(
     measure: Measure[Index],
     rates: Mapping[str, Rates],
 ) -> Prediction:
-    """Return the fastest of some algorithms on an index, and the seconds that a thread of a CPU takes."""
+    """Return the fastest of some algorithms on an index, and its time in seconds on one thread of a CPU."""
     sizes, cost = index.sizes, float(index.costs.sum())
     if sizes.is_empty or index.item_root.max(initial=-1) < 0:
         return Prediction(algorithms[0], 0.0, "nothing is left to search")

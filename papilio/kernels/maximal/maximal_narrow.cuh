@@ -1,20 +1,19 @@
 // The search for maximal bicliques below a node of at most 64 columns: a word for each row, a lane for each row.
 //
-// A node has columns, and of the rows of a *base* two sets: candidates, which are still to be taken, and excluded ones. A
-// branch takes a candidate: its columns are those that the candidate has of the node's, and with it are taken all
-// candidates that have all of them; that is a maximal biclique. Candidates whose columns all lie within the branch's are
-// no branches after it (they would be found to be extended by it), and the branch is excluded from then on. Before a
-// node is searched, each candidate whose columns lie within those of an excluded row is deleted: it can be in no maximal
-// biclique below. So every branch that is taken is one maximal biclique. Of an excluded row only those columns matter
-// that some candidate has, and rows of fewer columns than asked for matter to no one.
-// A branch of few columns is counted by a table, with all below it (maximal_subsets.cuh).
-// Where at most half of the words of a set are needed after that, the rows that are left make a new base; on few rows the
-// search goes on without memory (maximal_few.cuh).
-// Others are left (tree_queue.cuh) all branches of the highest node that has enough of them.
+// A node has columns, and two sets of rows of a *base*: candidates, which may be taken next, and excluded rows. A
+// branch takes a candidate: its columns are the node's columns that the candidate has, and all candidates that have all
+// of these columns are taken with it; that is a maximal biclique. Candidates whose columns all lie within the columns
+// of the branch do not branch after it (they would turn out to be extended by it), and the branch is excluded from then
+// on. Before a node is searched, each candidate whose columns lie within the columns of an excluded row is deleted: it
+// can be in no maximal biclique below. So every branch taken is one maximal biclique. Of an excluded row only the
+// columns that some candidate has matter, and rows with fewer columns than the minimum do not matter at all. A branch
+// of few columns, with everything below it, is counted by a table (maximal_subsets.cuh). If the remaining rows need at
+// most half of the words of a set, they become a new base; on few rows the search continues without memory
+// (maximal_few.cuh). Other warps get all branches of the highest node that has enough of them (tree_queue.cuh).
 //
-// Without FILTERS the rows of excluded vertices delete nothing, and without DROPS candidates stay what they are: a
-// branch is then looked at, and found to be extended, when its turn comes. Both are for comparison.
-// Sources: Pan et al., SC 2023 (GMBE); Pan et al., SC 2024 (AdaMBE).
+// Without FILTERS the rows of excluded vertices delete nothing, and without DROPS candidates remain candidates: such a
+// branch is checked, and found to be extended, when it comes up. Both are for comparison. Sources: Pan et al., SC 2023
+// (GMBE); Pan et al., SC 2024 (AdaMBE).
 #pragma once
 
 #include "bit_matrix.cuh"
@@ -43,7 +42,7 @@ struct NarrowSearch {
         queue.spend(2 * n_words);
     }
 
-    /// Search below a node, of which there is one.
+    /// Search below the current node.
     __device__ __forceinline__ void search(NarrowBase base) {
         NarrowNode* node = nullptr;
         const unsigned long long begun = words;
@@ -99,7 +98,7 @@ struct NarrowSearch {
         few.search(level);
     }
 
-    /// Leave the candidates of the highest node that has enough of them to others, from the last one up.
+    /// Leave the candidates of the highest node with enough of them to other warps, starting from the last.
     __device__ __forceinline__ void share(NarrowNode* last) const {
         NarrowNode* from = nullptr;
 #pragma unroll 1
@@ -120,8 +119,8 @@ struct NarrowSearch {
         return reinterpret_cast<NarrowNode*>(arena.take(kNarrowWords + 2ll * n_words));
     }
 
-    /// Take a candidate; return the node below, or null where nothing is left to search, or where it is to be made of
-    /// `base`, which has candidates then.
+    /// Take a candidate; return the node below. Return null if nothing is left to search, or if the node must be made
+    /// of `base`, which then has candidates.
     __device__ __forceinline__ NarrowNode* enter(NarrowNode* from, int branch, NarrowBase& base) {
         const int lane = lane_id(), n_rows = from->n_rows, n_words = words_for(n_rows);
         const Word* const rows = from->rows;
@@ -194,7 +193,7 @@ struct NarrowSearch {
         return made;
     }
 
-    /// Take a candidate of few columns, and count all below it, by a table.
+    /// Take a candidate of few columns, and count everything below it by a table.
     __device__ __forceinline__ void close_branch(NarrowNode* from, int branch, Word columns) {
         const int lane = lane_id(), n_words = words_for(from->n_rows), least = counts.limits.min_right;
         const Word* const rows = from->rows;
@@ -224,7 +223,7 @@ struct NarrowSearch {
         spend(n_words);
     }
 
-    /// Whether one of a set of rows has all of some columns.
+    /// Return whether one of a set of rows has all given columns.
     __device__ __forceinline__ static bool has_all(const Word* rows, Word columns, const unsigned* set, int n_words) {
 #pragma unroll 1
         for (int k = 0; k < n_words; ++k) {
@@ -234,7 +233,7 @@ struct NarrowSearch {
         return false;
     }
 
-    /// The rows of `excluded` that have enough columns within `span`, to `useful`; returns how many.
+    /// Write the rows of `excluded` that have enough columns within `span` to `useful`; returns their number.
     __device__ __forceinline__ int find_useful(const Word* rows, Word span, int n_words, const unsigned* excluded,
                                                unsigned* useful) {
         const int lane = lane_id();
@@ -254,7 +253,7 @@ struct NarrowSearch {
         return n;
     }
 
-    /// Delete the candidates all `columns` of which an excluded row has; return how many of them are left.
+    /// Delete the candidates whose part of `columns` lies inside an excluded row; return the number left.
     __device__ __forceinline__ int delete_covered(const Word* rows, Word columns, int n_words, unsigned* candidates,
                                                   const unsigned* excluded, int n_candidates) {
         const int lane = lane_id();
@@ -283,24 +282,24 @@ struct NarrowSearch {
         return n_candidates;
     }
 
-    /// Count a single candidate at once, for nothing has all of its columns; `hash` and `n_taken` are with it.
+    /// Count a single candidate at once, because no other has all of its columns; `hash` and `n_taken` include it.
     __device__ __forceinline__ void count_single(Word columns, Word hash, int n_taken) {
         ++nodes;
         counts.add(columns, __popcll(columns), hash, n_taken);
     }
 
-    /// Whether a node of so many candidates is worth a search, if none of them is single.
+    /// Return whether a node with this many candidates is worth a search, if none of them is single.
     __device__ __forceinline__ bool is_open(int n_candidates, int n_taken) const {
         return n_candidates > 0 && n_taken + n_candidates >= counts.limits.min_left;
     }
 
-    /// Whether a base of its own makes the sets of a node half as long, or lets it be searched without memory.
+    /// Return whether a base of its own halves the sets of a node or allows a search without memory.
     __device__ __forceinline__ static bool is_worth_renewing(const NarrowNode* node, int n_candidates, int n_rows) {
         return 2 * words_for(n_rows) <= words_for(node->n_rows) ||
                (FILTERS && DROPS && n_candidates <= kWarpSize && n_rows <= kSlices * kWarpSize);
     }
 
-    /// What replaces a node, with a base of its own; `span` is all that its candidates have.
+    /// Replace a node by one with its own base; `span` is the union of the columns of its candidates.
     __device__ __forceinline__ NarrowBase renew(NarrowNode* node, Word span, int n_candidates, int n_excluded) const {
         Word* const rows = take_words(arena, n_candidates + n_excluded);
         Word* const hashes = take_words(arena, n_candidates);
@@ -310,9 +309,9 @@ struct NarrowSearch {
                           node->n_taken, n_candidates, n_excluded};
     }
 
-    /// The node of a base, without rows that do not matter; null: nothing is below it. Candidates that an excluded row covers
-    /// are taken out first, then excluded rows that do not matter any more. A single candidate is counted. What was taken
-    /// since the base's mark, and is not of the node, is given back.
+    /// Make the node of a base, without irrelevant rows; null if nothing is below it. First drop candidates that an
+    /// excluded row covers, then excluded rows that no longer matter. A single candidate is counted. Memory taken since
+    /// the base's mark that is not the node's is released.
     __device__ __forceinline__ NarrowNode* settle(const NarrowBase& base) {
         Word* const rows = base.rows;
         Word* const hashes = base.hashes;
@@ -354,7 +353,7 @@ struct NarrowSearch {
         return node;
     }
 
-    /// Whether words may be moved from one place to the other, one after the other.
+    /// Return whether words may be moved in ascending order from one place to the other.
     __device__ __forceinline__ bool is_below(const Word* to, const Word* from) const {
         return arena.is_near(to) == arena.is_near(from) && to <= from;
     }

@@ -1,13 +1,13 @@
-// The root at hand of a search for maximal bicliques: its rows, and which of them share enough columns with a branch.
+// The current root of a search for maximal bicliques: its rows, and the rows that share enough columns with a branch.
 //
-// All functions are called by the warp together unless they say otherwise, and end with what they wrote ordered.
+// All functions are called by the warp together unless stated otherwise, and end with their writes ordered.
 #pragma once
 
 #include "bit_matrix.cuh"
 #include "maximal_counts.cuh"
 #include "maximal_subsets.cuh"
 
-/// The columns of a node: the words that hold any, with their places, and all of them one after the other, ascending.
+/// The columns of a node: the nonzero words with their places, and all columns one after the other, ascending.
 struct ColumnWords {
     unsigned* words;
     int* places;
@@ -16,9 +16,9 @@ struct ColumnWords {
     int n_columns;
 };
 
-/// What a branch leaves of two sets of rows: candidates that share enough columns with it, and such excluded rows.
+/// The rows of two sets that remain in a branch: candidates and excluded rows that share enough columns with it.
 struct Below {
-    bool is_extended;  // an excluded row has all columns of the branch; nothing else is said then
+    bool is_extended;  // an excluded row has all columns of the branch; the other fields are then undefined
     int n_kept;        // candidates, without those that have all columns
     int n_useful;      // excluded rows
     int n_joined;      // candidates that have all columns
@@ -42,24 +42,25 @@ struct Root {
 
     __device__ __forceinline__ unsigned word(int k, int row) const { return by_rows[(long long)k * n_rows + row]; }
 
-    /// Hash of a row; any lane alone.
+    /// Return the hash of a row; any lane alone.
     __device__ __forceinline__ Word row_hash(int row) const {
         return left_hash[row < n_before ? before[row] : after[row - n_before]];
     }
 
-    /// Word k of the rows that are excluded from a branch, of the sets of a node (candidates, then excluded rows) or, where
-    /// there are none, of the root, whose branches come in the order of the rows. Any lane alone.
+    /// Return word k of the rows excluded from a branch: from the sets of a node (candidates, then excluded rows) or,
+    /// without a node, from the root, whose branches follow the order of the rows. Any lane alone.
     __device__ __forceinline__ unsigned excluded_from(const unsigned* sets, int branch, int k) const {
         return sets == nullptr ? bits_below(branch - 32 * k) : sets[n_sets + k];
     }
 
-    /// Word k of the other candidates that may be taken with it.
+    /// Return word k of the other candidates that may be taken with it.
     __device__ __forceinline__ unsigned left_after(const unsigned* sets, int branch, int k) const {
         if (sets == nullptr) return bits_below(n_rows - 32 * k) & ~bits_below(branch + 1 - 32 * k);
         return sets[k] & ~(branch / 32 == k ? 1u << (branch & 31) : 0u);
     }
 
-    /// The columns that a row has of those of a node, or of the root if `within` is null; `own` gets them as words, too.
+    /// Find the columns of a row among the columns of a node, or of the root if `within` is null; `own` gets them as
+    /// words, too.
     __device__ __forceinline__ ColumnWords share_columns(Arena& arena, const unsigned* within, int row, unsigned* own) const {
         const int lane = lane_id();
         unsigned* const words = arena.take(n_words);
@@ -94,7 +95,8 @@ struct Root {
         return shared;
     }
 
-    /// What a branch leaves of the sets of a node, or of the root: a word of rows at a time, a lane for each row.
+    /// Find the rows of the sets of a node, or of the root, that remain in a branch: a word of rows at a time, a lane
+    /// for each row.
     __device__ __forceinline__ Below split_by_rows(const unsigned* sets, int branch, const ColumnWords& shared, int least,
                                                    unsigned* candidates, unsigned* excluded) const {
         const int lane = lane_id();
@@ -131,7 +133,8 @@ struct Root {
         return below;
     }
 
-    /// The same: a column at a time, a lane for each word of rows. Two columns are enough here, even if more are asked for.
+    /// The same: a column at a time, a lane for each word of rows. Two columns are enough here, even if the minimum is
+    /// higher.
     __device__ __forceinline__ Below split_by_columns(const unsigned* sets, int branch, const ColumnWords& shared,
                                                       unsigned* candidates, unsigned* excluded) const {
         Below below{false, 0, 0, 0, 0};
@@ -172,8 +175,8 @@ struct Root {
         return below;
     }
 
-    /// Count the maximal bicliques of a branch of no more columns than a table has; returns how many there are. `hash` and
-    /// `n_taken` are those of the rows taken, the branch among them.
+    /// Count the maximal bicliques of a branch with no more columns than a table has; returns their number. `hash` and
+    /// `n_taken` describe the rows taken, including the branch.
     __device__ __forceinline__ int count_in_table(const unsigned* sets, int branch, const ColumnWords& shared,
                                                   MaximalCounts& counts, Word hash, int n_taken) const {
         const int lane = lane_id(), n = shared.n_columns;
@@ -212,8 +215,8 @@ struct Root {
         return table.count(counts, counts.limits.min_right, true, hash, n_taken, column_hash);
     }
 
-    /// Word k of the rows of a set that have two of the columns, and of those that have all of them; `own` gets the words
-    /// of all columns. Any lane alone.
+    /// Return word k of the rows of a set that have two of the columns, and of the rows that have all of them; `own`
+    /// gets the words of all columns. Any lane alone.
     __device__ __forceinline__ unsigned read_columns(unsigned (&own)[kTableSide], const ColumnWords& shared, int k,
                                                      unsigned set, unsigned& all) const {
         unsigned one = 0, two = 0;
@@ -230,7 +233,7 @@ struct Root {
         return two;
     }
 
-    /// Bit i of the words of n columns, as a number.
+    /// Return bit i of the words of n columns, as a number.
     __device__ __forceinline__ static unsigned gather(const unsigned (&own)[kTableSide], int n, int i) {
         unsigned bits = 0;
 #pragma unroll
@@ -241,7 +244,7 @@ struct Root {
         return bits;
     }
 
-    /// The sum of the hashes of a node's columns.
+    /// Return the sum of the hashes of a node's columns.
     __device__ __forceinline__ Word hash_columns(const ColumnWords& shared) const {
         Word hash = 0;
 #pragma unroll 1
@@ -249,7 +252,7 @@ struct Root {
         return sum_words(hash);
     }
 
-    /// The hashes of those columns to which pack_row gives the bits, of at most 64.
+    /// Write the hashes of the columns, at most 64, that pack_row assigns bits to.
     __device__ __forceinline__ void write_hashes(const ColumnWords& shared, Word* hashes) const {
 #pragma unroll 1
         for (int j = lane_id(); j < 64; j += kWarpSize)
@@ -257,7 +260,8 @@ struct Root {
         __syncwarp();
     }
 
-    /// The columns of a row in one word: those of the root where it has no more than 64, else those given; any lane alone.
+    /// Return the columns of a row in one word: of the root if it has at most 64 columns, else the given ones; any lane
+    /// alone.
     __device__ __forceinline__ Word pack_row(const ColumnWords& shared, int row) const {
         constexpr int kAhead = 4;
         Word packed = 0;
@@ -287,7 +291,7 @@ struct Root {
         return packed;
     }
 
-    /// The members of a set of rows, ascending, to `list`; returns how many.
+    /// Write the members of a set of rows, ascending, to `list`; returns their number.
     __device__ __forceinline__ int list_rows(const unsigned* set, int* list) const {
         unsigned n = 0;
 #pragma unroll 1

@@ -1,17 +1,17 @@
 // All maximal bicliques within a few columns at once, by a table of every set of these columns.
 //
-// A place is a set: bit j is column j. Excluded rows mark the place of the columns that they have, and with it that of
-// every set inside. Candidates are counted at theirs, with the sum of their hashes; then each place gets the sum over all
-// sets that contain its own: the rows that have these columns. A set that is not marked, and that no set with one more
-// column has as many rows as, is that of a maximal biclique. So nothing is searched, and rows need not be distinct.
-// A lane has every 32nd place, and of up to kFewColumns columns, which most tables have, just one: these are summed without
-// memory. One code serves all sizes, in few instructions: fetching them is what bounds this search.
+// A place is a set: bit j is column j. An excluded row marks the place of its columns and of every subset. Candidates
+// are counted at their places, with the sum of their hashes; then each place gets the sum over all supersets of its own
+// set: the rows that have these columns. An unmarked set is the columns of a maximal biclique if every set with one
+// more column has fewer rows. So nothing is searched, and rows need not be distinct. A lane has every 32nd place. With
+// up to kFewColumns columns, as in most tables, it has one place, and sums need no memory. One code serves all sizes
+// with few instructions, because fetching instructions limits this search.
 #pragma once
 
 #include "maximal_counts.cuh"
 
-/// The most columns of a table, and its words: a count and the two words of a sum for each place. Without TABLES all is
-/// searched, for comparison.
+/// Most columns of a table, and its words: a count and the two words of a sum for each place. Without TABLES everything
+/// is searched, for comparison.
 #ifndef TABLES
 #define TABLES 1
 #endif
@@ -20,10 +20,10 @@ constexpr int kTableColumns = TABLES ? kTableSide : 0;
 constexpr int kTableWords = MAXIMAL_TABLE_WORDS;
 static_assert(kTableWords == 3 << kTableSide, "the launcher counts on it");
 
-/// The most columns of a table that has a place for each lane at most.
+/// Most columns of a table with at most one place for each lane.
 constexpr int kFewColumns = 5;
 
-/// The places of a table of n columns, and the marks of their words of 32, in the lanes of their numbers.
+/// The places of a table of n columns, and the marks of their 32-bit words, in the lanes of the same numbers.
 struct TablePlaces {
     int at;  // words of dynamic shared memory before the counts of all places, then low and then high words of sums of hashes
     int n;
@@ -36,12 +36,12 @@ struct TablePlaces {
         return (Word)memory()[2 * size() + place] << 32 | memory()[size() + place];
     }
 
-    /// Whether an excluded row has all columns of a set; the warp, each lane with a set of its own.
+    /// Return whether an excluded row has all columns of a set; the warp, each lane with a set of its own.
     __device__ __forceinline__ bool is_covered(unsigned place) const {
         return (__shfl_sync(kFullMask, covered, (int)(place / 32)) >> (place & 31) & 1u) != 0;
     }
 
-    /// Add to each place what all others have that contain its set, column by column; the warp.
+    /// Add to each place the values of all supersets of its set, column by column; the warp.
     __device__ __forceinline__ void sum_above() const {
 #pragma unroll 1
         for (int j = 0; j < n; ++j) {
@@ -59,13 +59,13 @@ struct TablePlaces {
     }
 };
 
-/// How many were counted by the warp, and what they add to the checksum of this lane.
+/// Number counted by the warp, and their share of the checksum of this lane.
 struct Counted {
     Word checksum;
     int n;
 };
 
-/// What is counted, and of which sets; see SubsetTable::count.
+/// Results, and the sets to count; see SubsetTable::count.
 struct TableQuestion {
     int least;
     bool whole;
@@ -76,7 +76,7 @@ struct TableQuestion {
     __device__ __forceinline__ bool is_asked(int width, int n) const { return width >= least && (whole || width < n); }
 };
 
-/// Count what a table of up to kFewColumns columns has: a lane has one place.
+/// Count the bicliques of a table of up to kFewColumns columns: a lane has one place.
 __device__ __noinline__ Counted count_few_places(TablePlaces places, TableQuestion asked) {
     const int lane = lane_id(), n = places.n, width = __popc((unsigned)lane);
     unsigned n_rows = places.memory()[lane];
@@ -102,7 +102,7 @@ __device__ __noinline__ Counted count_few_places(TablePlaces places, TableQuesti
     return counted;
 }
 
-/// Count what a table of more columns has.
+/// Count the bicliques of a table with more columns.
 __device__ __noinline__ Counted count_many_places(TablePlaces places, TableQuestion asked) {
     places.sum_above();
     const int lane = lane_id(), n = places.n;
@@ -136,7 +136,7 @@ __device__ __noinline__ Counted count_many_places(TablePlaces places, TableQuest
 
 struct SubsetTable {
     TablePlaces places;
-    unsigned marked;  // of up to kFewColumns columns, by this lane, until they are joined; else marks are in memory
+    unsigned marked;  // marks by this lane, of up to kFewColumns columns, until they are joined; otherwise in memory
 
     __device__ __forceinline__ SubsetTable(int at, int n) : places{at, n, 0}, marked(0) {
         if (n <= kFewColumns) return;
@@ -144,7 +144,7 @@ struct SubsetTable {
         __syncwarp();
     }
 
-    /// An excluded row has these columns; any lane alone.
+    /// Mark the columns of an excluded row; any lane alone.
     __device__ __forceinline__ void mark(unsigned place) {
         if (places.n <= kFewColumns)
             marked |= 1u << place;
@@ -152,7 +152,7 @@ struct SubsetTable {
             atomicOr(&places.memory()[place / 32], 1u << (place & 31));
     }
 
-    /// All excluded rows are marked: candidates may come; the warp.
+    /// Finish marking excluded rows, before candidates are added; the warp.
     __device__ __forceinline__ void join_marks() {
         const int lane = lane_id(), size = places.size();
         unsigned covered = warp_or(marked);
@@ -179,7 +179,7 @@ struct SubsetTable {
 
     __device__ __forceinline__ bool is_covered(unsigned place) const { return places.is_covered(place); }
 
-    /// A candidate that is not covered has these columns; any lane alone.
+    /// Add an uncovered candidate with these columns; any lane alone.
     __device__ __forceinline__ void add(unsigned place, Word hash) const {
         unsigned* const at = places.memory() + place;
         const int size = places.size();
@@ -188,9 +188,9 @@ struct SubsetTable {
         atomicAdd(at + 2 * size, (unsigned)(hash >> 32) + (before + low < before ? 1u : 0u));
     }
 
-    /// Count the maximal bicliques of at least `least` columns, that of all columns only where `whole` is asked for; the
-    /// warp. `hash` and `n_taken` are those of the rows that have all columns and are no candidates, `column_hash` in lane
-    /// j that of column j. Returns how many there are.
+    /// Count the maximal bicliques of at least `least` columns; the one of all columns only if `whole`. The warp.
+    /// `hash` and `n_taken` describe the rows that have all columns and are no candidates; `column_hash` in lane j is
+    /// the hash of column j. Returns the number of bicliques.
     __device__ __forceinline__ int count(MaximalCounts& counts, int least, bool whole, Word hash, int n_taken,
                                          Word column_hash) const {
         const TableQuestion asked{least, whole, hash, n_taken, column_hash};
@@ -202,7 +202,7 @@ struct SubsetTable {
     }
 };
 
-/// Where up to kTableColumns of 64 columns are, which a table numbers anew.
+/// Up to kTableColumns of 64 columns, renumbered for a table.
 struct FewColumns {
     int at[kTableSide];
     int n;
@@ -216,7 +216,7 @@ struct FewColumns {
         }
     }
 
-    /// The columns that a row has of them, which are also its place; any lane alone.
+    /// Return those of these columns that a row has, which is also its place; any lane alone.
     __device__ __forceinline__ unsigned place(Word row) const {
         const unsigned low = (unsigned)row, high = (unsigned)(row >> 32);
         unsigned place = 0;
@@ -228,7 +228,7 @@ struct FewColumns {
         return place & ((1u << n) - 1u);
     }
 
-    /// What stands for column j in a list, in lane j.
+    /// Return the list entry of column j, in lane j.
     __device__ __forceinline__ Word of_lane(const Word* list) const {
         int own = 0;
 #pragma unroll

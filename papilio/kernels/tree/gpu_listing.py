@@ -1,9 +1,9 @@
-"""Listing on a GPU: searches leave records in a buffer (``records.cuh``), which become rows a few millions at a time.
+"""List motifs on a GPU: searches write records to a buffer (``records.cuh``), which become rows by the millions.
 
-A search of some items tells how many records it found, and how many words of them. Where these do not fit the buffer
-the same search is done again in parts: of fewer items, or, of one item, of the records of one hash each. What fits is
-brought into an order that depends on the records alone, turned into rows on the device, and copied to the host, whose
-threads write the rows of some chunks while the device makes the next.
+A search of some items reports the number of records found and their words. If they exceed the buffer, the search is
+repeated in parts: of fewer items, or, for one item, of the records of one hash each. Records that fit are sorted by an
+order that depends on the records alone, turned into rows on the device, and copied to the host, whose threads write the
+rows of some chunks while the device makes the next.
 """
 
 from __future__ import annotations
@@ -39,52 +39,52 @@ from papilio.kernels.tree.gpu import TreeEngine
 from papilio.motifs import Listing
 
 _WORDS_PER_RECORD = 8
-"""Of the buffer, for each record for which there is room: what orders the records takes some eight words of each."""
+"""Words of the buffer for each record that it has room for: sorting the records takes about eight words each."""
 
 _ROOM_FRACTION = 0.125
-"""Largest share of free device memory for the buffer; the search, and rows made of it, need some, too."""
+"""Largest share of free device memory for the buffer; the search and its rows need memory, too."""
 
 _FIRST_PARTS = 16
-"""The first search of a run is of one of so many parts of its items, by cost."""
+"""Number of parts of the items, by cost, of which the first search of a run takes one."""
 
 _SPARE = 1.25
-"""Parts are to find this many times less than fits."""
+"""Factor by which parts should stay below the capacity."""
 
 _MOST_PARTS = 1 << 20
-"""Searches of one item; one that finds more would take longer than anyone waits."""
+"""Most searches of one item; an item with more would take unacceptably long."""
 
 _WRITERS = 32
-"""Most threads that write rows."""
+"""Maximum number of threads that write rows."""
 
 
 class RaggedOnDevice(NamedTuple):
-    """Rows of any length on the device: where each begins and the last one ends, int64, and positions, int32."""
+    """Store rows of any length on the device: the offsets of the rows and the end, int64, and positions, int32."""
 
     offsets: Any
     host_offsets: NDArray[np.int64]
     values: Any
-    longest: int  # at least as many vertices as any of the rows has
+    longest: int  # upper bound of the vertices of a row
 
 
 class Records(NamedTuple):
-    """Records on the device, in their order: ``places`` (uint64) as records.cuh has them, ``words`` (int32)."""
+    """Store records on the device, in order: ``places`` (uint64) as in records.cuh, ``words`` (int32)."""
 
     places: Any
     words: Any
 
     @property
     def begins(self) -> Any:
-        """Where each begins in the words, int64."""
+        """Return the first word of each record, int64."""
         return (self.places >> np.uint64(LENGTH_BITS)).astype(np.int64)
 
     @property
     def lengths(self) -> Any:
-        """Words of each, int64."""
+        """Return the number of words of each record, int64."""
         return (self.places & np.uint64((1 << LENGTH_BITS) - 1)).astype(np.int64)
 
 
 class RecordBuffer(NamedTuple):
-    """Where a search leaves its records, and which; on the device."""
+    """Collect the selected records of a search on the device."""
 
     ends: Any
     places: Any
@@ -100,7 +100,7 @@ class RecordBuffer(NamedTuple):
 
 @dataclass(frozen=True)
 class _Part:
-    """Items of one search, which leaves the records whose hash is ``window`` modulo ``n_windows``."""
+    """Select the items of one search, which writes the records whose hash is ``window`` modulo ``n_windows``."""
 
     start: int
     stop: int
@@ -108,7 +108,7 @@ class _Part:
     n_windows: int = 1
 
     def split(self, n: int, costs: NDArray[np.int64]) -> list[_Part]:
-        """Cut it in about ``n`` parts; ``costs`` are those of all items."""
+        """Cut this part into about ``n`` parts; ``costs`` are the costs of all items."""
         if self.stop - self.start == 1:
             return [
                 _Part(self.start, self.stop, self.window + each * self.n_windows, n * self.n_windows)
@@ -123,10 +123,10 @@ class _Part:
 
 
 class _Writers:
-    """Threads that pass rows on, each its own; one block of rows is written by each while some wait.
+    """Run threads that pass rows on, each to its own writer; each writes one block of rows while others wait.
 
-    The first blocks are small, so that all threads soon have one. Later ones are whole chunks: what Python does for a
-    block takes as long for a large one, and the thread of the device needs its lock, too.
+    The first blocks are small, so that all threads soon have one. Later blocks are whole chunks: the work in Python
+    takes as long for a small block as for a large one, and the thread of the device needs Python's lock, too.
     """
 
     def __init__(self, outlet: Outlet) -> None:
@@ -139,7 +139,7 @@ class _Writers:
         self._n_passed = 0
 
     def write(self, columns: Sequence[RowColumn]) -> None:
-        """Pass the rows of a chunk on, by turns; wait where half as many blocks wait as are written."""
+        """Pass the rows of a chunk to the threads by turns; wait if more than half as many blocks are queued."""
         is_early = self._n_passed < 2 * len(self._pools)
         for block in cut_blocks(columns) if is_early else [columns]:
             if len(self._under_way) == self._most:
@@ -149,7 +149,7 @@ class _Writers:
             self._n_passed += 1
 
     def close(self) -> None:
-        """Wait for all; what one of them raised is raised here."""
+        """Wait for all threads; raise any exception of a thread here."""
         try:
             while self._under_way:
                 self._under_way.popleft().result()
@@ -159,9 +159,9 @@ class _Writers:
 
 
 class TreeListing(Prepared):
-    """Base of what listers on GPUs prepare; its items are those of ``searched``, the graph that is left to search.
+    """Base of the prepared listings on GPUs; its items are the items of ``searched``, the graph to search.
 
-    ``hashes`` are those of the vertices of each column, by position, uint64 on the device.
+    ``hashes`` are the hashes of the vertices of each column, by position, uint64 on the device.
     """
 
     searched: Any
@@ -174,13 +174,13 @@ class TreeListing(Prepared):
 
 
 class TreeLister(Engine):
-    """Base of the listers on GPUs; ``engine`` is the one that counts, whose kernel is compiled to list."""
+    """Base of the listers on GPUs; ``engine`` is the counting engine, whose kernel is compiled to list."""
 
     name: EngineName = "gpu"
     max_words = 1 << 30
     """Words of the buffer, 4 GiB."""
     chunk_values = 1 << 22
-    """Vertices, about, of the rows that are made at a time."""
+    """Approximate number of vertices of the rows made at a time."""
     has_checksum = True
     """Whether partials have the sum of the hashes of all motifs."""
 
@@ -192,7 +192,7 @@ class TreeLister(Engine):
         return self.engine.device
 
     def _groups(self, prepared: Any, start: int, stop: int) -> Iterator[tuple[Any, tuple[int, int]]]:
-        """Yield what the search of some items needs on the device, with where they begin and end."""
+        """Yield the device data that the search of some items needs, with the first item and the end."""
         yield None, (start, stop)
 
     def _search(
@@ -203,14 +203,14 @@ class TreeLister(Engine):
         cut: StopCheck,
         record_arguments: tuple[Any, ...],
     ) -> int:
-        """Search items, or the first of them if cut; return where that ended."""
+        """Search items, or the first of them if cut; return the end of the searched items."""
         engine: Any = self.engine
         end: int = engine.leave_records(prepared.searched, span, cut, record_arguments)
         return end
 
     @abstractmethod
     def _keys_of(self, prepared: Any) -> tuple[int, Any]:
-        """Return how many words a record has before its ids, and the positions of these, int32 on the device."""
+        """Return the number of words before the ids of a record, and the positions of the ids, int32 on the device."""
 
     @abstractmethod
     def _expand(
@@ -223,7 +223,7 @@ class TreeLister(Engine):
         return (), 0
 
     def _row_sizes(self, prepared: Any) -> Sequence[int | None]:
-        """Return how many vertices each column has in a row; None for any number."""
+        """Return the number of vertices that each column has in a row; None for any number."""
         return [None] * len(prepared.hashes)
 
     def run(
@@ -237,8 +237,8 @@ class TreeLister(Engine):
     ) -> Partial:
         """List exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
-        ``sink`` gets every row once, in blocks, from any thread; what it raises ends the run. Nothing depends on the
-        ``bounds``: the run can be cut at any item.
+        ``sink`` gets every row once, in blocks, from any thread; an exception in it ends the run. ``bounds`` has no
+        effect: the run can be cut at any item.
         """
         require_interval(start, stop, prepared.n_items)
         self.engine.block_words = np.zeros(0, dtype=np.uint64)
@@ -267,21 +267,22 @@ class TreeLister(Engine):
 
 
 class _Run:
-    """One run of a lister: its buffer, and what was found so far."""
+    """Run a lister once: holds its buffer and the results so far."""
 
     def __init__(self, lister: TreeLister, prepared: Any, outlet: Outlet, cut: StopCheck) -> None:
         self.lister, self.prepared, self.outlet, self._cut = lister, prepared, outlet, cut
         self.writers = _Writers(outlet)
         self.work = self.rows = self._closed = 0
         device = lister.device
-        self._hashes = device.xp.zeros(1, dtype=np.uint64)  # of the rows made: their sum
+        self._hashes = device.xp.zeros(1, dtype=np.uint64)  # sum of the hashes of the rows made
         room = int(_ROOM_FRACTION * device.free_bytes()) // 4
         self._n_words = max(1, min(lister.max_words, room))
 
     def list_items(self, group: Any, part: _Part) -> tuple[int, int]:
-        """List the items of a part, again and again in smaller parts where they find too much.
+        """List the items of a part, repeatedly in smaller parts if they find too much.
 
-        Return in how many parts, and where they end: before the part does if the run was cut meanwhile.
+        Return the number of parts and the end of the listed items, which is before the end of the part if the run was
+        cut.
         """
         xp, costs = self.lister.device.xp, self.lister.work(self.prepared)
         n_records = max(1, self._n_words // _WORDS_PER_RECORD)
@@ -324,7 +325,7 @@ class _Run:
 
     @property
     def checksum(self) -> int:
-        """Sum of the hashes of what was found, modulo 2^64 in parts."""
+        """Return the sum of the hashes of the rows, each part modulo 2^64."""
         return self._closed + int(self.lister.device.to_host(self._hashes)[0])
 
     @property
@@ -332,7 +333,7 @@ class _Run:
         return self._rows_left() == 0
 
     def pass_closed_on(self) -> None:
-        """Pass on what needs no search, as far as it is asked for."""
+        """Pass on the wanted rows that need no search."""
         blocks, checksum = self.lister._list_closed(self.prepared)
         self._closed += checksum
         if not self.is_full:
@@ -379,7 +380,7 @@ class _Run:
 
 
 def cut_chunks(xp: Any, ends: Any, most: int) -> Iterator[tuple[int, int]]:
-    """Yield intervals of rows of no more than ``most`` vertices, or of one row; ``ends`` (n_rows + 1) rise from 0."""
+    """Yield intervals of rows with at most ``most`` vertices, or of one row; ``ends`` (n_rows + 1) rise from 0."""
     begin, n_rows = 0, int(ends.size) - 1
     while begin < n_rows:
         below = xp.searchsorted(ends, ends[begin : begin + 1] + most, side="right")
@@ -391,7 +392,7 @@ def cut_chunks(xp: Any, ends: Any, most: int) -> Iterator[tuple[int, int]]:
 def _sort_rows(
     device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None
 ) -> RowColumn:
-    """Return a column on the host, its rows sorted; add the hashes of their vertices to those of the rows."""
+    """Return a column on the host, its rows sorted; add the hashes of their vertices to the hashes of the rows."""
     ends = column.host_offsets
     n_rows, made = ends.size - 1, device.xp.empty_like(column.values)
     launch_over(
