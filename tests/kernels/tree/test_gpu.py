@@ -41,7 +41,9 @@ def test_all_engines_of_searches_are_asked() -> None:
     found = {
         name
         for name, family in FAMILIES.items()
-        if (path := family.engines.get("gpu")) and isinstance(made := resolve(path), type) and issubclass(made, TreeEngine)
+        if (path := family.engines.get("gpu"))
+        and isinstance(made := resolve(path), type)
+        and issubclass(made, TreeEngine)
     }
     assert found == {motif.name for motif, _ in QUESTIONS} | {"balanced-biclique"}
 
