@@ -163,7 +163,6 @@ class _Clustering(Answer):
     def _draw(self, axes: Any) -> None:
         """Draw the share of vertices or edges with at least each value."""
         charts.draw_at_least(axes, self._named(self._drawn), f"clustering ({self._drawn})")
-        return axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
