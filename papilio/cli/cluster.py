@@ -14,11 +14,15 @@ from papilio.cli.options import (
     ENGINES,
     JSON_FLAG,
     PER_FLAG,
+    TIME_FLAG_BESIDE_SLURM,
     WORKERS,
     CommandGroup,
     Decorator,
+    graph_argument,
     parse_numbers,
+    read_store,
     size,
+    take_reading_words,
     with_options,
 )
 from papilio.cli.report import print_json, say
@@ -31,7 +35,7 @@ from papilio.storage.files import atomic_file, check_file
 
 
 @click.command()
-@click.argument("store", type=click.Path(), required=False)
+@graph_argument(required=False)
 @click.option(
     "--cluster", metavar="CLUSTER",
     help="Check this cluster too: inline, local, cuda, auto, an address, or a scheduler file.",
@@ -42,17 +46,21 @@ from papilio.storage.files import atomic_file, check_file
     help="Compile all kernels now, into the caches that later runs read; takes minutes the first time.",
 )  # fmt: skip
 @JSON_FLAG
-def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool) -> None:
+def doctor(
+    store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool, **reading: Any
+) -> None:
     """Check what this machine offers, and a cluster and a graph STORE where named.
 
     One line per check: ok, or warn or FAIL with what to do, or - for what is absent and not needed. Warnings
     leave the exit code at 0.
     """
+    if store is None and (given := [name for name, value in reading.items() if value is not None]):
+        raise click.UsageError(f"{', '.join(given)} sets how a STORE is read; name one")
     checks, opened = check_machine(), None
     if warm:
         checks.append(_warm())
     if store is not None:
-        check, opened = check_store(store)
+        check, opened = check_store(store, lambda path: read_store(path, reading))
         checks.append(check)
     if cluster is not None:
         checks += check_cluster(cluster, opened, workers)
@@ -147,7 +155,7 @@ def allocation_options(*, required: bool) -> Decorator:
 
 
 @render.command(cls=MotifGroup)
-@click.argument("store")
+@graph_argument(time_flag=TIME_FLAG_BESIDE_SLURM)
 @PER_FLAG
 @click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
@@ -196,6 +204,7 @@ def count(
     memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
     chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}
     flags += [f"--{option}={value}" for option, value in chosen.items()]
+    flags += take_reading_words(fields)
     script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
     if output is None:
         click.echo(script, nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,19 @@ from papilio.cli.options import (
     with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
-from papilio.cli.rows import answer_rows, take_target, with_rows
+from papilio.cli.rows import STANDARD_OUTPUT, answer_rows, take_target, with_rows
 from papilio.motifs import Motif
+from papilio.storage.answers import rows_table
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
 
 
 _JOB_COLUMNS = ("path", "state", "title", "share", "count", "leases", "problem")
+
+
+def _job_row(found: JobStatus) -> dict[str, Any]:
+    return {**{name: getattr(found, name) for name in _JOB_COLUMNS[:-1]}, "problem": found.reason}
 
 
 @click.command()
@@ -49,7 +55,7 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
         rows = [
             dict(zip(_JOB_COLUMNS, (each[0], "damaged", None, None, None, None, each[1]), strict=True))
             if isinstance(each, tuple)
-            else {**{name: getattr(each, name) for name in _JOB_COLUMNS[:-1]}, "problem": None}
+            else _job_row(each)
             for each in found
         ]
         target.write_rows(rows, _JOB_COLUMNS)
@@ -70,11 +76,17 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
 
 @click.command()
 @DIRECTORY
+@with_rows("the state as a row")
 @JSON_FLAG
-def status(directory: str, as_json: bool) -> None:
-    """Show state and progress of the job of DIRECTORY, from any machine that sees it."""
+def status(directory: str, as_json: bool, **options: Any) -> None:
+    """Print the state and the progress of the job in DIRECTORY, from any machine that sees it."""
+    target = take_target(options, as_json, writes_files=False)
     found = papilio.open_job(directory).status()
-    answer(found, as_json, lambda found: click.echo("\n".join(_status_lines(found))))
+
+    def show(found: JobStatus) -> None:
+        click.echo("\n".join(_status_lines(found)))
+
+    answer_rows(found, as_json, show, target, lambda found: rows_table([_job_row(found)]))
 
 
 @click.command()
@@ -235,6 +247,11 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 def _submit(
     motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], options: dict[str, Any]
 ) -> None:
+    if options["output"] == STANDARD_OUTPUT:
+        job = options["job"]
+        raise click.UsageError(
+            f"submit ends before there are rows; omit --output, then run papilio wait {shlex.quote(job)} --output -"
+        )
     with show_progress() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
     answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))

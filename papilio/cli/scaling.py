@@ -26,8 +26,10 @@ from papilio.cli.options import (
     PER_FLAG,
     SEED,
     THREADS,
+    TIME_FLAG_BESIDE_SLURM,
     TRUST_FLAG,
     CommandGroup,
+    graph_argument,
     parse_numbers,
 )
 from papilio.cli.report import print_json, say, show_progress
@@ -64,7 +66,7 @@ def scale() -> None:
 
 
 @scale.command(cls=MotifGroup)
-@click.argument("stores", nargs=-1, type=click.Path())
+@graph_argument("stores", nargs=-1, time_flag=TIME_FLAG_BESIDE_SLURM)
 @click.option(
     "--workers", required=True, callback=parse_numbers, metavar="N,N,...",
     help="The points: numbers of workers, such as 1,2,4.",
@@ -110,6 +112,7 @@ def count(
     is a job directory in DIR/jobs, on workers of its own. The report is DIR/report/report.html.
     """
     allocation = {name: options.pop(name) for name in ALLOCATION}
+    options["time"] = options.pop("time_column")
     given = [name for name in ALLOCATION if _is_given(context, name)]
     if slurm:
         missing = [flag for flag, name in (("--time", "time"), ("--memory", "memory_bytes"))
