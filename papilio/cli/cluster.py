@@ -49,10 +49,10 @@ from papilio.storage.files import atomic_file, check_file
 def doctor(
     store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool, **reading: Any
 ) -> None:
-    """Check what this machine offers, and a cluster and a graph STORE where named.
+    """Check this machine, and a cluster and a graph STORE if given.
 
-    One line per check: ok, or warn or FAIL with what to do, or - for what is absent and not needed. Warnings
-    leave the exit code at 0.
+    One line per check: ok; warn or FAIL with advice; or - if something is absent and not needed. Warnings do not
+    change the exit code.
     """
     if store is None and (given := [name for name, value in reading.items() if value is not None]):
         raise click.UsageError(f"{', '.join(given)} sets how a STORE is read; name one")
@@ -161,7 +161,7 @@ def allocation_options(*, required: bool) -> Decorator:
     "--engine", type=ENGINES, default="auto", show_default=True,
     help="With --gpus-per-node, auto means gpu.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON object.")
 @click.option(
     "--counts",
     metavar="FILE",
@@ -177,15 +177,14 @@ def allocation_options(*, required: bool) -> Decorator:
 @click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them.")
 @click.option(
     "--array", callback=parse_numbers, metavar="N,N,...",
-    help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
+    help="Scaling experiment: an array of jobs with these numbers of workers, each in the same allocation.",
 )  # fmt: skip
 @click.option(
     "--insecure", is_flag=True,
-    help="Scheduler and workers take connections without credentials: whoever can connect to the nodes may run code "
-    "as you.",
+    help="Accept connections without credentials: anyone who can connect to the nodes may run code as you.",
 )  # fmt: skip
 @click.option("--output", type=click.Path(), help="File for the script; by default standard output.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused.")
+@click.option("--overwrite", is_flag=True, help="Replace a file at --output, which is otherwise an error.")
 def count(
     output: str | None,
     overwrite: bool,

@@ -95,7 +95,7 @@ def status(directory: str, as_json: bool, **options: Any) -> None:
 @SAME_ENGINE_FLAG
 @click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
 @TRUST_FLAG
-@with_rows("the answer, beside what the job writes")
+@with_rows("the answer, in addition to the output of the job")
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
     """Resume the job of DIRECTORY: its finished leases are kept, and only the others run."""
@@ -109,10 +109,10 @@ def resume(directory: str, as_json: bool, **options: Any) -> None:
 @DIRECTORY
 @click.option(
     "--sample", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
-    help="Leases, chosen at random, to count again in this process and compare exactly.",
+    help="Number of random leases to count again in this process and compare exactly.",
 )  # fmt: skip
 @SAME_ENGINE_FLAG
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of leases.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the choice of leases.")
 @JSON_FLAG
 def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
     """Check the finished job of DIRECTORY: ledger, tiling, sums, shards, graph, and a sample of its leases."""
@@ -190,12 +190,12 @@ def _session_line(session: SessionInfo) -> str:
 
 
 IDLE_HINT_S = 60.0
-"""Time without a process that runs the job after which ``wait`` says so."""
+"""Time without a process that runs the job after which ``wait`` prints a hint."""
 
 
 @click.group(cls=CommandGroup)
 def submit() -> None:
-    """Give a job to a cluster and leave: the cluster brings it to its end."""
+    """Submit a job to a cluster, which finishes it without this process."""
 
 
 _SUBMIT_OPTIONS = with_options(
@@ -211,14 +211,14 @@ _SUBMIT_OPTIONS = with_options(
         type=click.Path(),
         metavar="DIR",
         required=True,
-        help="Job directory, under the same path here and on all workers; an unfinished one is gone on with.",
+        help="Job directory, under the same path here and on all workers; an unfinished job is resumed.",
     ),
     click.option(
         "--priority",
         type=click.Choice(["low", "normal", "high"]),
         default="normal",
         show_default=True,
-        help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
+        help="Priority among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
     ),
 )
 
@@ -264,12 +264,12 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
             f"job {found.path}: finished before; nothing was submitted. papilio wait {found.path} shows the count"
         )
         return
-    say(f"job {found.path}: the cluster {cluster} has it; this machine may leave")
+    say(f"job {found.path}: submitted to {cluster}; you can close this session")
     for command, does in (
         ("wait", "waits for the count"),
         ("status", "shows state and progress"),
         ("logs", "shows what happened; --follow what happens"),
-        ("cancel", "stops it; what is counted is kept"),
+        ("cancel", "stops it, and keeps the finished leases"),
     ):
         say(f"  papilio {command:6} {found.path}   {does}")
 
@@ -282,7 +282,7 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
     metavar="SECONDS",
     help="How long to wait; by default to the end.",
 )
-@with_rows("the answer, beside what the job writes")
+@with_rows("the answer, in addition to the output of the job")
 @JSON_FLAG
 def wait(directory: str, timeout: float | None, as_json: bool, **options: Any) -> None:
     """Wait until the job of DIRECTORY has ended, and print the count.
@@ -297,7 +297,7 @@ def wait(directory: str, timeout: float | None, as_json: bool, **options: Any) -
 
 
 class _Progress:
-    """Draws the status of a job each time that it is looked at, and says so when nothing runs it."""
+    """Draws the status of a job at every look, and prints a hint if no process runs it."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
@@ -316,23 +316,23 @@ class _Progress:
             self._hinted = True
             say(
                 f"papilio: no process has run the job for a minute ({status.reason}); if that cluster is gone, "
-                f"papilio resume {status.path} goes on with it elsewhere"
+                f"papilio resume {status.path} continues it elsewhere"
             )
 
 
 @click.command()
 @DIRECTORY
 def cancel(directory: str) -> None:
-    """Stop the job of DIRECTORY, from any machine that sees it; what is counted is kept, resume goes on with it."""
+    """Stop the job of DIRECTORY, from any machine that sees it. Finished leases are kept for resume."""
     if papilio.cancel_job(directory) == "requested":
-        say(f"job {directory}: asked to stop; papilio wait {directory} returns when it has")
+        say(f"job {directory}: asked to stop; papilio wait {directory} returns when it has stopped")
     else:
         say(f"job {directory}: was asked to stop before")
 
 
 @click.command()
 @DIRECTORY
-@click.option("--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--follow", is_flag=True, help="Continue until the job has ended.")
 def logs(directory: str, follow: bool) -> None:
     """Print the log of the submitted job of DIRECTORY: its plan, workers that came and went, errors."""
     for text in papilio.read_job_log(directory, follow=follow):

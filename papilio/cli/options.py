@@ -31,7 +31,7 @@ def with_options(*options: Decorator) -> Decorator:
 
 
 class CommandGroup(click.Group):
-    """Commands; for a name that none of them has, the error says which one may be meant."""
+    """Commands; the error for an unknown name suggests a similar one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -130,8 +130,7 @@ def reading_options(*time_flag: str) -> Decorator:
         ),
         _reading_option(
             "--duplicates", type=click.Choice(["first", "last", "error"]),
-            help="Which of several equal edges is kept, first by default: by time where there is a time column, else "
-            "by place.",
+            help="Which of equal edges to keep, first by default: by time if there is a time column, else by place.",
         ),
         _reading_option(
             "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
@@ -143,15 +142,15 @@ def reading_options(*time_flag: str) -> Decorator:
         _reading_option(*time_flag, type=column, help="Column of times; known from the format or by its name."),
         _reading_option(
             "--weight", type=column,
-            help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
+            help="Column of weights: no endpoint, not kept; --positive-from and --sign-values turn it into signs.",
         ),
         _reading_option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default."),
         _reading_option(
             "--quotes/--no-quotes", default=None,
-            help="Whether fields may be quoted, as RFC 4180 has it; by default in CSV alone.",
+            help="Whether fields may be quoted (RFC 4180); by default only in CSV.",
         ),
         _reading_option(
-            "--skip-malformed", is_flag=True, default=None, help="Leave out and count lines that cannot be read."
+            "--skip-malformed", is_flag=True, default=None, help="Skip and count lines that cannot be read."
         ),
     )  # fmt: skip
 
@@ -239,35 +238,35 @@ ENGINES = click.Choice(["auto", "cpu", "gpu"])
 
 ENGINE_FLAG = click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
-    help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
+    help="auto uses GPUs if the workers have them; gpu never falls back to cpu.",
 )  # fmt: skip
 
-SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gpu is never replaced by cpu.")
+SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gpu never falls back to cpu.")
 
 TRUST_FLAG = click.option(
     "--trust", is_flag=True,
-    help="Connect to the scheduler that DIRECTORY names, and replace the output, although others can write there: "
-    "they may run code as you.",
+    help="Connect to the scheduler named in DIRECTORY, and replace the output, although other users can write there, "
+    "and so run code as you.",
 )  # fmt: skip
 
 PER_FLAG = click.option(
     "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
-    help="Count in all, for every vertex of both layers, or for every edge.",
+    help="Count in total, for every vertex of both layers, or for every edge.",
 )  # fmt: skip
 
 JOB_FLAG = click.option(
     "--job", type=click.Path(), metavar="DIR",
-    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
+    help="Job directory that keeps every finished lease; repeat the command to resume.",
 )  # fmt: skip
 
 BUDGET_OPTIONS = with_options(
     click.option(
         "--device-memory", type=size, metavar="SIZE",
-        help="What a worker may use of its GPU, such as 8GiB; a graph that needs more is counted in parts.",
+        help="GPU memory that a worker may use, such as 8GiB; a graph that needs more is counted in parts.",
     ),
     click.option(
         "--host-memory", type=size, metavar="SIZE",
-        help="What a worker may use of its host, such as 16GiB; a graph that needs more is counted in parts.",
+        help="Host memory that a worker may use, such as 16GiB; a graph that needs more is counted in parts.",
     ),
 )  # fmt: skip
 
@@ -285,7 +284,7 @@ def _note_insecure(context: click.Context, parameter: click.Parameter, given: bo
 
 
 def _read_cluster(context: click.Context, parameter: click.Parameter, cluster: str) -> str:
-    """Return the cluster, without credentials where ``--insecure`` says so; that flag is read first."""
+    """Return the cluster, without credentials if ``--insecure`` is given; that flag is read first."""
     if INSECURE not in context.meta:
         return cluster
     from papilio.cluster.selection import with_insecure
@@ -301,7 +300,7 @@ CLUSTER_OPTIONS = with_options(
     ),
     click.option(
         "--insecure", is_flag=True, is_eager=True, expose_value=False, callback=_note_insecure,
-        help="Start the cluster without credentials: whoever can connect to this machine may run code as you.",
+        help="Start the cluster without credentials: anyone who can connect to this machine may run code as you.",
     ),
 )  # fmt: skip
 
@@ -321,8 +320,8 @@ COUNT_OPTIONS = with_options(
     BUDGET_OPTIONS,
     click.option(
         "--parts", type=click.Path(), metavar="DIR",
-        help="Count the parts that papilio partition made in DIR; if there are none and the graph does not fit, "
-        "they are cut there and kept.",
+        help="Count the parts that papilio partition wrote to DIR. If DIR has none and the graph does not fit, cut and "
+        "keep them there.",
     ),
 )  # fmt: skip
 """Flags that ``plan``, ``count`` and ``submit count`` share, beside how they run."""
@@ -333,9 +332,9 @@ def with_output(holds: str) -> Decorator:
     return with_options(
         click.option(
             "--output", type=click.Path(), metavar="FILE",
-            help=f"File for {holds}: its suffix is its format (.parquet, .csv, .tsv, .json, .jsonl, .arrow).",
+            help=f"File for {holds}; its suffix is its format: .parquet, .csv, .tsv, .json, .jsonl or .arrow.",
         ),
         click.option(
-            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
+            "--overwrite", is_flag=True, help="Replace an existing file, which is otherwise an error."
         ),
     )  # fmt: skip
