@@ -26,7 +26,7 @@ from papilio.kernels.threads import available_threads
 from papilio.motifs import Listing, Motif
 from papilio.tasks.worker_state import complete_graph, warm_engine
 
-_SIDE, _WIDE, _SIZES = 10, 70, (3, 4, 6)
+_SIDE, _WIDE, _SIZES = 10, 70, (2, 3, 4, 6)
 """Sides of a graph, and of one for pivots in matrices beyond 64 rows; sizes of motifs. They use all kernels."""
 
 
