@@ -41,8 +41,8 @@ class Row:
 
 COUNTS: dict[str, tuple[str, ...]] = {
     "bipartite": (
-        "count butterfly", "count biclique -p 3 -q 3", "count biclique -p 6 -q 6", "count maximal-biclique",
-        "decompose wing",
+        "count butterfly", "count biclique --all", "count biclique -p 3 -q 3", "count biclique -p 6 -q 6",
+        "count maximal-biclique", "decompose wing",
     ),
     "unipartite": ("count clique -k 5", "count maximal-clique"),
 }  # fmt: skip

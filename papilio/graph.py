@@ -7,6 +7,7 @@ result. Vertex ids are dense ``int32`` per layer, edge offsets ``int64``.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -103,12 +104,29 @@ def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
     return indptr
 
 
-def deduplicate(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort ``keys`` in place and return them without repetition.
+_SORTED_AT_ONCE = 1 << 17
+"""Keys that are sorted by one thread, in some milliseconds."""
+
+
+def _sort(keys: NDArray[Any]) -> None:
+    """Sort integers in place; many of them by two threads, whose halves are merged in a tenth of the time."""
+    if keys.size > _SORTED_AT_ONCE:
+        half = keys.size // 2
+        with ThreadPoolExecutor(1, thread_name_prefix="papilio-sort") as pool:
+            other = pool.submit(keys[half:].sort)
+            keys[:half].sort()
+            other.result()
+        keys.sort(kind="stable")  # finds two sorted runs, and merges them
+    else:
+        keys.sort()
+
+
+def deduplicate(keys: NDArray[Any]) -> NDArray[Any]:
+    """Sort integers in place and return them without repetition.
 
     ``np.unique`` of NumPy 2.3 and later takes 20 times as long for millions of different keys: it hashes them.
     """
-    keys.sort()
+    _sort(keys)
     if keys.size < 2:
         return keys
     first = np.empty(keys.size, dtype=bool)
@@ -118,11 +136,23 @@ def deduplicate(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def unique_edges(
-    keys: NDArray[np.int64], sign: NDArray[np.int8] | None = None
+    u: NDArray[Any], v: NDArray[Any], n_u: int, n_v: int, sign: NDArray[np.int8] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int8] | None]:
-    """Sort edges ``u << 32 | v`` and return u, v and sign without duplicates, the first of each."""
+    """Sort edges of ids within layers of these sizes; return u, v and sign without duplicates, the first of each."""
+    if sign is None and 0 < n_u * n_v <= 1 << 32:  # keys of half the length sort in two thirds of the time
+        width = np.uint32(n_v)
+        small = u.astype(np.uint32)
+        small *= width
+        small += v.astype(np.uint32)
+        small = deduplicate(small)
+        rows = small // width
+        small -= rows * width
+        return rows.view(np.int32), small.view(np.int32), None
+    keys = u.astype(np.int64)
+    keys <<= 32
+    keys |= v
     if sign is None:
-        keys = deduplicate(keys.copy())
+        keys = deduplicate(keys)
     else:
         keys, first = np.unique(keys, return_index=True)
         sign = sign[first]
@@ -216,16 +246,15 @@ class BipartiteGraph(_EdgeArrays):
         ids_u, ids_v = _as_ids("u", first, size_u), _as_ids("v", second, size_v)
         if ids_u.size != ids_v.size:
             raise GraphError(f"u has {ids_u.size} entries and v has {ids_v.size}; expected as many")
-        key = (ids_u.astype(np.int64) << 32) | ids_v
         signs = None
         if sign is not None:
             given = _as_array("sign", sign)
-            if given.shape != key.shape:
-                raise GraphError(f"sign has shape {given.shape}; expected {key.shape}")
+            if given.shape != ids_u.shape:
+                raise GraphError(f"sign has shape {given.shape}; expected {ids_u.shape}")
             if not np.isin(given, (-1, 1)).all():
                 raise GraphError(_NO_SIGN)
             signs = given.astype(np.int8)
-        return cls(size_u, size_v, *unique_edges(key, signs))
+        return cls(size_u, size_v, *unique_edges(ids_u, ids_v, size_u, size_v, signs))
 
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
@@ -294,8 +323,9 @@ class UnipartiteGraph(_EdgeArrays):
         a, b = _as_ids("u", first, size), _as_ids("v", second, size)
         if a.size != b.size:
             raise GraphError(f"u has {a.size} entries and v has {b.size}; expected as many")
-        keys = (np.minimum(a, b).astype(np.int64) << 32) | np.maximum(a, b)
-        return cls(size, *unique_edges(keys[a != b]))
+        kept = a != b
+        low, high = np.minimum(a, b)[kept], np.maximum(a, b)[kept]
+        return cls(size, *unique_edges(low, high, size, size))
 
     def validate(self) -> None:
         """Check every invariant of the class; O(n_edges)."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, GraphError
-from papilio.graph import MAX_VERTICES, BipartiteGraph, UnipartiteGraph
+from papilio.graph import _SORTED_AT_ONCE, MAX_VERTICES, BipartiteGraph, UnipartiteGraph
 from tests.tools.strategies import bipartite_graphs, edge_list
 
 pairs = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=60)
@@ -42,6 +42,26 @@ def test_swapping_layers_twice_is_the_identity(graph: BipartiteGraph) -> None:
     swapped.validate()
     assert edge_list(swapped) == sorted((v, u) for u, v in edge_list(graph))
     assert swapped.swap_layers() == graph
+
+
+@pytest.mark.parametrize("n_rows", [1000, _SORTED_AT_ONCE, _SORTED_AT_ONCE + 1, 400_003])
+@pytest.mark.parametrize(
+    "sizes", [(70_000, 61_000), (2**16, 2**16), (2**16, 2**16 + 1), (5, 2**31 - 1), (900, 800)]
+)
+def test_many_edges_are_sorted_by_any_key(sizes: tuple[int, int], n_rows: int) -> None:
+    """Keys of 32 bits or 64, sorted by one thread or two; the corners of both layers among them, edges twice."""
+    rng = np.random.default_rng(n_rows)
+    u, v = (np.append(rng.integers(0, size, n_rows), (0, 0, size - 1, size - 1)) for size in sizes)
+    v[-4:] = 0, sizes[1] - 1, 0, sizes[1] - 1
+    u[::7], v[::7] = u[0], v[0]
+    graph = BipartiteGraph.from_edges(u, v, *sizes)
+    expected = np.unique(u << 32 | v)
+    assert np.array_equal(graph.u, expected >> 32)
+    assert np.array_equal(graph.v, expected & 0xFFFFFFFF)
+    assert graph.u.dtype == graph.v.dtype == np.int32
+    signed = BipartiteGraph.from_edges(u, v, *sizes, sign=np.ones(u.size))
+    assert np.array_equal(graph.v, signed.v)
+    assert np.array_equal(graph.u, signed.u)
 
 
 def test_signs_follow_their_edges_and_the_first_duplicate_wins() -> None:

@@ -331,7 +331,7 @@ def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
     store, scratch = convert_aside(paths, kind, options)
     graph = Graph(store)
     graph._temporary = True
-    weakref.finalize(graph, shutil.rmtree, scratch, ignore_errors=True)
+    weakref.finalize(store, shutil.rmtree, scratch, ignore_errors=True)
     return graph
 
 
@@ -426,6 +426,15 @@ class GraphInput:
         for labels in (self.labelled.labels_u, self.labelled.labels_v):
             if labels is not None:
                 label_type(labels)
+
+    def lasting_path(self) -> str:
+        """Return where other processes can read the store later; InputError if it ends with this process."""
+        if self.path is None:
+            raise InputError(
+                "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; "
+                "write it to a store with papilio.Graph.save or papilio convert"
+            )
+        return self.path
 
     def describe(self) -> dict[str, Any]:
         """Return the identity and sizes of the graph."""

@@ -98,12 +98,7 @@ def submit(
     else:
         _require_none(memory, "and random graphs are drawn from the whole graph: leave it out")
         call = SignificanceCall(graph, motif, samples=samples, **{**ensemble, "seed": seed or 0}, **common)
-    if call.source.path is None:
-        raise InputError(
-            "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; write it "
-            "to a store with papilio.Graph.save or papilio convert"
-        )
-    made = replace(call.asked, source=call.source.path)
+    made = replace(call.asked, source=call.source.lasting_path())
     found = find_finished(job, lambda: made)
     if found is not None:
         return found

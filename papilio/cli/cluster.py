@@ -14,11 +14,15 @@ from papilio.cli.options import (
     ENGINES,
     JSON_FLAG,
     PER_FLAG,
+    TIME_FLAG_BESIDE_SLURM,
     WORKERS,
     CommandGroup,
     Decorator,
+    graph_argument,
     parse_numbers,
+    read_store,
     size,
+    take_reading_words,
     with_options,
 )
 from papilio.cli.report import print_json, say
@@ -31,7 +35,7 @@ from papilio.storage.files import atomic_file, check_file
 
 
 @click.command()
-@click.argument("store", type=click.Path(), required=False)
+@graph_argument(required=False)
 @click.option(
     "--cluster", metavar="CLUSTER",
     help="Check this cluster too: inline, local, cuda, auto, an address, or a scheduler file.",
@@ -42,17 +46,21 @@ from papilio.storage.files import atomic_file, check_file
     help="Compile all kernels now, into the caches that later runs read; takes minutes the first time.",
 )  # fmt: skip
 @JSON_FLAG
-def doctor(store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool) -> None:
-    """Check what this machine offers, and a cluster and a graph STORE where named.
+def doctor(
+    store: str | None, cluster: str | None, workers: int | None, warm: bool, as_json: bool, **reading: Any
+) -> None:
+    """Check this machine, and a cluster and a graph STORE if given.
 
-    One line per check: ok, or warn or FAIL with what to do, or - for what is absent and not needed. Warnings
-    leave the exit code at 0.
+    One line per check: ok; warn or FAIL with advice; or - if something is absent and not needed. Warnings do not
+    change the exit code.
     """
+    if store is None and (given := [name for name, value in reading.items() if value is not None]):
+        raise click.UsageError(f"{', '.join(given)} sets how a STORE is read; name one")
     checks, opened = check_machine(), None
     if warm:
         checks.append(_warm())
     if store is not None:
-        check, opened = check_store(store)
+        check, opened = check_store(store, lambda path: read_store(path, reading))
         checks.append(check)
     if cluster is not None:
         checks += check_cluster(cluster, opened, workers)
@@ -147,13 +155,13 @@ def allocation_options(*, required: bool) -> Decorator:
 
 
 @render.command(cls=MotifGroup)
-@click.argument("store")
+@graph_argument(time_flag=TIME_FLAG_BESIDE_SLURM)
 @PER_FLAG
 @click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
     help="With --gpus-per-node, auto means gpu.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="The answer is one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON object.")
 @click.option(
     "--counts",
     metavar="FILE",
@@ -169,15 +177,14 @@ def allocation_options(*, required: bool) -> Decorator:
 @click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them.")
 @click.option(
     "--array", callback=parse_numbers, metavar="N,N,...",
-    help="A scaling experiment: an array of jobs of the same allocation, each with so many workers.",
+    help="Scaling experiment: an array of jobs with these numbers of workers, each in the same allocation.",
 )  # fmt: skip
 @click.option(
     "--insecure", is_flag=True,
-    help="Scheduler and workers take connections without credentials: whoever can connect to the nodes may run code "
-    "as you.",
+    help="Accept connections without credentials: anyone who can connect to the nodes may run code as you.",
 )  # fmt: skip
 @click.option("--output", type=click.Path(), help="File for the script; by default standard output.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is at --output; else it is refused.")
+@click.option("--overwrite", is_flag=True, help="Replace a file at --output, which is otherwise an error.")
 def count(
     output: str | None,
     overwrite: bool,
@@ -196,6 +203,7 @@ def count(
     memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
     chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}
     flags += [f"--{option}={value}" for option, value in chosen.items()]
+    flags += take_reading_words(fields)
     script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
     if output is None:
         click.echo(script, nl=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,19 @@ from papilio.cli.options import (
     with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
-from papilio.cli.rows import answer_rows, take_target, with_rows
+from papilio.cli.rows import STANDARD_OUTPUT, answer_rows, take_target, with_rows
 from papilio.motifs import Motif
+from papilio.storage.answers import rows_table
 
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobStatus, SessionInfo
 
 
 _JOB_COLUMNS = ("path", "state", "title", "share", "count", "leases", "problem")
+
+
+def _job_row(found: JobStatus) -> dict[str, Any]:
+    return {**{name: getattr(found, name) for name in _JOB_COLUMNS[:-1]}, "problem": found.reason}
 
 
 @click.command()
@@ -49,7 +55,7 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
         rows = [
             dict(zip(_JOB_COLUMNS, (each[0], "damaged", None, None, None, None, each[1]), strict=True))
             if isinstance(each, tuple)
-            else {**{name: getattr(each, name) for name in _JOB_COLUMNS[:-1]}, "problem": None}
+            else _job_row(each)
             for each in found
         ]
         target.write_rows(rows, _JOB_COLUMNS)
@@ -70,11 +76,17 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
 
 @click.command()
 @DIRECTORY
+@with_rows("the state as a row")
 @JSON_FLAG
-def status(directory: str, as_json: bool) -> None:
-    """Show state and progress of the job of DIRECTORY, from any machine that sees it."""
+def status(directory: str, as_json: bool, **options: Any) -> None:
+    """Print the state and the progress of the job in DIRECTORY, from any machine that sees it."""
+    target = take_target(options, as_json, writes_files=False)
     found = papilio.open_job(directory).status()
-    answer(found, as_json, lambda found: click.echo("\n".join(_status_lines(found))))
+
+    def show(found: JobStatus) -> None:
+        click.echo("\n".join(_status_lines(found)))
+
+    answer_rows(found, as_json, show, target, lambda found: rows_table([_job_row(found)]))
 
 
 @click.command()
@@ -83,7 +95,7 @@ def status(directory: str, as_json: bool) -> None:
 @SAME_ENGINE_FLAG
 @click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
 @TRUST_FLAG
-@with_rows("the answer, beside what the job writes")
+@with_rows("the answer, in addition to the output of the job")
 @JSON_FLAG
 def resume(directory: str, as_json: bool, **options: Any) -> None:
     """Resume the job of DIRECTORY: its finished leases are kept, and only the others run."""
@@ -97,10 +109,10 @@ def resume(directory: str, as_json: bool, **options: Any) -> None:
 @DIRECTORY
 @click.option(
     "--sample", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True,
-    help="Leases, chosen at random, to count again in this process and compare exactly.",
+    help="Number of random leases to count again in this process and compare exactly.",
 )  # fmt: skip
 @SAME_ENGINE_FLAG
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of leases.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the choice of leases.")
 @JSON_FLAG
 def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
     """Check the finished job of DIRECTORY: ledger, tiling, sums, shards, graph, and a sample of its leases."""
@@ -178,12 +190,12 @@ def _session_line(session: SessionInfo) -> str:
 
 
 IDLE_HINT_S = 60.0
-"""Time without a process that runs the job after which ``wait`` says so."""
+"""Time without a process that runs the job after which ``wait`` prints a hint."""
 
 
 @click.group(cls=CommandGroup)
 def submit() -> None:
-    """Give a job to a cluster and leave: the cluster brings it to its end."""
+    """Submit a job to a cluster, which finishes it without this process."""
 
 
 _SUBMIT_OPTIONS = with_options(
@@ -199,14 +211,14 @@ _SUBMIT_OPTIONS = with_options(
         type=click.Path(),
         metavar="DIR",
         required=True,
-        help="Job directory, under the same path here and on all workers; an unfinished one is gone on with.",
+        help="Job directory, under the same path here and on all workers; an unfinished job is resumed.",
     ),
     click.option(
         "--priority",
         type=click.Choice(["low", "normal", "high"]),
         default="normal",
         show_default=True,
-        help="Among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
+        help="Priority among the jobs that share the cluster; a low one waits at most ten minutes for each lease.",
     ),
 )
 
@@ -235,6 +247,11 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 def _submit(
     motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], options: dict[str, Any]
 ) -> None:
+    if options["output"] == STANDARD_OUTPUT:
+        job = options["job"]
+        raise click.UsageError(
+            f"submit ends before there are rows; omit --output, then run papilio wait {shlex.quote(job)} --output -"
+        )
     with show_progress() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
     answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))
@@ -247,12 +264,12 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
             f"job {found.path}: finished before; nothing was submitted. papilio wait {found.path} shows the count"
         )
         return
-    say(f"job {found.path}: the cluster {cluster} has it; this machine may leave")
+    say(f"job {found.path}: submitted to {cluster}; you can close this session")
     for command, does in (
         ("wait", "waits for the count"),
         ("status", "shows state and progress"),
         ("logs", "shows what happened; --follow what happens"),
-        ("cancel", "stops it; what is counted is kept"),
+        ("cancel", "stops it, and keeps the finished leases"),
     ):
         say(f"  papilio {command:6} {found.path}   {does}")
 
@@ -265,7 +282,7 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
     metavar="SECONDS",
     help="How long to wait; by default to the end.",
 )
-@with_rows("the answer, beside what the job writes")
+@with_rows("the answer, in addition to the output of the job")
 @JSON_FLAG
 def wait(directory: str, timeout: float | None, as_json: bool, **options: Any) -> None:
     """Wait until the job of DIRECTORY has ended, and print the count.
@@ -280,7 +297,7 @@ def wait(directory: str, timeout: float | None, as_json: bool, **options: Any) -
 
 
 class _Progress:
-    """Draws the status of a job each time that it is looked at, and says so when nothing runs it."""
+    """Draws the status of a job at every look, and prints a hint if no process runs it."""
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
@@ -299,23 +316,23 @@ class _Progress:
             self._hinted = True
             say(
                 f"papilio: no process has run the job for a minute ({status.reason}); if that cluster is gone, "
-                f"papilio resume {status.path} goes on with it elsewhere"
+                f"papilio resume {status.path} continues it elsewhere"
             )
 
 
 @click.command()
 @DIRECTORY
 def cancel(directory: str) -> None:
-    """Stop the job of DIRECTORY, from any machine that sees it; what is counted is kept, resume goes on with it."""
+    """Stop the job of DIRECTORY, from any machine that sees it. Finished leases are kept for resume."""
     if papilio.cancel_job(directory) == "requested":
-        say(f"job {directory}: asked to stop; papilio wait {directory} returns when it has")
+        say(f"job {directory}: asked to stop; papilio wait {directory} returns when it has stopped")
     else:
         say(f"job {directory}: was asked to stop before")
 
 
 @click.command()
 @DIRECTORY
-@click.option("--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--follow", is_flag=True, help="Continue until the job has ended.")
 def logs(directory: str, follow: bool) -> None:
     """Print the log of the submitted job of DIRECTORY: its plan, workers that came and went, errors."""
     for text in papilio.read_job_log(directory, follow=follow):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from papilio.arguments import MAX_THREADS, MAX_WORKERS, did_you_mean, read_bytes
 from papilio.errors import InputError
 from papilio.motifs import GRANULARITIES
+
+if TYPE_CHECKING:
+    from papilio.storage.store import GraphStore
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -27,7 +31,7 @@ def with_options(*options: Decorator) -> Decorator:
 
 
 class CommandGroup(click.Group):
-    """Commands; for a name that none of them has, the error says which one may be meant."""
+    """Commands; the error for an unknown name suggests a similar one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,76 +93,142 @@ WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS
 SEED = click.IntRange(0, 2**63 - 1)
 
 
-def _report_reading(context: click.Context, parameter: click.Parameter, store: str) -> str:
-    """Have a file of edges that the command reads reported on standard error, in the place of a warning."""
+def _report_reading(context: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """Report how files of edges are read on standard error, instead of by warnings."""
     from papilio.cli.report import say_reading
     from papilio.storage.reading import readings_reported
 
     context.with_resource(readings_reported(say_reading))
-    return store
+    return given
 
 
-READING_OPTIONS = with_options(
-    click.option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on."),
-    click.option(
-        "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
-    ),
-    click.option("--sign", type=column, help="Column whose values above 0 are positive."),
-    click.option(
-        "--positive-from", type=float, metavar="VALUE",
-        help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
-    ),
-    click.option(
-        "--sign-values", metavar="POSITIVE:NEGATIVE", help="Words of the sign column, such as yea,aye:nay,no."
-    ),
-    click.option(
-        "--duplicates", type=click.Choice(["first", "last", "error"]),
-        help="Which of several equal edges is kept, first by default: by time where there is a time column, else by "
-        "place.",
-    ),
-    click.option(
-        "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
-    ),
-    click.option(
-        "--header/--no-header", default=None,
-        help="Whether the first line holds names or sizes; detected by default.",
-    ),
-    click.option("--time", type=column, help="Column of times; known from the format or by its name."),
-    click.option(
-        "--weight", type=column,
-        help="Column of weights: no endpoint, not kept; --positive-from and --sign-values make signs of it.",
-    ),
-    click.option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default."),
-    click.option(
-        "--quotes/--no-quotes", default=None,
-        help="Whether fields may be quoted, as RFC 4180 has it; by default in CSV alone.",
-    ),
-    click.option(
-        "--skip-malformed", is_flag=True, default=None, help="Leave out and count lines that cannot be read."
-    ),
-)  # fmt: skip
-"""How a file of edges is read: :class:`papilio.storage.reading.ReadingOptions`."""
+class ReadingOption(click.Option):
+    """A flag that sets how a graph is read."""
+
+
+_reading_option = partial(click.option, cls=ReadingOption)
+
+
+def reading_options(*time_flag: str) -> Decorator:
+    """Return a decorator that adds the flags of :class:`papilio.storage.reading.ReadingOptions`.
+
+    ``time_flag`` has the names of the flag for the column of times, and the name of its parameter.
+    """
+    return with_options(
+        _reading_option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on."),
+        _reading_option(
+            "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
+        ),
+        _reading_option("--sign", type=column, help="Column whose values above 0 are positive."),
+        _reading_option(
+            "--positive-from", type=float, metavar="VALUE",
+            help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
+        ),
+        _reading_option(
+            "--sign-values", metavar="POSITIVE:NEGATIVE",
+            help="Words of the sign column, such as yea,aye:nay,no.",
+        ),
+        _reading_option(
+            "--duplicates", type=click.Choice(["first", "last", "error"]),
+            help="Which of equal edges to keep, first by default: by time if there is a time column, else by place.",
+        ),
+        _reading_option(
+            "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
+        ),
+        _reading_option(
+            "--header/--no-header", default=None,
+            help="Whether the first line holds names or sizes; detected by default.",
+        ),
+        _reading_option(*time_flag, type=column, help="Column of times; known from the format or by its name."),
+        _reading_option(
+            "--weight", type=column,
+            help="Column of weights: no endpoint, not kept; --positive-from and --sign-values turn it into signs.",
+        ),
+        _reading_option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default."),
+        _reading_option(
+            "--quotes/--no-quotes", default=None,
+            help="Whether fields may be quoted (RFC 4180); by default only in CSV.",
+        ),
+        _reading_option(
+            "--skip-malformed", is_flag=True, default=None, help="Skip and count lines that cannot be read."
+        ),
+    )  # fmt: skip
+
 
 KIND_FLAG = with_options(
-    click.option(
+    _reading_option(
         "--bipartite", "kind", flag_value="bipartite", help="Two layers with their own ids, in a file of edges.",
     ),
-    click.option(
+    _reading_option(
         "--unipartite", "kind", flag_value="unipartite", help="One set of vertices in both columns of a file.",
     ),
 )  # fmt: skip
 
-_GRAPH = click.argument("store", type=click.Path(allow_dash=True), callback=_report_reading)
+TIME_FLAG = ("--time", "--time-column", "time")
+"""The flag for the column of times."""
 
-_FORMAT = click.option(
-    "--input-format", "format", metavar="FORMAT", help="Format of a file of edges; detected by default."
-)
+TIME_FLAG_BESIDE_SLURM = ("--time-column", "time_column")
+"""The same flag on a command whose ``--time`` is the time limit of a Slurm job."""
 
-BIPARTITE_STORE = with_options(_GRAPH, _FORMAT, READING_OPTIONS)
-"""As :data:`STORE`, of what is bipartite in any case."""
 
-STORE = with_options(BIPARTITE_STORE, KIND_FLAG)
-"""A graph store, a file of edges, a pattern, a URL or - for standard input, and how it is read."""
+def graph_argument(
+    name: str = "store", *, has_kind: bool = True, time_flag: Sequence[str] = TIME_FLAG, **settings: Any
+) -> Decorator:
+    """Return a decorator that adds a graph and the flags that read it; without ``has_kind`` it must be bipartite.
+
+    A graph is a graph store, a file of edges, a pattern, a URL, or - for standard input.
+    """
+    return with_options(
+        click.argument(name, type=click.Path(allow_dash=True), callback=_report_reading, **settings),
+        _reading_option(
+            "--input-format", "format", metavar="FORMAT", help="Format of a file of edges; detected by default."
+        ),
+        reading_options(*time_flag),
+        *([KIND_FLAG] if has_kind else ()),
+    )  # fmt: skip
+
+
+def take_reading_words(options: dict[str, Any]) -> list[str]:
+    """Take how a graph is read from the options of the current command; return it as words of a command line.
+
+    A value shares a word with its flag, so that it may begin with a dash.
+    """
+    words: list[str] = []
+    context = click.get_current_context()
+    for each in context.command.params:
+        if not isinstance(each, ReadingOption):
+            continue
+        options.pop(each.name or "", None)
+        value = context.params[each.name or ""]
+        if value is None:
+            continue
+        if not each.is_flag:
+            words.append(f"{each.opts[0]}={value}")
+        elif not each.is_bool_flag:  # one flag of several for the same parameter
+            words += each.opts if each.flag_value == value else ()
+        else:
+            words += each.opts if value else each.secondary_opts
+    return words
+
+
+def read_store(path: str, reading: dict[str, Any]) -> GraphStore:
+    """Return the graph store at a path, or the one that a file of edges is converted into.
+
+    Raises what :func:`papilio.read` raises.
+    """
+    import papilio
+    from papilio.storage.store import GraphStore
+
+    held = papilio.read(path, **reading).held
+    assert isinstance(held, GraphStore), "a path has no graph in memory"
+    return held
+
+
+BIPARTITE_STORE = graph_argument(has_kind=False)
+"""A graph that must be bipartite, and the flags that read it."""
+
+STORE = graph_argument()
+"""A graph, and the flags that read it."""
 
 DIRECTORY = click.argument("directory", type=click.Path())
 
@@ -168,35 +238,35 @@ ENGINES = click.Choice(["auto", "cpu", "gpu"])
 
 ENGINE_FLAG = click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
-    help="auto takes GPUs where the workers have them; gpu is never replaced by cpu.",
+    help="auto uses GPUs if the workers have them; gpu never falls back to cpu.",
 )  # fmt: skip
 
-SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gpu is never replaced by cpu.")
+SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gpu never falls back to cpu.")
 
 TRUST_FLAG = click.option(
     "--trust", is_flag=True,
-    help="Connect to the scheduler that DIRECTORY names, and replace the output, although others can write there: "
-    "they may run code as you.",
+    help="Connect to the scheduler named in DIRECTORY, and replace the output, although other users can write there, "
+    "and so run code as you.",
 )  # fmt: skip
 
 PER_FLAG = click.option(
     "--per", type=click.Choice(GRANULARITIES), default="total", show_default=True,
-    help="Count in all, for every vertex of both layers, or for every edge.",
+    help="Count in total, for every vertex of both layers, or for every edge.",
 )  # fmt: skip
 
 JOB_FLAG = click.option(
     "--job", type=click.Path(), metavar="DIR",
-    help="Job directory that keeps every finished lease; the same command again goes on where it ended.",
+    help="Job directory that keeps every finished lease; repeat the command to resume.",
 )  # fmt: skip
 
 BUDGET_OPTIONS = with_options(
     click.option(
         "--device-memory", type=size, metavar="SIZE",
-        help="What a worker may use of its GPU, such as 8GiB; a graph that needs more is counted in parts.",
+        help="GPU memory that a worker may use, such as 8GiB; a graph that needs more is counted in parts.",
     ),
     click.option(
         "--host-memory", type=size, metavar="SIZE",
-        help="What a worker may use of its host, such as 16GiB; a graph that needs more is counted in parts.",
+        help="Host memory that a worker may use, such as 16GiB; a graph that needs more is counted in parts.",
     ),
 )  # fmt: skip
 
@@ -214,7 +284,7 @@ def _note_insecure(context: click.Context, parameter: click.Parameter, given: bo
 
 
 def _read_cluster(context: click.Context, parameter: click.Parameter, cluster: str) -> str:
-    """Return the cluster, without credentials where ``--insecure`` says so; that flag is read first."""
+    """Return the cluster, without credentials if ``--insecure`` is given; that flag is read first."""
     if INSECURE not in context.meta:
         return cluster
     from papilio.cluster.selection import with_insecure
@@ -230,7 +300,7 @@ CLUSTER_OPTIONS = with_options(
     ),
     click.option(
         "--insecure", is_flag=True, is_eager=True, expose_value=False, callback=_note_insecure,
-        help="Start the cluster without credentials: whoever can connect to this machine may run code as you.",
+        help="Start the cluster without credentials: anyone who can connect to this machine may run code as you.",
     ),
 )  # fmt: skip
 
@@ -250,8 +320,8 @@ COUNT_OPTIONS = with_options(
     BUDGET_OPTIONS,
     click.option(
         "--parts", type=click.Path(), metavar="DIR",
-        help="Count the parts that papilio partition made in DIR; if there are none and the graph does not fit, "
-        "they are cut there and kept.",
+        help="Count the parts that papilio partition wrote to DIR. If DIR has none and the graph does not fit, cut and "
+        "keep them there.",
     ),
 )  # fmt: skip
 """Flags that ``plan``, ``count`` and ``submit count`` share, beside how they run."""
@@ -262,9 +332,9 @@ def with_output(holds: str) -> Decorator:
     return with_options(
         click.option(
             "--output", type=click.Path(), metavar="FILE",
-            help=f"File for {holds}: its suffix is its format (.parquet, .csv, .tsv, .json, .jsonl, .arrow).",
+            help=f"File for {holds}; its suffix is its format: .parquet, .csv, .tsv, .json, .jsonl or .arrow.",
         ),
         click.option(
-            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
+            "--overwrite", is_flag=True, help="Replace an existing file, which is otherwise an error."
         ),
     )  # fmt: skip

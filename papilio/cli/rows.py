@@ -1,4 +1,4 @@
-"""Answers as rows: on standard output for other programs, or in a file of a format that its suffix does not say."""
+"""Answers as rows: on standard output for other programs, or in a file whose format is not that of its suffix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BINARY = ("parquet", "arrow")
 
 FORMAT_FLAG = click.option(
     "--format", "row_format", type=click.Choice(TABLE_FORMATS),
-    help="Write rows in this format: to the file of --output, else to standard output.",
+    help="Write rows in this format, to --output or to standard output.",
 )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def with_rows(holds: str) -> Decorator:
         ),
         FORMAT_FLAG,
         click.option(
-            "--overwrite", is_flag=True, help="Replace a file that is there already; else it is refused."
+            "--overwrite", is_flag=True, help="Replace an existing file, which is otherwise an error."
         ),
     )  # fmt: skip
 
@@ -86,16 +86,16 @@ class RowTarget:
 def take_target(
     options: dict[str, Any], as_json: bool, *, writes_files: bool = True, makes_directories: bool = False
 ) -> RowTarget | None:
-    """Take ``--output`` and ``--format`` from the options of a command that writes the rows itself; else None.
+    """Take ``--output`` and ``--format`` from the options if the command writes the rows itself; else return None.
 
     Parameters
     ----------
     options : dict
-        Values of flags; ``output`` is None afterwards where this says where the rows go.
+        Values of flags; ``output`` becomes None if a target is returned.
     writes_files : bool
-        Whether the function that is called takes ``output`` and ``overwrite``, and writes files by their suffix.
+        Whether the called function takes ``output`` and ``overwrite``, and writes files by their suffix.
     makes_directories : bool
-        Whether an ``output`` without a suffix of a table is a directory, which that function makes.
+        Whether an ``output`` without the suffix of a table is a directory, which that function creates.
 
     Raises
     ------
@@ -134,10 +134,10 @@ def answer_rows(
     target: RowTarget | None,
     to_arrow: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Write a result: its rows where they were asked for, as one JSON object, or as ``write`` does it for people.
+    """Write a result: its rows if there is a target, then one JSON object, or text for people by ``write``.
 
-    Beside rows on standard output ``write`` says what it has to say on standard error alone. ``to_arrow`` makes the
-    table, where it is not that of the result.
+    With rows on standard output, only the part of the text for standard error is written. ``to_arrow`` makes the table;
+    by default the result does.
     """
     silent = False
     if target is not None:

@@ -26,8 +26,10 @@ from papilio.cli.options import (
     PER_FLAG,
     SEED,
     THREADS,
+    TIME_FLAG_BESIDE_SLURM,
     TRUST_FLAG,
     CommandGroup,
+    graph_argument,
     parse_numbers,
 )
 from papilio.cli.report import print_json, say, show_progress
@@ -41,12 +43,12 @@ from papilio.tasks.result import CountResult
 
 _WARM_UP_FLAG = click.option(
     "--warm-up/--no-warm-up", default=True, show_default=True,
-    help="First run the point with the most workers once, unmeasured, so that kernels are compiled.",
+    help="First run the point with the most workers once, unmeasured, to compile kernels.",
 )  # fmt: skip
 
 
 def _require_figures(context: click.Context, parameter: click.Parameter, figures: bool) -> bool:
-    """Refuse before anything runs when the figures could not be drawn at its end."""
+    """Raise before anything runs if the figures could not be drawn at its end."""
     if figures and not context.resilient_parsing:
         require_matplotlib()
     return figures
@@ -64,7 +66,7 @@ def scale() -> None:
 
 
 @scale.command(cls=MotifGroup)
-@click.argument("stores", nargs=-1, type=click.Path())
+@graph_argument("stores", nargs=-1, time_flag=TIME_FLAG_BESIDE_SLURM)
 @click.option(
     "--workers", required=True, callback=parse_numbers, metavar="N,N,...",
     help="The points: numbers of workers, such as 1,2,4.",
@@ -74,17 +76,17 @@ def scale() -> None:
 )
 @click.option(
     "--output", required=True, type=click.Path(), metavar="DIR",
-    help="Directory of the experiment; the same command again goes on where it ended.",
+    help="Directory of the experiment; repeat the command to resume.",
 )  # fmt: skip
 @click.option(
-    "--weak", is_flag=True, help="The graph grows with the workers: give one store for each, or --model."
+    "--weak", is_flag=True, help="Let the graph grow with the workers: give one store for each, or --model."
 )
 @click.option(
     "--model", metavar="MODEL:NAME=VALUE,...",
-    help="With --weak: generate the graphs, for the smallest number of workers from this model, "
-    "such as power-law:n_u=100000,n_v=20000, for the others as many times as large.",
+    help="With --weak: generate the graphs from this model, such as power-law:n_u=100000,n_v=20000, for the smallest "
+    "number of workers, and proportionally larger ones for the others.",
 )  # fmt: skip
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the generated graphs.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the generated graphs.")
 @click.option(
     "--threads", type=THREADS,
     help="Threads of each local worker; by default the processors over the largest number of workers.",
@@ -106,10 +108,11 @@ def count(
 ) -> None:  # fmt: skip
     """Count MOTIF in STORES with several numbers of workers, several times each, and report.
 
-    One store is counted by all numbers of workers (strong scaling); with --weak there is one for each. Every run
-    is a job directory in DIR/jobs, on workers of its own. The report is DIR/report/report.html.
+    All numbers of workers count one store (strong scaling), or with --weak one store each. Every run starts its own
+    workers and keeps its job directory in DIR/jobs. The report is DIR/report/report.html.
     """
     allocation = {name: options.pop(name) for name in ALLOCATION}
+    options["time"] = options.pop("time_column")
     given = [name for name in ALLOCATION if _is_given(context, name)]
     if slurm:
         missing = [flag for flag, name in (("--time", "time"), ("--memory", "memory_bytes"))
@@ -149,9 +152,9 @@ def run(
     directory: str, workers: tuple[int, ...], cluster: str | None, trust: bool, warm_up: bool, figures: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Run what is not finished of the experiment in DIRECTORY, or only some of its points, and report.
+    """Run the unfinished points of the experiment in DIRECTORY, or some of them, and report.
 
-    The jobs of --slurm call this. Several may run at the same time, each on points of its own.
+    The jobs of --slurm call this command. Several may run at the same time, each on different points.
     """
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
@@ -168,7 +171,7 @@ def run(
     "--output", type=click.Path(), metavar="DIR",
     help="Directory for the report; by default DIRECTORY/report.",
 )  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace a report that is at --output; else it is refused.")
+@click.option("--overwrite", is_flag=True, help="Replace a report at --output, which is otherwise an error.")
 @_FIGURES_FLAG
 @JSON_FLAG
 def report(directory: str, output: str | None, overwrite: bool, figures: bool, as_json: bool) -> None:

@@ -18,11 +18,13 @@ from papilio.cli.options import (
     BUDGET_OPTIONS,
     JSON_FLAG,
     KIND_FLAG,
-    READING_OPTIONS,
     SEED,
     STORE,
     THREADS,
+    TIME_FLAG,
     CommandGroup,
+    read_store,
+    reading_options,
     size,
     with_options,
 )
@@ -42,14 +44,13 @@ from papilio.storage.formats import FORMATS
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import Conversion, cache_directory
 from papilio.storage.statistics import describe
-from papilio.storage.store import GraphStore
 
 
 @click.command()
 @click.argument("input", nargs=-1, required=True, type=click.Path())
 @click.argument("output", type=click.Path())
 @click.option("--format", type=click.Choice(FORMATS), help="Format of the input; detected by default.")
-@READING_OPTIONS
+@reading_options(*TIME_FLAG)
 @KIND_FLAG
 @click.option(
     "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."
@@ -147,8 +148,7 @@ def _report_conversions(conversions: Sequence[Conversion], as_json: bool, what: 
 @JSON_FLAG
 def info(store: str, verify: bool, as_json: bool, **reading: Any) -> None:
     """Describe the graph STORE: sizes, degrees, density, signs, provenance, what ingest dropped."""
-    opened = papilio.read(store, **reading).held
-    assert isinstance(opened, GraphStore), "it was a path"
+    opened = read_store(store, reading)
     if verify:
         opened.verify()
     described = describe(opened)

@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -294,12 +294,14 @@ def _probe_slurm() -> Outcome:
     return ("warn", f"{', '.join(missing)} missing") if missing else ("ok", ", ".join(_SLURM_COMMANDS))
 
 
-def check_store(path: str) -> tuple[Check, GraphStore | None]:
-    """Open a graph store and read its first edges."""
+def check_store(
+    path: str, open_graph: Callable[[str], GraphStore] = open_store
+) -> tuple[Check, GraphStore | None]:
+    """Open the graph at a path and read its first edges."""
     try:
-        store = open_store(path)
+        store = open_graph(path)
         next(store.batches(), None)
-    except StoreError as error:
+    except PapilioError as error:
         advice = "see docs/formats.md; 'papilio convert' writes a store"
         return Check("store", "fail", str(error), advice), None
     found = (

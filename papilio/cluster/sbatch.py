@@ -41,7 +41,7 @@ class SbatchSpec:
     """A count as one Slurm job, or as one array of jobs that differ in the number of workers."""
 
     motif: str
-    store: str  # path of the graph store, as the nodes see it
+    store: str  # path of the graph store or the file of edges, as the nodes see it
     time: str  # time limit as Slurm writes it: ``02:00:00``, ``90`` (minutes), ``1-12``
     memory_bytes: int  # of each node; nine tenths of it are divided among the node's workers
     nodes: Workers = 1
@@ -66,7 +66,7 @@ class SbatchSpec:
     # Directory of a scaling experiment: each job of the array runs its point there, not a separate count.
     experiment: str | None = None
     figures: bool = True  # whether the jobs of an experiment draw the figures of its report
-    motif_flags: tuple[str, ...] = ()  # words of the command line that belong to the motif, such as its sizes
+    motif_flags: tuple[str, ...] = ()  # words of the command line for the motif and the graph, such as sizes
     insecure: bool = False  # whether the scheduler takes connections without credentials
 
     @property
@@ -95,6 +95,7 @@ class SbatchSpec:
             (has_gpus and self.engine == "cpu",
              "the engine cpu would leave the GPUs idle; leave out the gpus per node"),
             (not has_gpus and self.engine == "gpu", "the engine gpu needs gpus per node"),
+            (self.store == "-", "a batch job has no standard input (-); name a graph store or a file of edges"),
             (self.memory_bytes < self.tasks_per_node * 2**20,
              f"memory is {self.memory_bytes} bytes for a node; at least 1 MiB for each worker"),
             (not MIN_GRACE_S <= self.grace_s < limit_s,

@@ -21,6 +21,7 @@ import numpy as np
 
 from papilio.errors import CapacityError
 from papilio.kernels.engine import CostTable
+from papilio.kernels.jit import make_ready
 from papilio.kernels.wedge.graph import order_falling
 from papilio.motifs import Butterfly
 from papilio.partitioning import Ids
@@ -288,6 +289,7 @@ def cut_wedges(
     ):
         run.lap("rows")
         memory = share_memory(disk.u.n_rows, disk.v.n_rows, disk.nbytes, request)
+        make_ready()
         with ThreadPoolExecutor(request.threads) as pool:
             rows = disk.seen_from("u"), disk.seen_from("v")
             layers = tuple(pool.map(lambda each: survey_layer(each, memory.slab_entries), rows))

@@ -19,17 +19,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Unpack, get_args, get_origin, get_type_hints
 
+from papilio.api.graph import GraphInput
 from papilio.cluster.selection import require_trusted, resolve_workers
 from papilio.errors import InputError, StoreError
-from papilio.families import EngineChoice
+from papilio.families import EngineChoice, family_of
 from papilio.kernels.threads import available_threads
 from papilio.motifs import EngineOptions, Granularity, Motif, choose_options
 from papilio.storage.files import is_url, local_path
 from papilio.storage.generate import generate
 from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.reading import GraphOptions
 from papilio.storage.records import read_json, read_record, require_format, seal_json, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import digest, require_kind
@@ -359,10 +361,12 @@ def begin_scaling(
     threads: int | None = None,
     command: str = "",
     options: Mapping[str, str] | None = None,
+    **reading: Unpack[GraphOptions],
 ) -> ExperimentDirectory:
     """Create the directory of an experiment, or open it when it holds the same one; run nothing.
 
-    ``stores`` holds the store of strong scaling, or one store for each of the numbers of ``workers``, in their order.
+    ``stores`` holds the graph of strong scaling, or one graph for each of the numbers of ``workers``, in their order:
+    a graph store, or a file of edges, which is read as ``reading`` says, converted once and kept in the cache.
     It is empty with ``model``, the graph for the smallest number, as ``power-law:n_u=100000,n_v=20000``: the other
     graphs are larger by the ratio of workers, which must be a multiple of the smallest number. Each point has
     ``repeat`` repetitions; with ``weak`` the graph grows with the workers. ``cluster`` is as for :func:`papilio.count`,
@@ -370,16 +374,18 @@ def begin_scaling(
     ``local`` worker; by default the processors over the largest number of workers, at least 1, so that all points have
     the same. ``command`` is the command line, for the report.
 
-    InputError for arguments that do not fit together, or a directory with another experiment. StoreError when a store
-    cannot be read or a graph cannot be written. UnsupportedError when the motif cannot be counted in one of the graphs.
+    InputError for arguments that do not fit together, a directory with another experiment, or a graph that ends with
+    this process, such as standard input. StoreError when a store cannot be read or a graph cannot be written.
+    UnsupportedError when the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
-    _check_graphs(weak, model, stores, numbers)
+    _check_graphs(weak, model, stores, numbers, reading)
     resolved = resolve_workers(cluster, engine)
     threads = _settle_threads(resolved, threads, numbers)
     root = _check_root(output)
     if model is None:
-        given = [open_store(store) for store in stores]
+        kind = family_of(motif).graph_kind
+        given = [open_store(GraphInput(store, kind, reading).lasting_path()) for store in stores]
         found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
     else:
         parsed = parse_model(model)
@@ -417,7 +423,11 @@ def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
 
 
 def _check_graphs(
-    weak: bool, model: str | None, stores: Sequence[str | os.PathLike[str]], numbers: Sequence[int]
+    weak: bool,
+    model: str | None,
+    stores: Sequence[str | os.PathLike[str]],
+    numbers: Sequence[int],
+    reading: Mapping[str, Any],
 ) -> None:
     if weak and model is None and len(stores) != len(numbers):
         raise InputError(
@@ -431,6 +441,8 @@ def _check_graphs(
         )
     if weak and model is not None and stores:
         raise InputError("weak scaling takes stores or a model, not both")
+    if model is not None and (given := [name for name, value in reading.items() if value is not None]):
+        raise InputError(f"{', '.join(given)} sets how a file is read; the graphs of a model are generated")
 
 
 def _settle_threads(cluster: str, threads: int | None, numbers: Sequence[int]) -> int | None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -303,8 +303,10 @@ def _encode_within(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64
     low, high = int(values.min()), int(values.max())
     if high - low >= _TABLE_ENTRIES * values.size + _LEAST_TABLE:
         return None
-    # In unsigned arithmetic, differences wrap around in the same way for every type.
-    places = (values.astype(np.uint64) - np.uint64(low % 2**64)).astype(np.int64)
+    wide = np.uint64 if values.dtype.kind == "u" else np.int64
+    places = values.astype(wide)
+    places -= wide(low)
+    places = places.view(np.int64)
     is_there = np.zeros(high - low + 1, bool)
     is_there[places] = True
     present = np.flatnonzero(is_there)
@@ -312,6 +314,9 @@ def _encode_within(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64
     labels = (present.astype(np.uint64) + np.uint64(low % 2**64)).astype(values.dtype)
     return labels, rank[places]
 
+
+_MANY_ROWS = 1 << 16
+"""Rows from which a second thread pays."""
 
 _TABLE_ENTRIES, _LEAST_TABLE = 4, 1 << 16
 """Maximum entries of a table of integers: a number per value, plus a constant."""
@@ -384,13 +389,17 @@ def _factorize_any(column: pa.Array | NDArray[Any]) -> tuple[NDArray[Any], NDArr
 def _factorize_both(
     u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]
 ) -> Iterable[tuple[NDArray[Any], NDArray[np.int64]]]:
-    """As :func:`_factorize`, for two columns; two text columns are factorized in two threads."""
-    if any(isinstance(each, np.ndarray) or pa.types.is_integer(each.type) for each in (u, v)):
+    """As :func:`_factorize`, for two columns; many rows are factorized in two threads."""
+    if len(u) < _MANY_ROWS or isinstance(u, np.ndarray) or isinstance(v, np.ndarray):
         return _factorize_any(u), _factorize_any(v)
-    import pyarrow.compute as pc
+    with ThreadPoolExecutor(1, thread_name_prefix="papilio-labels") as pool:
+        if pa.types.is_integer(v.type):
+            within = pool.submit(_encode_within, numbers_of(v))
+            return _encode(u), within.result() or _encode(v)
+        import pyarrow.compute as pc
 
-    with ThreadPoolExecutor(2, thread_name_prefix="papilio-labels") as pool:
-        return [*pool.map(partial(_encode_by, pc), (u, v))]
+        encoded = pool.submit(_encode_by, pc, v)
+        return _encode(u), encoded.result()
 
 
 def _joined(u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]) -> pa.Array | NDArray[Any]:
@@ -424,14 +433,14 @@ def assemble(
     dropped = {}
     if kind == "unipartite":
         u, v = np.minimum(u, v), np.maximum(u, v)
-    rows = proper = (u << 32) | v
+    rows = (u << 32) | v
     if kind == "unipartite":
         kept = u != v
-        dropped["self_loops"] = int(u.size - np.count_nonzero(kept))
-        proper = rows[kept]
+        u, v = u[kept], v[kept]
+        dropped["self_loops"] = rows.size - u.size
         sign = None if sign is None else sign[kept]
-    low, high, sign = unique_edges(proper, sign)
-    dropped["duplicates"] = int(proper.size - low.size)
+    low, high, sign = unique_edges(u, v, n_u, n_v, sign)
+    dropped["duplicates"] = u.size - low.size
     graph: BipartiteGraph | UnipartiteGraph = (
         UnipartiteGraph(n_u, low, high, sign)
         if kind == "unipartite"
@@ -467,8 +476,6 @@ def assemble_columns(
     if kind == "unipartite" and n_v is not None:
         raise InputError(f"n_v is {n_v}; a unipartite graph has n_u vertices only")
     sign = None if values is None else read_signs(values, positive_from)
-    sides = Sides(names)
-    sides.add(u, v)
     labels_u = labels_v = None
     if kind == "unipartite":
         both = _joined(u, v)
@@ -485,6 +492,11 @@ def assemble_columns(
         ids_u, size_u = _read_ids("u", _as_numbers(u), n_u)
         ids_v, size_v = _read_ids("v", _as_numbers(v), n_v)
     result = assemble(kind, ids_u, ids_v, sign, size_u, size_v)
+    sides = Sides(names)
+    if labels_v is not None and labels_u is not None and sides.takes_labels(labels_u, labels_v):
+        sides.add_labels(labels_u, labels_v)
+    else:
+        sides.add(u, v)
     return replace(result, labels_u=labels_u, labels_v=labels_v, origin=origin, sides=sides)
 
 

@@ -24,6 +24,8 @@ _ENOUGH_LABELS = 100
 _ENOUGH_EDGES = 20
 _SHIFTS, _PROBES = 16, 4096
 _TURNED = 0.9
+_TABLE_ENTRIES, _LEAST_TABLE = 8, 1 << 16
+"""Maximum entries of a table of labels: a number per edge, plus a constant."""
 
 
 class Sides:
@@ -45,6 +47,17 @@ class Sides:
         """Add the next edges, NumPy or Arrow arrays of shape (k,)."""
         for start in range(0, len(u), _SLICE_EDGES):
             self._add(u[start : start + _SLICE_EDGES], v[start : start + _SLICE_EDGES])
+
+    @staticmethod
+    def takes_labels(u: NDArray[Any], v: NDArray[Any]) -> bool:
+        """Return whether distinct labels tell as much as edges: for text, if they are not too many."""
+        return u.dtype == v.dtype == object and max(u.size, v.size) <= _SAMPLE_EDGES
+
+    def add_labels(self, u: NDArray[Any], v: NDArray[Any]) -> None:
+        """Add the distinct labels of all edges, shapes (n_u,) and (n_v,), instead of edges."""
+        self._u.append(u)
+        self._v.append(v)
+        self._n_held += max(u.size, v.size)
 
     def _add(self, u: Any, v: Any) -> None:
         while len(u) >> self._halvings > _SAMPLE_EDGES:
@@ -84,9 +97,9 @@ class Sides:
             if all(type(label) is int and abs(label) < 2**62 for label in (*left, *right)):
                 u, v = u.astype(np.int64), v.astype(np.int64)
         if _are_integers(u, v):
-            lefts, rights = deduplicate(u.copy()), deduplicate(v.copy())
-            few, many = sorted((lefts, rights), key=len)
-            both, smaller = _count_common(few, many), few.size
+            lefts, rights = _Labels(u), _Labels(v)
+            few, many = sorted((lefts, rights), key=lambda each: each.ordered.size)
+            both, smaller = many.count(few.ordered), few.ordered.size
         where = " and ".join(self.names[:2])
         if kind == "unipartite":
             if are_of_two_sets(self.names):
@@ -147,40 +160,75 @@ def _are_integers(u: NDArray[Any], v: NDArray[Any]) -> bool:
     return u.dtype == np.int64 and v.dtype == np.int64
 
 
-def _count_common(labels: NDArray[Any], ordered: NDArray[Any]) -> int:
-    """Return the number of ``labels``, shape (k,), among sorted ones."""
-    at = np.minimum(np.searchsorted(ordered, labels), ordered.size - 1)
-    return int(np.count_nonzero(ordered[at] == labels))
+class _Labels:
+    """The distinct labels of one side: sorted, and found by a table if they are not far apart."""
+
+    def __init__(self, labels: NDArray[np.int64]) -> None:
+        self._first, last = int(labels.min()) - 1, int(labels.max()) + 1  # of the table: two absent labels
+        self._table = None
+        is_near = last - self._first < _TABLE_ENTRIES * labels.size + _LEAST_TABLE
+        if is_near and max(-self._first, last) < 2**62:
+            self._table = np.zeros(last - self._first + 1, bool)
+            self._table[labels - self._first] = True
+            self.ordered = np.flatnonzero(self._table) + self._first
+        else:
+            self.ordered = deduplicate(labels.copy())
+
+    def holds(self, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which labels, shape (k,), are among these."""
+        if self._table is None:
+            at = np.minimum(np.searchsorted(self.ordered, labels), self.ordered.size - 1)
+            return np.asarray(self.ordered[at] == labels)
+        return self._table[np.clip(labels, self._first, self._first + self._table.size - 1) - self._first]
+
+    def count(self, labels: NDArray[np.int64]) -> int:
+        """Return how many labels, shape (k,), are among these."""
+        return int(np.count_nonzero(self.holds(labels)))
 
 
 def _why_one_set(
-    u: NDArray[np.int64], v: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], weight: int
+    u: NDArray[np.int64], v: NDArray[np.int64], left: _Labels, right: _Labels, weight: int
 ) -> str:
     """Return the reason why integers look like labels of one set; each edge stands for ``weight`` edges.
 
-    ``left`` and ``right`` are the distinct labels, sorted. Two dense ranges, of users and of items, overlap anyway.
-    Labels of one set have the same gaps: far more are common than if one side is shifted a little.
+    ``left`` and ``right`` are the distinct labels. Two dense ranges, of users and of items, overlap anyway. Labels of
+    one set have the same gaps: far more are common than if one side is shifted a little.
     """
-    probes = left[:: -(-left.size // _PROBES)]
-    common = _count_common(probes, right)
+    n_left, n_right = left.ordered.size, right.ordered.size
+    probes = left.ordered[:: -(-n_left // _PROBES)]
+    common = right.count(probes)
     shifts = [step for size in range(1, _SHIFTS + 1) for step in (-size, size)]
-    chance = max(_count_common(probes + step, right) for step in shifts)
+    chance = max(right.count(probes + step) for step in shifts)
     if common > 1.5 * chance and common - chance > 4 * chance**0.5:
         return "labels with the same gaps are in both columns"
     proper = u != v
     n_proper = int(np.count_nonzero(proper))
     if n_proper < _ENOUGH_EDGES:
         return ""
-    if 2 * weight * n_proper < left.size * right.size:  # else edges in both directions are expected
-        edges, turned = np.sort(_mixed(u, v)), _mixed(v[proper], u[proper])
-        few = turned[:: -(-n_proper // _PROBES)]
-        if all(_count_common(each, edges) >= _TURNED * each.size for each in (few, turned)):
-            return "nearly every edge is there in both directions"
+    if 2 * weight * n_proper < n_left * n_right and _are_turned(u, v, proper, left, right):
+        return "nearly every edge is there in both directions"  # which chance alone does not do
     if bool((u < v).all()) or bool((u > v).all()):
         mixed = u < np.random.default_rng(0).permutation(v)
         if 0.1 < mixed.mean() < 0.9:
             return "every edge has the smaller label on the same side"
     return ""
+
+
+def _are_turned(
+    u: NDArray[np.int64], v: NDArray[np.int64], proper: NDArray[np.bool_], left: _Labels, right: _Labels
+) -> bool:
+    """Return whether nearly all edges that are no loops, ``proper``, are there in both directions."""
+    n_proper = int(np.count_nonzero(proper))
+    few = np.flatnonzero(proper)[:: -(-n_proper // _PROBES)]
+    possible = left.holds(v[few]) & right.holds(u[few])  # both ends must be on both sides
+    if np.count_nonzero(possible) < _TURNED * few.size:
+        return False
+    edges, turned = deduplicate(_mixed(u, v)), _mixed(v[proper], u[proper])
+    return all(
+        np.count_nonzero(edges[np.minimum(np.searchsorted(edges, each), edges.size - 1)] == each)
+        >= _TURNED * each.size
+        for each in (turned[:: -(-n_proper // _PROBES)], turned)
+    )
 
 
 def _mixed(u: NDArray[np.int64], v: NDArray[np.int64]) -> NDArray[np.uint64]:

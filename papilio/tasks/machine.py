@@ -9,6 +9,7 @@ import os
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, ClassVar
@@ -147,12 +148,18 @@ def read_worker(described: dict[str, Any]) -> WorkerInfo:
     return read_record(WorkerInfo, described, "a worker", "install the same version of papilio there")
 
 
+@cache
+def _find_limit() -> int | None:
+    """Return the memory limit of this process; read once, since it takes longer than a small count."""
+    return read_cgroup_limits().memory_bytes
+
+
 def describe_worker(name: str, threads: int | None = None, memory_bytes: int | None = None) -> WorkerInfo:
     """Describe this process; ``threads`` and ``memory_bytes`` are its limits, if any."""
     gpus = list_gpus()
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     machine_bytes = int(psutil.virtual_memory().total)
-    machine_bytes = min(machine_bytes, read_cgroup_limits().memory_bytes or machine_bytes)
+    machine_bytes = min(machine_bytes, _find_limit() or machine_bytes)
     return WorkerInfo(
         name=name,
         host=socket.gethostname(),

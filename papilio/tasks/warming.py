@@ -26,8 +26,8 @@ from papilio.kernels.threads import available_threads
 from papilio.motifs import Listing, Motif
 from papilio.tasks.worker_state import complete_graph, warm_engine
 
-_SIDE, _SIZES = 10, (3, 4, 6)
-"""A graph, and motifs of fixed sizes in it, that together use all kernels."""
+_SIDE, _WIDE, _SIZES = 10, 70, (2, 3, 4, 6)
+"""Sides of a graph, and of one for pivots in matrices beyond 64 rows; sizes of motifs. They use all kernels."""
 
 
 Tell = Callable[[str, float], None]
@@ -53,10 +53,13 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
         for question in list_questions(name):
             done = "listed" if question.listing is not None else f"per {question.per}"
             how = "".join(f", {option} {value}" for option, value in question.options)
-            timed(
-                f"{question.motif.title} {done}{how} ({name})",
-                lambda: warm_engine(question, name, threads, None, _SIDE),  # noqa: B023
-            )
+            pivots = name == "cpu" and ("algorithm", "pivot") in question.options
+            for side in (_SIDE, _WIDE) if pivots else (_SIDE,):
+                timed(
+                    f"{question.motif.title} {done}{how} ({name})"
+                    + (", beyond 64 rows" if side == _WIDE else ""),
+                    lambda: warm_engine(question, name, threads, None, side),  # noqa: B023
+                )
         for kind, layer in (("wing", None), ("tip", "u")):
             timed(
                 f"{kind} numbers ({name})",

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import papilio
 from papilio import errors
 from papilio.arguments import parse_size
-from papilio.cli.app import EXIT_CODES, exit_code_of
+from papilio.cli.app import EXIT_CODES, cli, exit_code_of
+from papilio.cli.motifs import MotifGroup
+from papilio.cli.options import ReadingOption
+from papilio.storage.reading import GraphOptions
 from papilio.storage.store import open_store
 from tests.conftest import ROOT
 from tests.tools.commands import Result, Run
@@ -69,6 +75,125 @@ def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
     assert "note: line 2 read as an edge: 5 9; --header if it holds sizes" in result.stderr
     assert "dropped: 1 comments" in result.stderr
     assert "line 2 is a header: 5, 9" in run("convert", edges, tmp_path / "e", "--header").stderr
+
+
+GRAPHS = {"input", "store", "stores"}
+"""Arguments that are graphs."""
+
+NO_GRAPHS = {"directory", "kind", "output", "pattern", "root"}
+"""Arguments that are not: directories of jobs and experiments, the kind of a decomposition, results, file names."""
+
+WITHOUT = {
+    ("decompose",): {"kind": "wing and tip numbers are of bipartite graphs"},
+    ("project",): {"kind": "only bipartite graphs have two layers to project"},
+    ("convert",): {"format": "the input is all it reads: its flag is --format"},
+    ("scale", "count"): {"time": "--time is the time limit of Slurm: its flag is --time-column"},
+    ("slurm", "render", "count"): {"time": "--time is the time limit of Slurm: its flag is --time-column"},
+}
+"""Flags of reading that a command does not have, and why."""
+
+
+def commands_below(command: click.Command, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield all commands that take arguments, of those with a subcommand for each motif the first one."""
+    if not isinstance(command, click.Group):
+        yield words, command
+        return
+    if any(isinstance(each, click.Argument) for each in command.params):
+        yield words, command
+    context = click.Context(command)
+    names = command.list_commands(context)
+    is_for_motifs = isinstance(command, MotifGroup)
+    for name in names[:1] if is_for_motifs else names:
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from commands_below(found, *words, *(() if is_for_motifs else (name,)))
+
+
+def test_every_command_that_takes_a_graph_has_the_flags_that_read_it() -> None:
+    reading = {*GraphOptions.__annotations__} - {"n_u", "n_v"}  # sizes of arrays of ids
+    seen, lacking = set(), {}
+    for words, command in commands_below(cli):
+        arguments = {each.name for each in command.params if isinstance(each, click.Argument)}
+        assert arguments <= GRAPHS | NO_GRAPHS, f"{words}: is one of {arguments} a graph?"
+        if not arguments & GRAPHS:
+            continue
+        seen.add(words)
+        missing = reading - {each.name for each in command.params if isinstance(each, ReadingOption)}
+        if missing:
+            lacking[words] = missing
+    assert lacking == {words: set(reasons) for words, reasons in WITHOUT.items()}
+    others = ("count",), ("doctor",), ("info",), ("measure", "latapy"), ("partition",), ("submit", "count")
+    assert {*others, *WITHOUT} <= seen
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A file that must be told how to read: 1 butterfly of b and c, whose first line has no names, in Latin-1."""
+    path = tmp_path / "a table.csv"
+    path.write_bytes("9;ä;x\n8;ä;y\n7;b;x\n6;b;y\n5;ä;x\nbroken\n".encode("latin-1"))
+    return path
+
+
+READING = ("--u", 2, "--v", 3, "--time-column", 1, "--no-header", "--encoding", "latin-1", "--skip-malformed")
+
+
+def test_a_checked_graph_is_read_as_flags_say(table: Path, run: Run) -> None:
+    result = run("doctor", table, *READING, "--duplicates", "last", "--json")
+    (check,) = [each for each in json.loads(result.stdout)["checks"] if each["name"] == "store"]
+    assert check["status"] == "ok"
+    assert "bipartite, 2 x 2 vertices, 4 edges" in check["found"]
+    assert f"{table}: read as csv" in result.stderr
+    aside = f"{table.parent}/a*.csv"  # converted for this command alone
+    assert '"status": "ok", "found": "' + aside in run("doctor", aside, *READING, "--json").stdout
+    assert "edges       4\n" in run("info", aside, *READING).stdout
+    failed = run("doctor", table, *READING, "--duplicates", "error")
+    assert failed.exit_code == 3
+    assert "FAIL  store" in failed.stdout
+    assert run("doctor", "--u", 2).exit_code == 2
+
+
+def test_a_batch_script_reads_its_graph_as_flags_say(table: Path, run: Run, tmp_path: Path) -> None:
+    flags = ("--duplicates", "last", "--positive-from", -1, "--bipartite", "--weight", "1")
+    script = run(
+        "slurm", "render", "count", "butterfly", table, "--time", "60", "--memory", "1GiB", *READING, *flags
+    )
+    assert script.exit_code == 0, script.stderr
+    line = next(line for line in script.stdout.splitlines() if line.startswith("papilio count"))
+    words = shlex.split(line.removesuffix("\\"))[2:]
+    given = {
+        "--u=2",
+        "--v=3",
+        "--time-column=1",
+        "--no-header",
+        "--encoding=latin-1",
+        "--skip-malformed",
+        "--duplicates=last",
+    }
+    assert given | {"--positive-from=-1.0", "--bipartite", "--weight=1"} <= {*words}
+    words = [word for word in words if not word.startswith(("--positive", "--weight"))]
+    counted = run("count", *words, "--cluster", "inline", "--", "butterfly", table)
+    assert counted.stdout == "1\n", counted.stderr
+    refused = run("slurm", "render", "count", "butterfly", "-", "--time", "60", "--memory", "1GiB")
+    assert (refused.exit_code, "no standard input" in refused.stderr) == (2, True)
+
+
+def test_an_experiment_reads_its_graphs_as_flags_say(table: Path, run: Run, tmp_path: Path) -> None:
+    common = ("--workers", 1, "--repeat", 1, "--cluster", "inline", "--no-figures", "--no-warm-up")
+    output = tmp_path / "scaling"
+    for _ in range(2):  # the second time from what was converted before
+        result = run("scale", "count", "butterfly", table, *common, *READING, "--output", output, "--json")
+        assert result.exit_code == 0, result.stderr
+        assert [each["count"] for each in json.loads(result.stdout)["runs"]] == ["1"]
+    other = run("scale", "count", "butterfly", table, *common, "--u", 1, "--v", 2, "--encoding", "latin-1",
+                "--skip-malformed", "--output", output)  # fmt: skip
+    assert (other.exit_code, "holds an experiment with graph" in other.stderr) == (2, True), other.stderr
+    model = ("--weak", "--model", "complete:n_u=7,n_v=4", "--output", tmp_path / "weak")
+    refused = run("scale", "count", "butterfly", *common, *model, "--u", 1)
+    assert (refused.exit_code, "the graphs of a model are generated" in refused.stderr) == (2, True)
+    piped = run(
+        "scale", "count", "butterfly", f"{tmp_path}/a*.csv", *common, *READING, "--output", tmp_path / "no"
+    )
+    assert (piped.exit_code, "ends with this process" in piped.stderr) == (2, True)
 
 
 def test_info_says_what_is_stored(women: Path, run: Run) -> None:

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "maximum clique per vertex": ("measure", "maximum-clique", "friends", "--per", "vertex"),
     "largest bicliques": ("measure", "maximal-biclique-top", "signed", "-n", "3"),
     "jobs": ("jobs", "."),
+    "status": ("status", "vertex job"),
     "resume": ("resume", "vertex job"),
     "wait": ("wait", "vertex job"),
     "resume a listing": ("resume", "listing job"),
@@ -178,9 +179,31 @@ def test_contradictions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ((*COMMANDS["cohesion"], "--output", "x.xlsx"), "cannot infer a format from the suffix '.xlsx'"),
         ((*COMMANDS["cohesion"], "--output", "edges.csv"), "exists already"),
         ((*COMMANDS["count"], "--format", "xml"), "'xml' is not one of"),
+        (
+            (
+                "submit",
+                "count",
+                "butterfly",
+                "signed",
+                "--cluster",
+                "nowhere.json",
+                "--job",
+                "new job",
+                "--output",
+                "-",
+            ),
+            "papilio wait 'new job' --output -",
+        ),
     ):
         with pytest.raises(Exception, match=message):
             call(*words)
+
+
+def test_a_state_is_a_row_of_all_jobs() -> None:
+    (row,) = [json.loads(line) for line in call(*COMMANDS["status"], "--format", "jsonl").stdout.splitlines()]
+    rows = [json.loads(line) for line in call(*COMMANDS["jobs"], "--format", "jsonl").stdout.splitlines()]
+    assert row["state"] == "finished"
+    assert row in rows
 
 
 def test_close_names_are_suggested() -> None:

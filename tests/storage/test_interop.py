@@ -33,6 +33,7 @@ from papilio.storage.interop import (
     to_pandas,
     to_scipy,
 )
+from papilio.storage.sides import _Labels
 from tests.conftest import share_of_examples
 
 laws = settings(max_examples=share_of_examples(60), deadline=None, derandomize=True, database=None)
@@ -371,3 +372,60 @@ def test_nothing_is_imported_to_tell_types() -> None:
         "assert not {'networkx', 'scipy', 'pandas'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_labels_of_one_side_are_found_by_table_or_by_search() -> None:
+    """Near and far apart, and at both ends of the integers."""
+    rng = np.random.default_rng(3)
+    ends = np.array([-(2**63), -(2**63) + 1, 2**63 - 2, 2**63 - 1])
+    for low, high in (
+        (-50, 60),
+        (0, 2**17),
+        (-(2**40), 2**40),
+        (2**62 - 30, 2**62 + 30),
+        (-(2**63), -(2**63) + 9),
+    ):
+        held = rng.integers(low, high, 500, np.int64)
+        asked = np.concatenate((held[:50], rng.integers(low, high, 500, np.int64), ends, [low, high, 0]))
+        labels = _Labels(held)
+        assert labels.ordered.tolist() == sorted({*held.tolist()})
+        right = [each in {*held.tolist()} for each in asked.tolist()]
+        assert labels.holds(asked).tolist() == right
+        assert labels.count(asked) == sum(right)
+
+
+@pytest.mark.parametrize("n_rows", [60, 3000, 300_000])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_kind_that_rows_look_like(n_rows: int, as_text: bool) -> None:
+    """Users and items, then friends, who have each other."""
+    rng = np.random.default_rng(n_rows)
+    size = max(40, n_rows // 20)
+
+    def read(u: Any, v: Any) -> LabelledGraph:
+        frame = pd.DataFrame({"x": u, "y": v})
+        return from_pandas(frame.astype(str) if as_text else frame)
+
+    bought = read(rng.integers(1, size, n_rows), rng.integers(1, size, n_rows) + 10_000_000)
+    assert bought.sides.doubt("bipartite") == ""
+    assert bought.sides.doubt("unipartite") == "no label is in both columns"
+    a, b = rng.integers(0, size, n_rows) * 5 + 3, rng.integers(0, size, n_rows) * 5 + 3
+    friends = read(np.append(a, b), np.append(b, a))
+    integers = (
+        "nearly every edge is there in both directions",
+        "labels with the same gaps are in both columns",
+    )
+    assert friends.sides.doubt("bipartite") in (("most labels are in both columns",) if as_text else integers)
+    assert friends.sides.doubt("unipartite") == ""
+
+
+def test_edges_in_both_directions_are_recognized_without_gaps() -> None:
+    """Ids without gaps on both sides: only the edges tell; one in five that is not turned is too many."""
+    rng = np.random.default_rng(9)
+    a, b = rng.integers(0, 2000, 4000), rng.integers(0, 2000, 4000)
+    turned = from_numpy(np.stack((np.append(a, b), np.append(b, a)), axis=1))
+    assert turned.sides.doubt("bipartite") == "nearly every edge is there in both directions"
+    c, d = rng.integers(0, 2000, 2000), rng.integers(0, 2000, 2000)
+    fewer = from_numpy(np.stack((np.concatenate((a, b, c)), np.concatenate((b, a, d))), axis=1))
+    assert fewer.sides.doubt("bipartite") == ""
+    alone = from_numpy(np.stack((a, b), axis=1))
+    assert alone.sides.doubt("bipartite") == ""

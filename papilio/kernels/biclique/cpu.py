@@ -45,7 +45,13 @@ from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.probe import Found, Rates, VertexFound
 from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
-from papilio.kernels.tree.pivot import MatrixStack, make_matrix_stack
+from papilio.kernels.tree.pivot import (
+    WORD,
+    MatrixStack,
+    PivotStack,
+    make_matrix_stack,
+    make_pivot_stack,
+)
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
@@ -66,7 +72,7 @@ class PreparedBicliqueCpu(Prepared):
     motif: Biclique
     per: Granularity
     algorithm: str  # ``enumerate`` or ``pivot``
-    # Whether left sides have three vertices, which few functions count: fewer to compile
+    # Whether left sides have three vertices, which few functions count. Each way to count is compiled alone.
     counts_triples: bool
     # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
     rooms: tuple[int, int, int, int]
@@ -94,7 +100,8 @@ class _Worker:
     """What one thread has of its own; ``place`` is the next piece."""
 
     around: RootGraph
-    stack: MatrixStack
+    small: PivotStack
+    stack: MatrixStack | None  # None where all matrices are small
     levels: Levels
     counts: search.Counts
     place: int = 0
@@ -110,9 +117,6 @@ class _VertexWorker:
     place: int = 0
 
 
-_CODES = {"enumerate": search.ENUMERATE, "pivot": search.PIVOT}
-
-
 class BicliqueCpu(SearchEngine):
     """The CPU engine of :class:`~papilio.motifs.Biclique`; holds no graph, safe to share between threads.
 
@@ -125,7 +129,7 @@ class BicliqueCpu(SearchEngine):
     """In estimated set operations: a millisecond to ten."""
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
-        if algorithm not in ("auto", *_CODES):
+        if algorithm not in ("auto", "enumerate", "pivot"):
             raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
         super().__init__(threads)
         self.algorithm, self.anchor = algorithm, anchor
@@ -250,12 +254,25 @@ class BicliqueCpu(SearchEngine):
             search.count_triples(graph, around, prepared.items, state.place, end, sizes.min_right, counts)
         elif index.hop.size:
             limits = (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right)
+            levels, items = state.levels, prepared.items
+            if prepared.algorithm == "enumerate":
+                search.enumerate_items(graph, around, levels, state.counts, items, state.place, end, limits)
+                return True
             status, item, child = search.JOB_TABLE_FULL, state.place, 0
             while status != search.DONE:
-                status, item, child = search.search_items(
-                    graph, around, state.stack, state.levels, state.counts, prepared.items, item, end, child,
-                    limits, _CODES[prepared.algorithm],
-                )  # fmt: skip
+                status, item, child = search.pivot_items(
+                    graph,
+                    around,
+                    state.small,
+                    state.stack,
+                    levels,
+                    state.counts,
+                    items,
+                    item,
+                    end,
+                    child,
+                    limits,
+                )
                 state.counts = _with_room(state.counts, status)
         return True
 
@@ -303,12 +320,19 @@ def _make_worker(prepared: PreparedBicliqueCpu) -> _Worker:
         work=np.zeros(1, np.int64),
     )
     enumerates = prepared.algorithm != "pivot"
+    stack = make_matrix_stack(columns, words, frames) if pivots and _has_wide(prepared.index) else None
     return _Worker(
         make_around(prepared.graph),
-        make_matrix_stack(columns, words, frames) if pivots else make_matrix_stack(0, 0, 0),
+        make_pivot_stack() if stack is None else stack.small,
+        stack,
         make_levels(levels, prepared.index.sizes.max_left if enumerates else 1, shared),
         counts,
     )
+
+
+def _has_wide(index: BicliqueIndex) -> bool:
+    """Return whether the matrix of a child may be wider than a word; its rows are the later children."""
+    return bool(max(np.diff(index.hop_indptr).max(initial=0) - 1, index.hop_common.max(initial=0)) > WORD)
 
 
 def _make_vertex_worker(prepared: PreparedBicliqueCpu) -> _VertexWorker:

@@ -134,7 +134,8 @@ def _lay_columns(around: RootGraph, first: int, n_kids: int, n_columns: int) -> 
     n_words, n = words_of(n_columns), n_kids - first
     walked = 0
     for column in range(n_columns):
-        walked += (around.column_ptr[column + 1] - around.column_ptr[column]) ** 2
+        kids = around.column_ptr[column + 1] - around.column_ptr[column]
+        walked += kids * kids
     around.dense[0], around.dense[1], around.dense[2] = 0, first, n_kids
     if DENSE_GAIN * walked <= n * n * (n_words + DENSE_WORDS) or n * n_words > around.columns.size:
         return

@@ -41,10 +41,16 @@ from papilio.kernels.tree.bits import (
     popcount,
     words_of,
 )
-from papilio.kernels.tree.pivot import TABLE_FULL, Limits, MatrixStack, frame_words, pivot_matrix
+from papilio.kernels.tree.pivot import (
+    TABLE_FULL,
+    Limits,
+    MatrixStack,
+    PivotStack,
+    frame_words,
+    pivot_matrix,
+    pivot_small,
+)
 from papilio.kernels.tree.subset import Levels, count_sizes, count_subsets, fold_bins
-
-ENUMERATE, PIVOT = 0, 1
 
 DONE, CHILD_TABLE_FULL, JOB_TABLE_FULL = 0, -1, -2
 
@@ -162,7 +168,8 @@ def _enumerate_children(
 @compiled
 def _search_child(
     around: RootGraph,
-    stack: MatrixStack,
+    small: PivotStack,
+    stack: MatrixStack | None,
     levels: Levels,
     counts: Counts,
     child: tuple[int, int, int],
@@ -177,7 +184,10 @@ def _search_child(
         _forget(around, n)
         return 0
     set_bits(around, kid, n, words_of(common), levels.rows)
-    work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves)
+    if stack is None:
+        work = pivot_small(small, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves)
+    else:
+        work = pivot_matrix(stack, levels.rows, n, common, (2, 0, 0, 0), limits, counts.child_leaves)
     if work == TABLE_FULL:
         clear_leaves(counts.child_leaves)
         return CHILD_TABLE_FULL
@@ -189,10 +199,35 @@ def _search_child(
 
 
 @compiled
-def search_items(
+def enumerate_items(
     graph: LeftGraph,
     around: RootGraph,
-    stack: MatrixStack,
+    levels: Levels,
+    counts: Counts,
+    items: Items,
+    begin: int,
+    end: int,
+    limits: Limits,
+) -> None:
+    """Count the items ``[begin, end)`` by enumeration."""
+    roots, firsts, lasts = items
+    for item in range(begin, end):
+        root = roots[item]
+        if root < 0:
+            continue
+        open_root(graph, around, root, firsts[item])
+        span = graph.hop_indptr[root], firsts[item], lasts[item]
+        counts.work[0] += _enumerate_children(
+            around, levels, counts.histogram, graph.hop_common, span, limits
+        )
+
+
+@compiled
+def pivot_items(
+    graph: LeftGraph,
+    around: RootGraph,
+    small: PivotStack,
+    stack: MatrixStack | None,
     levels: Levels,
     counts: Counts,
     items: Items,
@@ -200,9 +235,10 @@ def search_items(
     end: int,
     child: int,
     limits: Limits,
-    algorithm: int,
 ) -> tuple[int, int, int]:
-    """Count the items ``[begin, end)``, the first from the place ``child`` of its children on.
+    """Count the items ``[begin, end)`` by pivots, the first from the place ``child`` of its children on.
+
+    Without a ``stack`` all matrices are small, and the search of larger ones, half of the code, is not compiled.
 
     Returns (status, item, child): ``DONE``, or which table is full. Then grow it and call again with that item and
     child: all children before it are counted, nothing of it is.
@@ -214,22 +250,15 @@ def search_items(
         if root < 0:
             continue
         open_root(graph, around, root, first)
-        top, at, last = graph.hop_indptr[root], first, lasts[item]
-        if algorithm == ENUMERATE:
-            span = top, at, last
-            counts.work[0] += _enumerate_children(
-                around, levels, counts.histogram, graph.hop_common, span, limits
-            )
-            continue
-        while at < last:
+        top = graph.hop_indptr[root]
+        for at in range(first, lasts[item]):
             n, work = seek_candidates(around, at - top, limits[2])
             counts.work[0] += work
             kid = at - top, int(graph.hop_common[at]), n
-            work = _search_child(around, stack, levels, counts, kid, limits)
+            work = _search_child(around, small, stack, levels, counts, kid, limits)
             if work < 0:
                 return work, item, at
             counts.work[0] += work
-            at += 1
     return DONE, end, 0
 
 

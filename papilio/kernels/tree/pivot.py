@@ -165,7 +165,8 @@ def pivot_word(
             left, right, hl = frame[0] | gap, frame[1] & stack.rows[i], hl + 1
 
 
-_WORD = 64
+WORD = 64
+"""Most rows and columns of a small matrix."""
 
 _NO_PIVOT = 2**62
 """Gaps of a pivot that there is not."""
@@ -197,7 +198,7 @@ def make_matrix_stack(column_words: int, words: int, frames: int) -> MatrixStack
         np.empty(column_words, np.uint64),
         np.empty(words, np.uint64),
         np.zeros((frames, 5), np.int64),
-        np.zeros((2, _WORD), np.int64),
+        np.zeros((2, WORD), np.int64),
     )
 
 
@@ -211,7 +212,7 @@ def transpose_bits(rows: Words, n_rows: int, n_columns: int, columns: Words) -> 
         for w in range(right):
             rest = rows[i * right + w]
             while rest:
-                columns[(w * _WORD + lowest_bit(rest)) * left + (i >> 6)] |= bit
+                columns[(w * WORD + lowest_bit(rest)) * left + (i >> 6)] |= bit
                 rest &= rest - ONE
 
 
@@ -230,7 +231,7 @@ def _list_members(words: Words, begin: int, end: int, numbers: Ints) -> int:
     for w in range(begin, end):
         rest = words[w]
         while rest:
-            numbers[n] = (w - begin) * _WORD + lowest_bit(rest)
+            numbers[n] = (w - begin) * WORD + lowest_bit(rest)
             n += 1
             rest &= rest - ONE
     return n
@@ -262,7 +263,7 @@ def _scan(lines: Words, words: Words, own: int, n_own: int, other: int, n_other:
     for w in range(n_own):
         rest = words[own + w]
         while rest:
-            i = w * _WORD + lowest_bit(rest)
+            i = w * WORD + lowest_bit(rest)
             bit = rest & (~rest + ONE)
             rest ^= bit
             gaps = 0
@@ -311,7 +312,7 @@ def _hold_gap(
     """
     for w in range(n_other):
         if words[gaps + w]:
-            i = w * _WORD + lowest_bit(words[gaps + w])
+            i = w * WORD + lowest_bit(words[gaps + w])
             words[gaps + w] &= words[gaps + w] - ONE
             for v in range(n_own):
                 words[own + v] = words[frame + own + v] & lines[i * n_own + v]
@@ -324,7 +325,7 @@ def _hold_gap(
 @compiled
 def _take_all(words: Words, begin: int, n: int) -> None:
     for w in range(words_of(n)):
-        words[begin + w] = span_mask(min(_WORD, n - w * _WORD))
+        words[begin + w] = span_mask(min(WORD, n - w * WORD))
 
 
 @compiled
@@ -358,6 +359,23 @@ def _search_small(
 
 
 @compiled
+def pivot_small(
+    stack: PivotStack,
+    rows: Words,
+    n_rows: int,
+    n_columns: int,
+    taken: Taken,
+    limits: Limits,
+    table: LeafTable,
+) -> int:
+    """Count the leaves of a matrix of at most 64 rows and 64 columns, as :func:`pivot_matrix`."""
+    for i in range(n_rows):
+        stack.rows[i] = rows[i]
+    transpose_bits(rows, n_rows, n_columns, stack.columns)
+    return pivot_word(stack, span_mask(n_rows), span_mask(n_columns), taken, limits, table)
+
+
+@compiled
 def pivot_matrix(
     stack: MatrixStack,
     rows: Words,
@@ -371,11 +389,8 @@ def pivot_matrix(
 
     The rest is as in :func:`~papilio.kernels.tree.pivot.pivot_word`.
     """
-    if n_rows <= _WORD and n_columns <= _WORD:
-        for i in range(n_rows):
-            stack.small.rows[i] = rows[i]
-        transpose_bits(rows, n_rows, n_columns, stack.small.columns)
-        return pivot_word(stack.small, span_mask(n_rows), span_mask(n_columns), taken, limits, table)
+    if n_rows <= WORD and n_columns <= WORD:
+        return pivot_small(stack.small, rows, n_rows, n_columns, taken, limits, table)
     min_left, max_left, min_right, max_right = limits
     left, right = words_of(n_rows), words_of(n_columns)
     both, step = left + right, left + right + max(left, right)
@@ -393,7 +408,7 @@ def pivot_matrix(
                 free = (0, pr + n_right) if hl == max_left else (pl + n_left, 0)
                 if not add_key(table, hl, free[0], hr, 0 if hr == max_right else free[1]):
                     return TABLE_FULL
-            elif n_left <= _WORD and n_right <= _WORD:
+            elif n_left <= WORD and n_right <= WORD:
                 more = _search_small(stack, rows, left, right, (hl, pl, hr, pr), limits, table)
                 if more < 0:
                     return more

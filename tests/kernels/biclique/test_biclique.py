@@ -293,6 +293,24 @@ def test_nested_neighbourhoods_have_a_closed_form(engine: BicliqueCase, n: int) 
             assert engine.bicliques(graph, Biclique(p, q), anchor=anchor).total == count_nested(n, p, q)
 
 
+@pytest.mark.parametrize("n", range(62, 70))
+def test_one_word_or_more_on_cpus(n: int) -> None:
+    """Matrices of one word have code of their own; from here to there by one row or column at a time."""
+    graph, engine = nested_graph(n), make_biclique_case("cpu")
+    square = range(1, n + 1)
+    wanted = {(p, q): count for p, q in product(square, square) if (count := count_nested(n, p, q))}
+    for anchor in ("u", "v"):
+        assert engine.bicliques(graph, Biclique(), anchor=anchor).cells == wanted
+        assert engine.bicliques(graph, Biclique(5, 4), anchor=anchor, algorithm="pivot").total == wanted[5, 4]
+    wide = planted_graph(n, 30, n, blocks=2, block_side=9, noise_edges=150, missing=0.1)
+    for p, q in ((3, 3), (4, 2)):
+        by_rows = {
+            algorithm: engine.bicliques(wide, Biclique(p, q), anchor="u", algorithm=algorithm).total
+            for algorithm in ALGORITHMS
+        }
+        assert len({*by_rows.values()}) == 1, by_rows
+
+
 NOISY = {
     "blocks": lambda: planted_graph(5, 40, 44, blocks=3, block_side=7, noise_edges=90, missing=0.1),
     "hubs": lambda: skewed_graph(6, 40, 30, 110, exponent=2.5),
