@@ -46,6 +46,7 @@ from papilio.storage.files import (
     slices_of,
 )
 from papilio.storage.labelled import FrameRows, LabelledGraph
+from papilio.storage.labels import join_labels, take_labels
 from papilio.storage.records import seal_json
 from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 from papilio.storage.store import GraphStore, open_store
@@ -149,12 +150,12 @@ def _vertex_rows(
 
 def _edge_rows(source: Source, columns: Columns, labels: Labels) -> Iterator[list[Any]]:
     at = 0
+    whole = [None if each is None else join_labels(each) for each in labels.values()]
     for u, v, _ in (
         source.batches() if isinstance(source, GraphStore) else [(source.graph.u, source.graph.v, None)]
     ):
         ends = [pa.array(u), pa.array(v)]
-        named = zip(ends, labels.values(), strict=True)
-        ends += [given.take(ids) for ids, given in named if given is not None]
+        ends += [take_labels(of, ids) for ids, of in zip(ends, whole, strict=True) if of is not None]
         yield ends + _arrays_of(columns, slice(at, at + u.size))
         at += u.size
 
