@@ -1,7 +1,7 @@
 """Rows that begin after 2^32 entries: loops and kernels count in them as in those of a small graph.
 
-A prepared graph is copied into sparse files behind so many zeros. Loops that pass over all entries, and counts by
-entry, are left out: they would touch the zeros.
+A prepared graph is copied into sparse files behind so many zeros. Loops that pass over all entries are left out: they
+would touch the zeros.
 """
 
 from __future__ import annotations
@@ -21,11 +21,19 @@ from papilio.kernels.engine import Partial
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, fill_hub_rows
+from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph, fill_hub_rows
 from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import count_start_edges, make_tables
 from papilio.kernels.wedge.part import WedgePartIndex
-from papilio.motifs import Biclique, Butterfly, Clique, Granularity, MaximalBiclique, MaximalClique
+from papilio.motifs import (
+    GRANULARITIES,
+    Biclique,
+    Butterfly,
+    Clique,
+    Granularity,
+    MaximalBiclique,
+    MaximalClique,
+)
 from tests.kernels.biclique.test_gpu_biclique import SCHEDULES as TREE_SCHEDULES
 from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
 from tests.tools.devices import emulator
@@ -103,14 +111,11 @@ def test_cpu_loops_of_parts(per: Granularity, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("schedule", "per"),
-    [
-        (name, per)
-        for name in SCHEDULES
-        for per in ("total", "vertex")
-        if per == "total" or "hubs" not in name
-    ],
+    [(name, per) for name in SCHEDULES for per in GRANULARITIES if per == "total" or "hubs" not in name],
 )
-def test_cuda_kernels(schedule: str, per: Granularity, tmp_path: Path) -> None:
+def test_cuda_kernels(
+    schedule: str, per: Granularity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = ButterflyGpu(emulator(1), SCHEDULES[schedule])
     prepared = engine.prepare(GRAPH, Butterfly(), per)
     near = engine.run(prepared, 0, prepared.n_items)
@@ -126,8 +131,32 @@ def test_cuda_kernels(schedule: str, per: Granularity, tmp_path: Path) -> None:
     if hub_rows is not None:
         hub_rows = fill_hub_rows(engine.device, far.hub_lists, engine.tuning)
         assert np.array_equal(hub_rows, prepared.hub_rows)
+    if per == "edge":
+        by_entry = far_array(tmp_path / "by entry", np.zeros(2 * GRAPH.n_edges, np.uint64))
+        monkeypatch.setattr(engine, "_empty_result", lambda _: by_entry)
     moved = replace(prepared, graph=far, hub_rows=hub_rows)
     assert_same(engine.run(moved, 0, prepared.n_items), near)
+
+
+@pytest.mark.parametrize("per", ["total", "vertex"])
+@pytest.mark.parametrize("schedule", ["dense, tiles", "hash, four warps", "match", "split, four warps"])
+def test_cuda_kernels_of_parts(schedule: str, per: Granularity, tmp_path: Path) -> None:
+    engine = ButterflyGpu(emulator(1), SCHEDULES[schedule])
+    prepared = engine.prepare(whole_parts(GRAPH)[0], Butterfly(), per)
+    graph = prepared.graph
+    assert isinstance(graph, WedgePartGraph)
+    far = replace(
+        graph,
+        indptr=graph.indptr + FAR,
+        adjacency=far_array(tmp_path / "adjacency", np.asarray(graph.adjacency)),
+        prefix=far_array(tmp_path / "prefix", np.asarray(graph.prefix)),
+        end_indptr=graph.end_indptr + FAR,
+        ends=far_array(tmp_path / "ends", np.asarray(graph.ends)),
+    )
+    assert_same(
+        engine.run(replace(prepared, graph=far), 0, prepared.n_items),
+        engine.run(prepared, 0, prepared.n_items),
+    )
 
 
 @pytest.mark.parametrize(
