@@ -217,6 +217,10 @@ class PairSpace:
         return int(self.keys(np.array([number], dtype=np.int64))[0])
 
 
+_PIECE = 1 << 14
+"""Edges numbered at a time: the working arrays stay in the second-level cache."""
+
+
 class _Placed(NamedTuple):
     """The edges of the copies of a complete graph, numbered in (u, v) order from ``first`` to ``stop`` - 1."""
 
@@ -250,8 +254,8 @@ class CompleteSource(EdgeSource):
     def _draw(self, start: int, stop: int) -> EdgeBlock:
         keys = np.empty(stop - start, dtype=np.int64)
         for first, end, pairs, base, step in self._placed:
-            low, high = max(start, first), min(stop, end)
-            if low < high:
+            for low in range(max(start, first), min(stop, end), _PIECE):
+                high = min(low + _PIECE, stop, end)
                 copies, numbers = np.divmod(np.arange(low - first, high - first, dtype=np.int64), pairs.size)
                 keys[low - start : high - start] = pairs.keys(numbers) + (base + step * copies)
         return EdgeBlock(keys, stop - start)
