@@ -35,6 +35,7 @@ from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.out_of_memory import Row, count_once, print_row
 from papilio.families import Question
 from papilio.kernels.threads import available_threads
+from papilio.motifs import Granularity
 from papilio.storage.generate import Blocks, generate
 from papilio.storage.models import Shape
 from papilio.storage.store import GraphStore, open_store
@@ -139,9 +140,15 @@ def cut_parts(store: Path, parts: Path, budget: dict[str, int]) -> dict[str, flo
 
 
 def count_all(
-    store: GraphStore, scratch: Path, model: Blocks, engine: str, workers: int, fraction: float
+    store: GraphStore,
+    scratch: Path,
+    model: Blocks,
+    engine: str,
+    workers: int,
+    fraction: float,
+    granularities: list[Granularity],
 ) -> list[Row]:
-    """Count butterflies in all and per vertex within a share of the memory; SystemExit for a wrong count."""
+    """Count butterflies within a share of the memory of the whole; SystemExit for a wrong count."""
     job = job_of(store, Question.of(papilio.Butterfly(), "vertex"))
     forecast = predict_memory(job, engine, available_threads())  # type: ignore[arg-type]
     kind, whole = (
@@ -153,7 +160,7 @@ def count_all(
         parts = scratch / f"parts-{engine}-{fraction}"
         cut_s = sum(cut_parts(Path(store.path), parts, budget).values())
     rows = []
-    for per in ("total", "vertex"):
+    for per in granularities:
         cluster = "inline" if engine == "cpu" else "cuda"
         with papilio.open_cluster(
             cluster, engine=engine, workers=None if engine == "cpu" else workers
@@ -192,6 +199,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--fractions", default="0.25,0.1", help="budgets, as shares of the memory of the whole"
     )
+    parser.add_argument("--per", default="total,vertex", help="what is counted")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args(arguments)
     model = Blocks(given.shapes)
@@ -204,7 +212,9 @@ def main(arguments: list[str] | None = None) -> None:
     rows: list[Row] = []
     for workers in map(int, given.workers.split(",")):
         for fraction in map(float, given.fractions.split(",")):
-            rows += count_all(store, given.scratch, model, given.engine, workers, fraction)
+            rows += count_all(
+                store, given.scratch, model, given.engine, workers, fraction, given.per.split(",")
+            )
             if given.output is not None:
                 data = facts | {"rows": [asdict(row) for row in rows]}
                 given.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -14,7 +14,7 @@ import argparse
 import json
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -72,7 +72,7 @@ class _Ledger:
             case PlanMade(plan):
                 self.plan = plan
             case LeaseFinished(result, _):
-                self.results.append(result)
+                self.results.append(replace(result, vectors={}))
 
     def busy_s(self) -> dict[str, float]:
         names = sorted({name for result in self.results for name in result.seconds})
