@@ -14,7 +14,7 @@ import argparse
 import json
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -23,11 +23,13 @@ from typing import Any
 import papilio
 from benchmarks.harness import describe_machine
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
+from papilio.motifs import Granularity, Motif
 from papilio.storage.generate import Rmat, generate
 from papilio.storage.store import open_store
 from papilio.tasks.job import LeaseResult
+from papilio.tasks.result import CountResult
 
-__all__ = ["Row", "measure"]
+__all__ = ["Row", "count_once", "measure", "print_row"]
 
 
 @dataclass(frozen=True)
@@ -70,25 +72,26 @@ class _Ledger:
             case PlanMade(plan):
                 self.plan = plan
             case LeaseFinished(result, _):
-                self.results.append(result)
+                self.results.append(replace(result, vectors={}))
 
     def busy_s(self) -> dict[str, float]:
         names = sorted({name for result in self.results for name in result.seconds})
         return {name: sum(result.seconds.get(name, 0.0) for result in self.results) for name in names}
 
 
-def _count(
-    store: Path, motif: papilio.Biclique | papilio.Butterfly, cluster: Any, workers: int, fraction: float | None,
-    budget: dict[str, int], parts: Path | None, cut_s: float,
-) -> Row:  # fmt: skip
+def count_once(
+    store: Path, motif: Motif, cluster: Any, workers: int, fraction: float | None,
+    budget: dict[str, int], parts: Path | None, cut_s: float, per: Granularity = "total",
+) -> tuple[Row, CountResult]:  # fmt: skip
+    """Count with an open cluster, from existing ``parts`` if given; return the row and the result."""
     heard = _Ledger()
-    result = papilio.count(store, motif, cluster=cluster, progress=heard, parts=parts, **budget)
+    result = papilio.count(store, motif, per=per, cluster=cluster, progress=heard, parts=parts, **budget)
     plan = heard.plan
     manifest = (
         None if plan.job.partition is None else papilio.open_partition(plan.job.partition.path).manifest
     )
     engine = plan.engine
-    return Row(
+    row = Row(
         workers=workers,
         fraction=fraction,
         budget_bytes=next(iter(budget.values()), None),
@@ -108,6 +111,7 @@ def _count(
         driver_peak_bytes=max(each.device_used_bytes for each in heard.results),
         host_peak_bytes=max(each.peak_bytes for each in heard.results),
     )
+    return row, result
 
 
 def measure(
@@ -120,7 +124,7 @@ def measure(
     cuts: dict[float, float] = {}
     for n in workers:
         with papilio.open_cluster(cluster, engine=engine, workers=n) as executor:  # type: ignore[arg-type]
-            whole = _count(store, motif, executor, n, None, {}, None, 0.0)
+            whole, _ = count_once(store, motif, executor, n, None, {}, None, 0.0)
             rows.append(whole)
             print_row(whole)
         for fraction in fractions:
@@ -135,7 +139,7 @@ def measure(
                     "   cut " + ", ".join(f"{name} {value:.2f}" for name, value in steps.items()), flush=True
                 )
             with papilio.open_cluster(cluster, engine=engine, workers=n) as executor:  # type: ignore[arg-type]
-                row = _count(store, motif, executor, n, fraction, budget, parts, cuts[fraction])
+                row, _ = count_once(store, motif, executor, n, fraction, budget, parts, cuts[fraction])
             rows.append(row)
             print_row(row)
             if row.count != whole.count:

@@ -24,7 +24,7 @@ from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineName
 from papilio.kernels.exact import require_room
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
-from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
+from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, check_wing_edges, ignore_report
 from papilio.storage.answers import (
     Answer,
     Preview,
@@ -254,6 +254,8 @@ def decompose(
     report: PeelProgress = progress if callable(progress) else ignore_report
     source = GraphInput(graph, "bipartite", reading)
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
+    if kind == "wing":
+        check_wing_edges(source.graph.n_edges)
     target = None if output is None else check_decomposition_path(output, overwrite)
     chosen = _choose_engine(engine)
     report("read", 0, 1)

@@ -41,7 +41,7 @@ from papilio.cli.rows import take_target, with_rows
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 from papilio.storage.formats import FORMATS
-from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import Conversion, cache_directory
 from papilio.storage.statistics import describe
 
@@ -201,7 +201,7 @@ def _add_model(model: type[Model]) -> None:
     command.params[:0] = [click.Argument(["output"], type=click.Path()), *flags]
 
 
-for _model in (Rmat, PowerLaw, Planted, Complete):
+for _model in (Rmat, PowerLaw, Planted, Blocks, Complete):
     _add_model(_model)
 
 

@@ -20,6 +20,17 @@ from papilio.parts import Layer, PartBytes
 ID, OFFSET, COUNT = 4, 8, 8
 """Bytes of a vertex or edge id, of an offset and of a count."""
 
+MAX_ROWS = 2**31 - 2**20
+"""Most vertices of a whole graph on a GPU: rows, and the counters that hand out items, are int32, and every warp may
+step past the last item once."""
+
+MAX_EDGES = 2**32 - 2**13
+"""Most edges of a whole graph on a GPU: a warp numbers the wedges of 32 entries in 32 bits (wedges.cuh).
+
+Their middles are 32 rows of one layer, so these wedges are at most the edges; beyond the last one a warp looks ahead by
+at most 4 windows of 32 warps: 2^12 wedges.
+"""
+
 PAIRS_PER_EDGE = 16
 """Pairs that each edge of a graph, or of a root, is assumed to bring; measured: 0.5 to 15."""
 

@@ -30,7 +30,7 @@ from papilio.motifs import EngineOptions, Granularity, Motif, choose_options
 from papilio.storage.files import is_url, local_path
 from papilio.storage.generate import generate
 from papilio.storage.ledger import read_ledger, write_durably
-from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import GraphOptions
 from papilio.storage.records import read_json, read_record, require_format, seal_json, write_record
 from papilio.storage.store import GraphStore, open_store
@@ -272,7 +272,7 @@ def _begin_experiment(root: Path, experiment: Experiment) -> ExperimentDirectory
     return ExperimentDirectory(root)
 
 
-_MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLaw, Planted, Complete)}
+_MODELS: dict[str, type[Model]] = {model.name: model for model in (Rmat, PowerLaw, Planted, Blocks, Complete)}
 
 
 _GROWN: dict[type[Model], tuple[str, ...]] = {
@@ -307,6 +307,8 @@ def parse_model(text: str) -> Model:
 
 def _read_value(text: str, hint: object) -> Any:
     """Return the number or truth value of a text, or the text itself, for the model to report."""
+    if hint is str:
+        return text
     if hint is bool:
         return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)
     try:
@@ -330,6 +332,8 @@ def grow_model(model: Model, factor: int) -> Model:
                 "choose numbers of workers that are powers of two times the smallest"
             )
         return replace(model, scale_u=model.scale_u + factor.bit_length() - 1, edges=model.edges * factor)
+    if isinstance(model, Blocks):
+        return model.grow(factor)
     sizes = {name: getattr(model, name) for name in _GROWN[type(model)]}
     return replace(model, **{name: size * factor for name, size in sizes.items() if size is not None})
 

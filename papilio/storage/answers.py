@@ -48,6 +48,7 @@ from papilio.storage.files import (
     slices_of,
 )
 from papilio.storage.labelled import FrameRows, LabelledGraph
+from papilio.storage.labels import join_labels, take_labels
 from papilio.storage.records import seal_json
 from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 from papilio.storage.store import GraphStore, open_store
@@ -150,15 +151,21 @@ def _vertex_rows(
 
 
 def _edge_rows(source: Source, columns: Columns, labels: Labels) -> Iterator[list[Any]]:
-    at = 0
-    for u, v, _ in (
-        source.batches() if isinstance(source, GraphStore) else [(source.graph.u, source.graph.v, None)]
-    ):
+    at, whole = 0, [None if each is None else join_labels(each) for each in labels.values()]
+    for u, v in _ends_of(source):
         ends = [pa.array(u), pa.array(v)]
-        named = zip(ends, labels.values(), strict=True)
-        ends += [given.take(ids) for ids, given in named if given is not None]
+        ends += [take_labels(of, ids) for ids, of in zip(ends, whole, strict=True) if of is not None]
         yield ends + _arrays_of(columns, slice(at, at + u.size))
         at += u.size
+
+
+def _ends_of(source: Source) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yield the ends of all edges, some at a time: the labels of all of them may be too long for one array."""
+    if isinstance(source, GraphStore):
+        yield from ((u, v) for u, v, _ in source.batches())
+    else:
+        graph = source.graph
+        yield from ((graph.u[rows], graph.v[rows]) for rows in _row_groups(graph.n_edges))
 
 
 def _row_groups(n_rows: int) -> Iterator[slice]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -22,7 +22,7 @@ from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, deduplicate
 from papilio.storage.files import check_replaceable, local_path
-from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat, count_pairs
+from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat, count_pairs
 from papilio.storage.random_edges import (
     BLOCK_EDGES,
     DRAW_BYTES,
@@ -40,7 +40,7 @@ from papilio.storage.rmat import RmatSource
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.version import __version__
 
-__all__ = ["Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
+__all__ = ["Blocks", "Complete", "Model", "Planted", "PowerLaw", "Rmat", "generate", "generate_graph"]
 
 DrawProgress = Callable[[int, int], None]
 """Called with (units done, total units); a unit is one draw of one pass."""
@@ -65,7 +65,7 @@ def generate(
 
     Parameters
     ----------
-    model : Rmat, PowerLaw, Planted or Complete
+    model : Rmat, PowerLaw, Planted, Blocks or Complete
     path : path-like
         Directory of the store; its parent must exist.
     seed : int
@@ -160,7 +160,7 @@ def _prepare(
     make = _SOURCES.get(type(model))
     if make is None:
         raise InputError(
-            f"no generator for {type(model).__name__}; expected Rmat, PowerLaw, Planted or Complete"
+            f"no generator for {type(model).__name__}; expected Rmat, PowerLaw, Planted, Blocks or Complete"
         )
     _check_memory(model, "the vertices alone", make.state_bytes_of(model), budget)
     source = make(model, seed)
@@ -217,13 +217,34 @@ class PairSpace:
         return int(self.keys(np.array([number], dtype=np.int64))[0])
 
 
-class CompleteSource(EdgeSource):
-    """Sorted blocks of K(n_u, n_v) or K(n)."""
+_PIECE = 1 << 14
+"""Edges numbered at a time: the working arrays stay in the second-level cache."""
 
-    def __init__(self, model: Complete, seed: int) -> None:
+
+class _Placed(NamedTuple):
+    """The edges of the copies of a complete graph, numbered in (u, v) order from ``first`` to ``stop`` - 1."""
+
+    first: int
+    stop: int
+    pairs: PairSpace
+    base: int  # key of the first vertices of the first copy
+    step: int  # difference of the keys of consecutive copies
+
+
+class CompleteSource(EdgeSource):
+    """Sorted blocks of one complete graph, or of disjoint ones."""
+
+    def __init__(self, model: Complete | Blocks, seed: int) -> None:
         super().__init__(model.n_u, model.n_v)
-        self._pairs = PairSpace(model.n_u, model.n_v)
-        self.total_draws = self._pairs.size
+        self._placed: list[_Placed] = []
+        first = base = 0
+        for term in model.terms:
+            copies, size_u, size_v = term
+            step = size_u << 32 | (size_u if size_v is None else size_v)
+            pairs = PairSpace(size_u, size_v)
+            self._placed.append(_Placed(first, first + term.n_edges, pairs, base, step))
+            first, base = first + term.n_edges, base + copies * step
+        self.total_draws = first
         self.block_bytes = DRAW_BYTES * min(self.total_draws, BLOCK_EDGES)
 
     def blocks(self) -> Iterator[Callable[[], EdgeBlock]]:
@@ -231,7 +252,13 @@ class CompleteSource(EdgeSource):
             yield partial(self._draw, start, min(start + BLOCK_EDGES, self.total_draws))
 
     def _draw(self, start: int, stop: int) -> EdgeBlock:
-        return EdgeBlock(self._pairs.keys(np.arange(start, stop, dtype=np.int64)), stop - start)
+        keys = np.empty(stop - start, dtype=np.int64)
+        for first, end, pairs, base, step in self._placed:
+            for low in range(max(start, first), min(stop, end), _PIECE):
+                high = min(low + _PIECE, stop, end)
+                copies, numbers = np.divmod(np.arange(low - first, high - first, dtype=np.int64), pairs.size)
+                keys[low - start : high - start] = pairs.keys(numbers) + (base + step * copies)
+        return EdgeBlock(keys, stop - start)
 
 
 class PlantedSource(EdgeSource):
@@ -440,5 +467,6 @@ _SOURCES: dict[type[Model], type[Any]] = {
     Rmat: RmatSource,
     PowerLaw: PowerLawSource,
     Planted: PlantedSource,
+    Blocks: CompleteSource,
     Complete: CompleteSource,
 }

@@ -365,7 +365,7 @@ def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | ND
         raise GraphError(f"column {name!r} has a missing value in row {row}; drop or fill it")
     if labels == "text":
         if found is not None:
-            return found.cast(pa.string())
+            return found.cast(pa.large_string())
         return object_array([str(each) for each in plain.tolist()])
     if found is None:
         return plain
@@ -408,6 +408,8 @@ def _joined(u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]) -> pa.Array 
         plain = [
             each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in (u, v)
         ]
+        # Text of two arrays may be too long for one array of the type string, whose offsets are int32.
+        plain = [each.cast(pa.large_string()) if pa.types.is_string(each.type) else each for each in plain]
         if plain[0].type == plain[1].type:
             return pa.concat_arrays(plain)
     first, second = _as_numbers(u), _as_numbers(v)

@@ -231,6 +231,27 @@ def read_label_column(
     return table.column("label")
 
 
+_MAX_TEXT_BYTES = 2**31 - 1
+"""Largest array of type ``string``: its offsets are int32."""
+
+
+def join_labels(column: pa.ChunkedArray) -> pa.Array:
+    """Return labels as one array, from which rows are taken without copying all of them.
+
+    Text too long for an array of ``string`` becomes ``large_string``.
+    """
+    if column.type == pa.string() and column.nbytes > _MAX_TEXT_BYTES:
+        column = column.cast(pa.large_string())
+    return column.combine_chunks()
+
+
+def take_labels(labels: pa.Array, ids: pa.Array) -> pa.Array:
+    """Return the labels of some vertices; ``large_string`` becomes ``string`` if an array of that type holds them."""
+    taken = labels.take(ids)
+    is_short = taken.type == pa.large_string() and taken.nbytes <= _MAX_TEXT_BYTES
+    return taken.cast(pa.string()) if is_short else taken
+
+
 _SHOWN = 3
 """Number of labels shown as examples in a message."""
 
@@ -246,7 +267,8 @@ def read_names(store: GraphStore, ids: Mapping[str, NDArray[np.int32]]) -> Layer
     names: dict[str, pa.Array] = {}
     for layer, chosen in ids.items():
         column = store.label_column("v" if layer == "v" else "u")
-        names[layer] = pa.array(chosen) if column is None else column.take(pa.array(chosen)).combine_chunks()
+        ids_of = pa.array(chosen)
+        names[layer] = ids_of if column is None else take_labels(join_labels(column), ids_of)
     return names
 
 

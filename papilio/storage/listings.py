@@ -65,11 +65,15 @@ def row_schema(
     names: LayerNames, sizes: RowSizes, question: Mapping[str, Any], numbers: Numbers | None = None
 ) -> pa.Schema:
     """Return the schema that readers see; of ``names`` only the types count. ``question`` is that of the job."""
+    # Text of a column is short enough for ``string``, the text of all names may be not.
+    kinds = {
+        layer: pa.string() if names[layer].type == pa.large_string() else names[layer].type for layer in sizes
+    }
     if numbers:
         (layer,) = sizes
-        fields = _pair_fields(names[layer].type, numbers)
+        fields = _pair_fields(kinds[layer], numbers)
     else:
-        fields = [_list_field(layer, names[layer].type, size) for layer, size in sizes.items()]
+        fields = [_list_field(layer, kinds[layer], size) for layer, size in sizes.items()]
     metadata = {
         "papilio.graph_hash": question["graph"],
         "papilio.motif": json.dumps(question["motif"], sort_keys=True),

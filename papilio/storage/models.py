@@ -6,8 +6,10 @@ of its only set of vertices.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
 
 from papilio.arguments import check_fields
 from papilio.errors import CapacityError, InputError
@@ -222,3 +224,94 @@ class Complete(Model):
         _check_size("n_u", self.n_u, 0, MAX_VERTICES)
         _check_size("n_v", self.n_v, 0, MAX_VERTICES)
         _check_size("the number of edges", count_pairs(self.n_u, self.n_v), 0, _MAX_EDGES)
+
+    @property
+    def terms(self) -> tuple[Shape, ...]:
+        return (Shape(1, self.n_u, self.n_v),)
+
+
+class Shape(NamedTuple):
+    """Copies of a complete bipartite graph, or of a complete graph if ``size_v`` is None."""
+
+    copies: int
+    size_u: int
+    size_v: int | None
+
+    @property
+    def n_edges(self) -> int:
+        """Edges of all copies."""
+        return self.copies * count_pairs(self.size_u, self.size_v)
+
+
+_TERM = re.compile(
+    r"(?:(?P<copies>\d{1,12}(?:e\d)?)\*)?(?P<size_u>\d{1,12}(?:e\d)?)(?:x(?P<size_v>\d{1,12}(?:e\d)?))?",
+    re.ASCII,
+)
+
+
+def _read(number: str) -> int:
+    return int(Fraction(number))
+
+
+@dataclass(frozen=True)
+class Blocks(Model):
+    """Disjoint complete bipartite graphs (or cliques), with counts that follow from the sizes.
+
+    The vertices of each block have consecutive ids, in the order of the blocks. A star is a block with one vertex in a
+    layer.
+
+    Attributes
+    ----------
+    shapes : str
+        Sizes of the blocks: 64x22e6+2000*200x200 is one block of 64 by 22,000,000 vertices and 2,000 of 200 by 200;
+        1000*50+7 is 1,000 cliques of 50 vertices and one of 7.
+    """
+
+    name: ClassVar[str] = "blocks"
+    shapes: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not all(_TERM.fullmatch(word) for word in self._words):
+            raise InputError(
+                f"shapes is {self.shapes!r}; expected blocks such as 64x1000+20*30x30, or cliques such as 50+20*7"
+            )
+        if len({term.size_v is None for term in self.terms}) > 1:
+            raise InputError(f"shapes is {self.shapes!r}; a graph has either blocks (AxB) or cliques (A)")
+        _check_size("n_u", self.n_u, 0, MAX_VERTICES)
+        _check_size("n_v", self.n_v, 0, MAX_VERTICES)
+        _check_size("the number of edges", sum(term.n_edges for term in self.terms), 0, _MAX_EDGES)
+
+    @property
+    def _words(self) -> list[str]:
+        return [word.strip() for word in self.shapes.split("+")]
+
+    @property
+    def terms(self) -> tuple[Shape, ...]:
+        """The blocks in the order of their vertices."""
+        sizes = (match.groupdict().values() for match in map(_TERM.fullmatch, self._words) if match)
+        return tuple(
+            Shape(
+                1 if copies is None else _read(copies),
+                _read(size_u),
+                None if size_v is None else _read(size_v),
+            )
+            for copies, size_u, size_v in sizes
+        )
+
+    @property
+    def n_u(self) -> int:
+        return sum(term.copies * term.size_u for term in self.terms)
+
+    @property
+    def n_v(self) -> int | None:
+        sizes = [term.copies * term.size_v for term in self.terms if term.size_v is not None]
+        return sum(sizes) if sizes else None
+
+    def grow(self, factor: int) -> Blocks:
+        """Return the model with ``factor`` times as many copies of each block."""
+        terms = [
+            f"{factor * term.copies}*{term.size_u}" + ("" if term.size_v is None else f"x{term.size_v}")
+            for term in self.terms
+        ]
+        return Blocks("+".join(terms))

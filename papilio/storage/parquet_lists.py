@@ -129,6 +129,7 @@ class ListPacker:
         With ``offsets`` they are in lists; list i is at ``places[offsets[i]:offsets[i + 1]]``.
         """
         numbers, low, labels = _number(names, places)
+        labels = labels.cast(pa.string()) if labels.type == pa.large_string() else labels
         levels: Sequence[bytes | NDArray[np.uint8]] = ()
         n_levels = places.size
         if offsets is not None:

@@ -21,7 +21,7 @@ from time import monotonic
 from papilio.arguments import show_bytes, show_mebibytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels.engine import EngineName
-from papilio.kernels.memory import COUNT
+from papilio.kernels.memory import COUNT, MAX_EDGES, MAX_ROWS
 from papilio.partitioning.store import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.tasks.job import Budget, JobSpec
@@ -348,6 +348,11 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
 
 def _require_whole_fits(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> MemoryForecast:
     """Raise if a whole graph does not fit on a worker; return the largest forecast of the workers."""
+    if engine == "gpu" and (job.n_edges > MAX_EDGES or job.n_vertices > MAX_ROWS):
+        raise CapacityError(
+            f"{job.source} has {job.n_edges} edges and {job.n_vertices} vertices; a whole graph on the gpu engine has "
+            f"at most {MAX_EDGES} edges and {MAX_ROWS} vertices"
+        )
     worst, budget = MemoryForecast(0, 0, 0), job.budget
     for worker in workers:
         forecast = predict_memory(job, engine, worker.threads)

@@ -13,7 +13,8 @@ import pytest
 import papilio
 from papilio.errors import CapacityError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage.store import open_store, write_store
+from papilio.kernels.peel import phases
+from papilio.storage.store import GraphStore, open_store, write_store
 from tests.tools.commands import Run
 from tests.tools.listings import write_women
 from tests.tools.oracle_peeling import tip_numbers, wing_numbers
@@ -177,6 +178,15 @@ def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
         papilio.decompose(women, "wing", engine="cpu")
     with pytest.raises(CapacityError, match=r"wing numbers of .* need about"):
         papilio.decompose(GRAPH, "wing", engine="cpu")
+
+
+def test_wings_of_too_many_edges_are_refused_before_they_are_read(
+    women: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(phases, "MAX_EDGES", open_store(women).n_edges - 1)
+    monkeypatch.setattr(GraphStore, "batches", lambda *_: pytest.fail("the store is read"))
+    with pytest.raises(CapacityError, match="the graph has 89 edges; wing numbers are for at most 88"):
+        papilio.decompose(women, "wing")
 
 
 def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:

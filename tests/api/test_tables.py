@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 import papilio
 from papilio.errors import InputError
+from papilio.storage import answers
 from papilio.storage.interop import from_any
 from papilio.storage.store import open_store
 from tests.api.test_aligned import Row, column, expected, tables
@@ -65,6 +66,19 @@ def test_files_of_a_store_hold_the_same_columns(tmp_path: Path) -> None:
         assert result.to_arrow().to_pylist() == written.to_pylist()
         assert result.to_arrow().num_rows == (32 if per == "vertex" else 89)
     assert open_store(store.path).hash == store.hash
+
+
+def test_edges_of_a_graph_in_memory_come_in_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    women = nx.davis_southern_women_graph()
+    result = papilio.count(women, "butterfly", per="edge")
+    whole = result.to_arrow()
+    monkeypatch.setattr(answers, "_ROW_GROUP", 10)
+    pieces = result.to_arrow()
+    assert pieces.equals(whole)
+    assert (whole["u_label"].num_chunks, pieces["u_label"].num_chunks) == (2, 10)  # with an empty one
+    papilio.count(women, "butterfly", per="edge", output=tmp_path / "edges.parquet")
+    assert pq.read_table(tmp_path / "edges.parquet")["support"].to_pylist() == whole["support"].to_pylist()
+    assert papilio.count(nx.Graph(), "clique", k=3, per="edge").to_arrow().num_rows == 0
 
 
 def test_tables_are_exact_however_long() -> None:

@@ -13,7 +13,7 @@ from papilio.reports.experiment import grow_model, parse_model
 from papilio.reports.job import lease_rows, measure_timeline, timeline_of
 from papilio.reports.run import Run, gather_points, rows_of
 from papilio.storage.answers import write_rows
-from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.models import Blocks, Complete, Planted, PowerLaw, Rmat
 from papilio.tasks.job import LeaseResult
 
 
@@ -90,7 +90,10 @@ def test_rows_survive_parquet(tmp_path: Path) -> None:
 def test_models_are_parsed_and_grow() -> None:
     assert parse_model("complete:n_u=5,n-v=7") == Complete(5, 7)
     assert parse_model("rmat:scale_u=5,scale_v=4,edges=1e3,compact=true") == Rmat(5, 4, 1000, compact=True)
+    assert parse_model("blocks:shapes=3*5x7+1x9") == Blocks("3*5x7+1x9")
+    assert parse_model("blocks:shapes=50") == Blocks("50")
     assert grow_model(Complete(5, 7), 3) == Complete(15, 7)
+    assert grow_model(Blocks("3*5x7+1x9"), 2) == Blocks("6*5x7+2*1x9")
     assert grow_model(Rmat(5, 4, 100), 4) == Rmat(7, 4, 400)
     assert grow_model(PowerLaw(10, 20, exponent_u=2.2), 2) == PowerLaw(20, 40, exponent_u=2.2)
     assert grow_model(Planted(10, 20, 3, 4, 5, 6), 2) == Planted(20, 40, 6, 4, 5, 12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections import Counter
 from hashlib import blake2b
+from itertools import combinations, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage import generate as drawing
 from papilio.storage import rmat
 from papilio.storage.generate import generate, generate_graph
-from papilio.storage.models import Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.store import open_store
 
 RECORDED = [
@@ -31,6 +32,8 @@ RECORDED = [
     (Planted(400, None, 4, 12, None, 3000), 0.5, 3208, "727347c0428460b1f8c187c1e9c2e603"),
     (Complete(30, 20), 0.5, 600, "70dac61665318ab25cce49c8aac89fba"),
     (Complete(25), None, 300, "988bfb9cb04bfcff512b1b0e934c2d39"),
+    (Blocks("3*20x15+2*1x40+1e1x0+25x1"), 0.5, 1005, "542a2d3a1182b73c9c1afa1c81f53430"),
+    (Blocks("40*9+3*2+1"), None, 1443, "91f8d19f2509439b2afa6280ca60983b"),
 ]
 RECORDED_OF_SEVERAL_BLOCKS = [
     (Rmat(18, 16, 3_000_000), None, 2_724_809, "3d99ce82e71edf786832bd6dd83a6884"),
@@ -49,6 +52,8 @@ EMPTY: list[Model] = [
     Planted(4, None, 2, 1, None, 0),
     Complete(0, 5),
     Complete(1),
+    Blocks("0*3x3+4x0"),
+    Blocks("5*1"),
 ]
 
 
@@ -297,6 +302,49 @@ def test_complete_graphs(small_blocks: int) -> None:
     assert edge_set(generate_graph(Complete(61))) == {(u, v) for v in range(61) for u in range(v)}
 
 
+def blocks_by_definition(model: Blocks) -> set[tuple[int, int]]:
+    edges, next_u, next_v = set(), 0, 0
+    for copies, size_u, size_v in model.terms:
+        for _ in range(copies):
+            us, vs = range(next_u, next_u + size_u), range(next_v, next_v + (size_v or 0))
+            edges |= set(combinations(us, 2) if size_v is None else product(us, vs))
+            next_u, next_v = next_u + size_u, next_v + (size_v or 0)
+    return edges
+
+
+@pytest.mark.parametrize(
+    "shapes", ["3*20x15+2*1x40+10x0+25x1", "70x40", "300*2x1+1x300", "9+20*12+3*1+61", "2*3x4 + 0x5 + 1x1"]
+)
+def test_blocks_are_disjoint_and_complete(shapes: str, small_blocks: int) -> None:
+    model = Blocks(shapes)
+    graph = generate_graph(model)
+    assert edge_set(graph) == blocks_by_definition(model)
+    assert graph.n_edges == sum(term.n_edges for term in model.terms)
+    assert (graph.n_u, graph.n_v) == (model.n_u, model.n_u if model.n_v is None else model.n_v)
+    grown = generate_graph(model.grow(3))
+    assert (grown.n_u, grown.n_v, grown.n_edges) == (3 * graph.n_u, 3 * graph.n_v, 3 * graph.n_edges)
+
+
+def test_blocks_beyond_2_31_edges() -> None:
+    """The blocks around edge 2^31, and the last ones, drawn alone."""
+    source = drawing.CompleteSource(Blocks("64x23e6+12e6x64+2000*200x200"), 0)
+    assert source.total_draws == 2_320_000_000
+    n_blocks = -(-source.total_draws // drawing.BLOCK_EDGES)
+    for number in (2047, 2048, n_blocks - 1):
+        block = next(islice(source.blocks(), number, None))()
+        edge = number * drawing.BLOCK_EDGES
+        for at in (0, block.keys.size - 1):
+            if edge + at < 2_240_000_000:
+                u, v = divmod(edge + at - 64 * 23_000_000, 64)
+                expected = (64 + u, 23_000_000 + v)
+            else:
+                copy, rest = divmod(edge + at - 2_240_000_000, 40_000)
+                expected = (12_000_064 + 200 * copy + rest // 200, 23_000_064 + 200 * copy + rest % 200)
+            assert divmod(int(block.keys[at]), 1 << 32) == expected
+        assert (np.diff(block.keys) > 0).all()
+    assert edge + block.keys.size == source.total_draws
+
+
 @pytest.mark.parametrize("n", [2, 3, 65_536, 2**31 - 1])
 def test_pair_numbers_of_large_unipartite_graphs(n: int) -> None:
     pairs = drawing.PairSpace(n, None)
@@ -337,6 +385,12 @@ def test_signs_depend_on_the_edge_and_the_seed_alone() -> None:
         (lambda: Planted(1, None, 0, 0, None, 3), InputError, "no pair of vertices"),
         (lambda: Complete(2**31), CapacityError, "n_u"),
         (lambda: Complete(2**30, 2**30), CapacityError, "number of edges"),
+        (lambda: Blocks("3x4,5x6"), InputError, "shapes is '3x4,5x6'; expected blocks such as"),
+        (lambda: Blocks(""), InputError, "shapes is ''"),
+        (lambda: Blocks("3x4+5"), InputError, "either blocks .AxB. or cliques .A."),
+        (lambda: Blocks("3e9x1"), CapacityError, "n_u is 3000000000; at most 2147483647"),
+        (lambda: Blocks("2*1x2e9"), CapacityError, "n_v is 4000000000"),
+        (lambda: Blocks("1e9x1e9"), CapacityError, "number of edges"),
         (lambda: generate_graph(Complete(2), -1), InputError, "seed is -1"),
         (lambda: generate_graph(Complete(2), signs=1.5), InputError, "signs is 1.5"),
         (lambda: generate_graph(Complete(2), workers=0), InputError, "workers is 0"),

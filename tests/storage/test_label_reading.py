@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import papilio
 from papilio.errors import DuplicateEdgeError, GraphError, InputError, MalformedLineError
 from papilio.graph import BipartiteGraph
+from papilio.storage import labelled
 from papilio.storage import labels as relabel
 from papilio.storage import text as textlines
 from papilio.storage.answers import write_columns
 from papilio.storage.convert import convert
 from papilio.storage.interop import from_numpy, from_pandas
-from papilio.storage.store import write_store
+from papilio.storage.store import GraphStore, write_store
 from papilio.storage.text_block import has_odd_zeros
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
 
@@ -475,3 +478,72 @@ def test_integers_of_every_type_are_sorted_labels(dtype: str) -> None:
         assert labelled.labels_u.tolist() == expected.tolist()
         found = {(int(u), int(v)) for u, v in zip(labelled.graph.u, labelled.graph.v, strict=True)}
         assert found == {(int(a), int(b)) for a, b in zip(ids, ids[::-1], strict=True)}
+
+
+# Text too long for one array
+
+
+LONG = 40
+"""Most bytes of an array of the type ``string`` in these tests; 2^31 - 1 elsewhere."""
+
+
+@pytest.fixture
+def store_of_long_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GraphStore:
+    """Return a graph whose labels of U take more than ``LONG`` bytes, in several row groups, and of V less."""
+    graph = BipartiteGraph.from_edges([0, 1, 2, 3, 4, 4], [0, 1, 0, 1, 0, 1])
+    monkeypatch.setattr(relabel, "_ROW_GROUP_LABELS", 2)
+    monkeypatch.setattr(relabel, "_MAX_TEXT_BYTES", LONG)
+    labels_u = [f"{letter * 9} of the first layer" for letter in "abcde"]
+    return write_store(tmp_path / "long", graph, provenance={}, labels_u=labels_u, labels_v=["x", "y"])
+
+
+def test_long_labels_are_one_array(store_of_long_labels: GraphStore) -> None:
+    columns = [store_of_long_labels.label_column(layer) for layer in ("u", "v")]  # type: ignore[arg-type]
+    joined = [relabel.join_labels(column) for column in columns if column is not None]
+    assert [each.type for each in joined] == [pa.large_string(), pa.string()]
+    assert [each.to_pylist() for each in joined] == [
+        column.to_pylist() for column in columns if column is not None
+    ]
+    some = relabel.take_labels(joined[0], pa.array([3]))
+    assert (some.type, some.to_pylist()) == (pa.string(), ["ddddddddd of the first layer"])
+    assert relabel.take_labels(joined[0], pa.array([3, 0])).type == pa.large_string()
+    numbers = pa.chunked_array([pa.array([7, 8]), pa.array([9])])
+    assert relabel.take_labels(relabel.join_labels(numbers), pa.array([2, 0])).to_pylist() == [9, 7]
+
+
+def test_long_labels_are_written_beside_counts_of_edges(
+    store_of_long_labels: GraphStore, tmp_path: Path
+) -> None:
+    store = store_of_long_labels
+    counts = np.arange(6, dtype=np.uint64)
+    write_columns(tmp_path / "edges.csv", store, {"edge": {"count": counts}}, {})
+    with (tmp_path / "edges.csv").open(newline="") as file:
+        table = [*csv.DictReader(file)]
+    labels = store.labels("u"), store.labels("v")
+    graph = store.read()
+    assert [row["u_label"] for row in table] == [labels[0][u] for u in graph.u]  # type: ignore[index]
+    assert [row["v_label"] for row in table] == [labels[1][v] for v in graph.v]  # type: ignore[index]
+
+
+def test_long_labels_are_names_of_a_listing(store_of_long_labels: GraphStore, tmp_path: Path) -> None:
+    target = tmp_path / "rows.parquet"
+    papilio.enumerate(store_of_long_labels, "biclique", p=2, q=1, output=target, cluster="inline")
+    found = pq.read_table(target)
+    assert str(found.schema.field("u").type) == "fixed_size_list<element: string not null>[2]"
+    labels_u = store_of_long_labels.labels("u")
+    assert labels_u is not None
+    a, b, c, d, e = labels_u.tolist()
+    assert sorted((row["u"], row["v"]) for row in found.to_pylist()) == [
+        ([a, c], ["x"]), ([a, e], ["x"]), ([b, d], ["y"]), ([b, e], ["y"]), ([c, e], ["x"]), ([d, e], ["y"])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", [None, "text"])
+def test_text_of_two_columns_is_joined_as_long_text(labels: Any) -> None:
+    table = pa.table({"u": ["a", "b", "c"], "v": pa.array(["b", "c", "d"]).dictionary_encode()})
+    graph = papilio.read(table, kind="unipartite", **({} if labels is None else {"labels": labels}))
+    names = graph.labels("u")
+    assert names is not None
+    assert (graph.kind, names.tolist(), graph.n_edges) == ("unipartite", ["a", "b", "c", "d"], 3)
+    joined = labelled._joined(pa.array(["a"]), pa.array(["b"]).dictionary_encode())
+    assert joined.type == pa.large_string()

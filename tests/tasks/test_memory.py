@@ -10,7 +10,7 @@ import pytest
 
 from papilio.errors import CapacityError
 from papilio.families import load_engine
-from papilio.motifs import Biclique, Butterfly, Listing, MaximalBiclique
+from papilio.motifs import Biclique, Butterfly, Census, Listing, MaximalBiclique
 from papilio.parts import PartBytes, PartSizes
 from papilio.tasks.job import NO_BUDGET, Budget
 from papilio.tasks.memory import (
@@ -80,6 +80,28 @@ def test_the_whole_graph_is_taken_where_it_fits_the_budget() -> None:
     listing = make_job(**LARGE, motif=Biclique(3, 3), listing=Listing(5))
     with pytest.raises(CapacityError, match="listed on the whole graph only"):
         needs_parts(replace(listing, budget=Budget(host_bytes=1 << 30)), "cpu", WORKERS)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"n_u": 10**6, "n_v": 10**6, "n_edges": 2**32}, {"n_u": 2**30, "n_v": 2**30, "n_edges": 10}]
+)
+def test_a_graph_with_too_many_edges_or_vertices_for_a_gpu_is_counted_in_parts(sizes: dict[str, int]) -> None:
+    """Also where a device has memory for all of it."""
+    worker = make_worker(memory_bytes=1 << 50, gpu="GPU", gpu_memory_bytes=1 << 50, gpu_missing=None)
+    for job in (make_job(**sizes), make_job(**sizes, motif=Biclique(3, 3))):
+        assert needs_parts(job, "gpu", (worker,))
+        assert not needs_parts(job, "cpu", (worker,))
+        with pytest.raises(
+            CapacityError, match=r"at most 4294959104 edges and 2146435072 vertices; count part by"
+        ):
+            require_memory(job, "gpu", (worker,))
+    census = make_job(**sizes, motif=Census("u"), signed=True)
+    with pytest.raises(
+        CapacityError, match=r"2146435072 vertices; census .* is counted on the whole graph only"
+    ):
+        needs_parts(census, "gpu", (worker,))
+    fits = make_job(n_u=2**30, n_v=2**30 - 2**20, n_edges=2**32 - 2**13)
+    assert not needs_parts(fits, "gpu", (worker,))
 
 
 def test_a_budget_that_holds_no_part_is_refused() -> None:

@@ -25,7 +25,7 @@ from papilio.kernels.device.arrays import (
     turn_rows,
 )
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
-from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS
+from papilio.kernels.memory import MAX_EDGES, MAX_ROWS
 from papilio.parts import CliquePart
 
 _BLOCK_EDGES = 1 << 17

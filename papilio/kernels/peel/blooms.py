@@ -23,14 +23,11 @@ from papilio.errors import CapacityError
 from papilio.kernels.exact import require_room
 from papilio.kernels.jit import EdgeIds, Ids, Index, Ints, compiled, fetch_add
 from papilio.kernels.offsets import offsets_of
-from papilio.kernels.peel.phases import Layer
+from papilio.kernels.peel.phases import MAX_EDGES, Layer, check_wing_edges
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
 Edges = NDArray[np.int32]
-
-MAX_EDGES = 2**31 - 1
-"""Largest number of edges of a graph, and of its blooms: their ids are int32."""
 
 
 class BloomIndex(NamedTuple):
@@ -165,8 +162,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     checked before arrays are allocated; at most 2^31 - 1 edges and blooms.
     """
     n_edges, n_items = index.n_edges, int(index.items.size)
-    if n_edges > MAX_EDGES:
-        raise CapacityError(f"the graph has {n_edges} edges; wing numbers are for at most {MAX_EDGES}")
+    check_wing_edges(n_edges)
     rows, items = index.rows, index.items
     n_ranks = max(index.n_u, index.n_v)
     blooms, wedges = np.zeros(n_items, np.int64), np.zeros(n_items, np.int64)

@@ -31,7 +31,7 @@ from papilio.kernels.device.constants import PEEL_GROUP
 from papilio.kernels.device.protocol import THREADS, Device, Module, check_fits, launch_over
 from papilio.kernels.exact import check_vertices, require_room
 from papilio.kernels.peel.gpu import Cut, PeeledItems, count_entries
-from papilio.kernels.peel.phases import Layer, PeelingKind
+from papilio.kernels.peel.phases import MAX_EDGES, Layer, PeelingKind, check_wing_edges
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph
 
@@ -102,12 +102,12 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
 
     Sizes are checked before wedges are listed; at most 2^31 - 1 edges and blooms.
     """
-    check_fits("the number of edges", graph.n_edges, 2**31 - 1, "edges")
+    check_wing_edges(graph.n_edges)
     module = device.load("wing", {})
     load_arrays(device)  # compiled, as the kernels of wings, while the graph is built
     keys, one, other = _list_wedges(device, module, graph)
     offsets, one, other, bloom_of = _join_blooms(device, module, keys, one, other)
-    check_fits("the number of blooms", int(offsets.size) - 1, 2**31 - 1, "blooms")
+    check_fits("the number of blooms", int(offsets.size) - 1, MAX_EDGES, "blooms")
     left = lengths_of(device, offsets)
     return BloomsGpu(
         graph.n_edges, bloom_of, _link(device, module, graph.n_edges, (offsets, one, other, left), bloom_of)

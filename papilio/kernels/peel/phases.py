@@ -21,11 +21,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import CapacityError
+
 PeelingKind = Literal["wing", "tip"]
 Layer = Literal["u", "v"]
 
 Report = Callable[[str, int, int], None]
 """Called with a phase (``index``, ``coarse``, ``fine``, ``hierarchy``), the units done and the total units."""
+
+
+MAX_EDGES = 2**31 - 1
+"""Largest number of edges of a graph whose wings are peeled, and of its blooms: their ids are int32."""
+
+
+def check_wing_edges(n_edges: int) -> None:
+    """Raise CapacityError for a graph with too many edges."""
+    if n_edges > MAX_EDGES:
+        raise CapacityError(f"the graph has {n_edges} edges; wing numbers are for at most {MAX_EDGES}")
 
 
 BIN_BITS = 5

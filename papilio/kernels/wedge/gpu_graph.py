@@ -15,18 +15,10 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import THREADS, Device, Module, check_fits, launch_over
 from papilio.kernels.engine import Loadable
 from papilio.kernels.exact import MAX_RUN_ENTRIES
+from papilio.kernels.memory import MAX_EDGES, MAX_ROWS
 from papilio.kernels.tuning import WedgeTuning
 from papilio.motifs import Granularity
 from papilio.parts import EndBlock, Layer, RootPart, StartBlock, WedgePart
-
-MAX_ROWS = 2**31 - 2**20
-"""Rows and the counters that hand out items are int32: every warp may step past the last item once."""
-MAX_EDGES = 2**32 - 2**13
-"""A warp numbers the wedges of 32 entries in 32 bits (wedges.cuh).
-
-Their middles are 32 rows of one layer, so these wedges are at most the edges; beyond the last one a warp looks ahead by
-at most 4 windows of 32 warps: 2^12 wedges.
-"""
 
 
 @dataclass(frozen=True)
