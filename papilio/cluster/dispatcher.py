@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -103,6 +104,13 @@ than it helps. It matters on hundreds of workers."""
 CUT_ANSWER_S = 3.0
 """Time limit for a worker to answer a request to share."""
 
+MAX_DECLINED = 16
+"""Workers in a row that may decline the remaining work; the next look starts with the others. Asking thousands of workers
+at each result would take longer than a lease."""
+
+RANK_S = 3e-5
+"""Time per busy worker for which their order by remaining work is used: sorting them takes about a tenth of this."""
+
 OVERRUN_SHARE = 0.25
 """A task that takes longer than predicted is assumed to need this share of its time so far in addition."""
 
@@ -160,11 +168,21 @@ class Dispatcher(Generic[AnyTask, Result]):
         source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
         in_flight: int,
+        *,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._pool, self._in_flight = pool, in_flight
+        self._pool, self._in_flight, self._clock = pool, in_flight, clock
         self._source: TaskSource[AnyTask, Result] = source
         self._function: TaskFunction[AnyTask, Result] = function
-        self._places: dict[str, _Place[AnyTask]] = {worker.name: _Place() for worker in workers}
+        self._places: dict[str, _Place[AnyTask]] = {}
+        # The same places by the number of their tasks; at each number, the next to be offered one is first.
+        self._by_load = [OrderedDict[str, _Place[AnyTask]]() for _ in range(in_flight + 1)]
+        for worker in workers:
+            self._add(worker.name)
+        self._n_asked = 0  # places that are asked for half of their task
+        # Busy workers and their only tasks, the most remaining work last, until a time.
+        self._ranked: list[tuple[str, str]] = []
+        self._ranked_until = 0.0
         self._known = set(self._places)
         self._like = workers[0]
         self._most_places = len(self._places)
@@ -172,7 +190,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._worker_of: dict[str, str] = {}
         self._finished: SimpleQueue[Future | _Left | None] = SimpleQueue()
         self._ends = False
-        self._progress_at = self._watched_at = monotonic()
+        self._progress_at = self._watched_at = clock()
         self._messenger = ThreadPoolExecutor(MOST_CUTS, thread_name_prefix="papilio-cut")
 
     def __iter__(self) -> Iterator[Result]:
@@ -185,11 +203,10 @@ class Dispatcher(Generic[AnyTask, Result]):
             while self._worker_of or waiting:
                 if requested() and not self._ends:
                     self._end_early()
-                idle = any(not place.held for place in self._places.values())
                 try:
-                    future = self._finished.get(timeout=TAIL_WATCH_S if idle else WATCH_S)
+                    future = self._finished.get(timeout=TAIL_WATCH_S if self._by_load[0] else WATCH_S)
                 except Empty:
-                    if not self._ends and monotonic() - max(self._progress_at, self._watched_at) >= WATCH_S:
+                    if not self._ends and self._clock() - max(self._progress_at, self._watched_at) >= WATCH_S:
                         self._watch()
                     waiting = self._hand_out()
                     continue
@@ -218,22 +235,25 @@ class Dispatcher(Generic[AnyTask, Result]):
         """Give tasks to all workers, evenly; return whether a task is left that no worker can take.
 
         A worker may decline the remaining work, such as a part that others will finish before it has read it. If all
-        decline while no worker is busy, nothing would change that: raises ExecutionError.
+        decline while no worker is busy, nothing would change that: raises ExecutionError. O(1) in the workers, except
+        for tasks that they take.
         """
         if self._ends:
             return False
-        declined: set[str] = set()
+        declined = False
         for level in range(self._in_flight):
-            if not self._source.has_more:
-                break
-            for address, place in self._places.items():
-                if len(place.held) > level or place.holds_suspect or address in declined:
-                    continue
-                task = self._source.take(len(self._places), address)
-                if task is None:
-                    declined.add(address)
-                else:
+            offered, n_declined = self._by_load[level], 0
+            for _ in range(len(offered)):
+                if not self._source.has_more or (n_declined >= MAX_DECLINED and self._worker_of):
+                    break
+                address, place = offered.popitem(last=False)
+                task = None if place.holds_suspect else self._source.take(len(self._places), address)
+                if task is not None:
                     self._submit(task, address, place)
+                else:
+                    offered[address] = place
+                    n_declined += not place.holds_suspect
+            declined |= n_declined > 0
         if declined or not self._source.has_more:
             self._share_tail()
         waiting = not self._worker_of and self._source.has_more
@@ -255,8 +275,9 @@ class Dispatcher(Generic[AnyTask, Result]):
             priority=self._pool.task_priority(),
         )
         if not place.held:
-            place.began_at = monotonic()
+            place.began_at = self._clock()
         place.held[task.key] = _Held(future, task)
+        self._by_load[len(place.held)][address] = place
         self._worker_of[task.key] = address
         future.add_done_callback(self._finished.put)
 
@@ -283,9 +304,12 @@ class Dispatcher(Generic[AnyTask, Result]):
                 raise
         if future.status == "error":
             error = self._error_of(future, task, address)
+        del self._by_load[len(place.held)][address]
         place.held.pop(future.key)
         del self._worker_of[future.key]
-        place.began_at = self._progress_at = monotonic()
+        self._by_load[len(place.held)][address] = place
+        self._by_load[len(place.held)].move_to_end(address, last=False)
+        place.began_at = self._progress_at = self._clock()
         if error is not None and fault_of(error) == "worker":
             self._retire(address, task, error)
         elif error is not None:
@@ -326,25 +350,34 @@ class Dispatcher(Generic[AnyTask, Result]):
 
     def _share_tail(self) -> None:
         """Ask one busy worker to share per idle one, up to a limit; those with most work left first."""
-        idle = sum(not place.held for place in self._places.values())
-        most = min(idle, MOST_CUTS) - sum(place.is_asked for place in self._places.values())
+        most = min(len(self._by_load[0]), MOST_CUTS) - self._n_asked
         if most <= 0:
             return
-        now = monotonic()
+        if self._clock() >= self._ranked_until:
+            self._rank()
+        while most > 0 and self._ranked:
+            address, key = self._ranked.pop()
+            place = self._by_load[1].get(address)
+            if place is not None and key in place.held and not place.is_asked:
+                self._ask_for_half(address)
+                most -= 1
+
+    def _rank(self) -> None:
+        """Order the workers with one task by their remaining work; O(workers), so not at every result."""
+        now, busy = self._clock(), self._by_load[1]
         left = {
             address: self._left_s(address, place)
-            for address, place in self._places.items()
-            if len(place.held) == 1
-            and not place.is_asked
-            and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
+            for address, place in busy.items()
+            if not place.is_asked and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
         }
-        for address in sorted(left, key=left.__getitem__, reverse=True)[:most]:
-            if left[address] > 0:
-                self._ask_for_half(address)
+        ranked = sorted(left, key=left.__getitem__, reverse=True)
+        self._ranked = [(each, next(iter(busy[each].held))) for each in reversed(ranked) if left[each] > 0]
+        self._ranked_until = now + RANK_S * len(busy)
 
     def _ask_for_half(self, address: str) -> None:
         place = self._places[address]
         place.is_asked = True
+        self._n_asked += 1
         (key,) = place.held
 
         def ask() -> None:
@@ -362,7 +395,8 @@ class Dispatcher(Generic[AnyTask, Result]):
         place = self._places.get(left.address)
         if place is None:
             return
-        place.is_asked, place.asked_at = False, monotonic()
+        self._n_asked -= place.is_asked
+        place.is_asked, place.asked_at = False, self._clock()
         held = place.held.get(left.key)
         if held is not None and left.stop is not None and self._source.share(held.task, left.stop):
             place.asked_at = 0.0
@@ -370,7 +404,7 @@ class Dispatcher(Generic[AnyTask, Result]):
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
         """Return the seconds that a worker still needs for its only task; 0 when this is not worth sharing."""
         (held,) = place.held.values()
-        predicted, elapsed = self._source.predict_s(held.task, address), monotonic() - place.began_at
+        predicted, elapsed = self._source.predict_s(held.task, address), self._clock() - place.began_at
         return 0.0 if predicted is None else max(predicted - elapsed, OVERRUN_SHARE * elapsed)
 
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
@@ -386,7 +420,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._send_cuts([address for address, place in self._places.items() if place.held], WRAP_UP_S)
 
     def _watch(self) -> None:
-        self._watched_at = monotonic()
+        self._watched_at = self._clock()
         live = self._pool.live_workers()
         self._known.intersection_update(live)
         for address in [each for each in self._places if each not in live]:
@@ -395,9 +429,9 @@ class Dispatcher(Generic[AnyTask, Result]):
         for info in self._pool.describe(fresh):
             self._known.add(info.name)
             if self._fits(info):
-                self._places[info.name] = _Place()
+                self._add(info.name)
         self._most_places = max(self._most_places, len(self._places))
-        waited = monotonic() - self._progress_at
+        waited = self._clock() - self._progress_at
         if not self._places and waited > REPLACEMENT_S:
             last = f"; the last one: {self._losses[-1]}" if self._losses else ""
             raise ClusterError(
@@ -411,13 +445,19 @@ class Dispatcher(Generic[AnyTask, Result]):
                 "give them more memory"
             )
 
+    def _add(self, address: str) -> None:
+        self._places[address] = self._by_load[0][address] = _Place()
+
     def _fits(self, info: WorkerInfo) -> bool:
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
 
     def _drop(self, address: str, n_suspects: int) -> None:
         """Forget a worker and put its tasks back; the first ``n_suspects`` were running when it was lost."""
-        for number, each in enumerate(self._places.pop(address).held.values()):
+        place = self._places.pop(address)
+        del self._by_load[len(place.held)][address]
+        self._n_asked -= place.is_asked
+        for number, each in enumerate(place.held.values()):
             del self._worker_of[each.task.key]
             each.future.cancel()
             self._source.lose(each.task, address, was_running=number < n_suspects)
-        self._progress_at = monotonic()
+        self._progress_at = self._clock()
