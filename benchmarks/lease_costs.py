@@ -27,11 +27,13 @@ from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 from unittest.mock import patch
 
+import dask
 from distributed import Scheduler, Worker
 from distributed.deploy import Cluster
 
 import papilio
 from papilio.cluster.existing import ExistingExecutor
+from papilio.cluster.own_cluster import WORKER_CONFIG
 from papilio.storage.generate import generate
 from papilio.storage.models import Complete
 from papilio.tasks import leases
@@ -155,6 +157,7 @@ def measure(target: Path | Cluster, n_workers: int, store: str, repeats: int = R
 def _run_worker(address: str) -> None:
     """Be a worker of the scheduler at ``address`` until the scheduler or this process ends."""
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    dask.config.set(WORKER_CONFIG)
 
     async def run() -> None:
         async with Worker(address, nthreads=1, dashboard=False, local_directory=gettempdir()) as worker:
@@ -181,7 +184,7 @@ def worker_processes(folder: Path, n_workers: int) -> Iterator[Path]:
         address = json.loads(path.read_text())["address"]
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(
-            ["papilio.api.count", "papilio.cluster.existing", "papilio.kernels.wedge.cpu"]
+            ["papilio.api.count", "papilio.cluster.own_cluster", "papilio.kernels.wedge.cpu"]
         )
         for _ in range(n_workers):
             worker = context.Process(target=_run_worker, args=(address,), daemon=True)

@@ -64,7 +64,7 @@ class Machine:
 
     n_workers: int
     submit_s: float = 0.001
-    collect_s: float = 0.002
+    collect_s: float = 0.001
     record_s: float = 0.005
     scheduler_s: float = 0.002
     message_s: float = 0.002
@@ -159,7 +159,6 @@ class _Lease:
     worker: int
     task: LeaseTask
     stretch: float
-    collect: Callable[[], None]
     watch: CutWatch
     key: str
     status: str = "pending"
@@ -173,7 +172,6 @@ class _Lease:
         self.on_end = function
 
     def result(self, timeout: float) -> LeaseResult:
-        self.collect()
         assert self.answer is not None
         return self.answer
 
@@ -182,13 +180,14 @@ class _Lease:
 
 
 class _Cluster:
-    """The simulated pool, Dask client, queue of answers, and messenger of a dispatcher; and its clock.
+    """The simulated pool, Dask client, queue of answers, and threads of a dispatcher; and its clock.
 
     ``now_s`` is the time of the client, ``at_s`` the time of the simulated event. The client may be ahead of events.
     """
 
     def __init__(self, cumulative_s: NDArray[np.float64], table: CostTable, machine: Machine) -> None:
-        self.cumulative, self.table, self.machine = cumulative_s, table, machine
+        self.cumulative, self.machine = cumulative_s, machine
+        self.predicted = np.array(table.work, dtype=np.float64), np.array(table.items, dtype=np.float64)
         self.speeds = machine.speeds()
         self.noise = np.random.default_rng([machine.seed, 2])
         self.queues: list[deque[_Lease]] = [deque() for _ in self.speeds]
@@ -205,10 +204,10 @@ class _Cluster:
         heapq.heappush(self.events, (self.at_s + seconds, next(self.order), function, arguments))
 
     def pass_scheduler(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Schedule a call for when a message has passed the Dask scheduler, which takes half the time of a lease."""
-        half_s = self.machine.scheduler_s / 2
-        self.scheduler_free_s = max(self.scheduler_free_s, self.at_s) + half_s
-        self.scheduler_s += half_s
+        """Schedule a call for when a message has passed the Dask scheduler; three make a lease."""
+        third_s = self.machine.scheduler_s / 3
+        self.scheduler_free_s = max(self.scheduler_free_s, self.at_s) + third_s
+        self.scheduler_s += third_s
         self.after(self.scheduler_free_s - self.at_s + self.machine.message_s, function, *arguments)
 
     # The clock, and the queue of the dispatcher.
@@ -218,11 +217,11 @@ class _Cluster:
 
     def spend(self, seconds: float) -> None:
         """Keep the client busy."""
-        self.now_s += seconds
+        self.at_s = self.now_s = self.now_s + seconds
         self.client_s += seconds
 
     def put(self, item: Any) -> None:
-        self.pass_scheduler(self.inbox.append, item)
+        self.after(self.machine.message_s, self.inbox.append, item)
 
     def get(self, timeout: float) -> Any:
         """Return the next message to the dispatcher; raises Empty when none comes before the timeout."""
@@ -233,11 +232,12 @@ class _Cluster:
             if self.inbox:
                 self.now_s = max(self.now_s, self.at_s)
         if not self.inbox:
-            self.now_s = ends_s
+            self.at_s = self.now_s = ends_s
             raise Empty
+        self.at_s = self.now_s
         return self.inbox.popleft()
 
-    # The pool, its client, and the messenger.
+    # The pool, its client, and the threads that send messages and collect results.
 
     def task_priority(self) -> int:
         return 0
@@ -250,8 +250,7 @@ class _Cluster:
         return ()
 
     def submit(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        """Dispatch a lease, as Dask's client does, or call a function in another thread, as the messenger does."""
-        self.at_s = self.now_s
+        """Dispatch a lease, as Dask's client does, or send a message from another thread."""
         if not options:
             self.pass_scheduler(function, *arguments)
             return None
@@ -261,13 +260,11 @@ class _Cluster:
             int(options["workers"][0]),
             task,
             float(np.exp(sigma * self.noise.standard_normal() - sigma**2 / 2)),
-            lambda: self.spend(self.machine.collect_s),
             CutWatch(task.key, task.limit_s, lambda: self.at_s),
             task.key,
         )
         self.spend(self.machine.submit_s)
         self.n_leases += 1
-        self.at_s = self.now_s
         self.pass_scheduler(self.arrive, lease)
         return lease
 
@@ -292,6 +289,11 @@ class _Cluster:
         done_s = seconds * self.speeds[lease.worker] / lease.stretch
         at = np.searchsorted(self.cumulative, self.cumulative[lease.task.start] + done_s, side="right")
         return max(lease.task.start + 1, int(at))
+
+    def predicted_before(self, item: int) -> float:
+        """Return the predicted nanoseconds of all items before one."""
+        work, items = self.predicted
+        return float(np.interp(item, items, work))
 
     def arrive(self, lease: _Lease) -> None:
         queue = self.queues[lease.worker]
@@ -320,7 +322,7 @@ class _Cluster:
         seconds = {"run": self.seconds_of(lease, end_at)}
         worker, lease.status = str(lease.worker), "finished"
         lease.answer = LeaseResult(0, lease.task.start, end_at, 0, 0, worker, "cpu", seconds, 0)
-        lease.on_end(lease)
+        self.pass_scheduler(lease.on_end, lease)
 
     def leave_half(self, worker: int, key: str) -> int | None:
         """Leave half of the remaining work, by prediction, if sharing is worth it at the worker's pace."""
@@ -329,12 +331,11 @@ class _Cluster:
             return None
         lease = queue[0]
         at = min(self.item_after(lease, self.at_s - lease.began_s), lease.end_at)
-        done = self.table.work_between(lease.task.start, at)
-        left = self.table.work_between(at, lease.end_at)
+        done = self.predicted_before(at) - self.predicted_before(lease.task.start)
+        left = self.predicted_before(lease.end_at) - self.predicted_before(at)
         if not lease.watch.is_worth(done, left):
             return None
-        half = self.table.advance(at, left // 2) if left else lease.end_at
-        half = at if half >= lease.end_at else half
+        half = max(at, int(np.interp(self.predicted_before(at) + left / 2, *self.predicted)))
         if half >= lease.end_at:
             return None
         self.n_shares += 1
@@ -348,7 +349,8 @@ class _Dispatcher(Dispatcher[LeaseTask, LeaseResult]):
     def __init__(self, cluster: Any, source: LeaseScheduler, policy: Policy) -> None:
         workers = _workers(cluster.machine.n_workers)
         super().__init__(cluster, _never_called, source, workers, policy.in_flight, clock=cluster.clock)
-        self._finished = self._messenger = cluster
+        self._finished = self._messenger = self._collector = cluster
+        self._cluster = cluster
         self._shares = policy.asked_at_once > 0
         self.code_s = 0.0
 
@@ -358,9 +360,10 @@ class _Dispatcher(Dispatcher[LeaseTask, LeaseResult]):
         self.code_s += thread_time() - began
         return waiting
 
-    def _settle(self, future: Any, address: str) -> LeaseResult | None:
+    def _settle(self, answer: Any, address: str) -> LeaseResult | None:
+        self._cluster.spend(self._cluster.machine.collect_s)
         began = thread_time()
-        result = super()._settle(future, address)
+        result = super()._settle(answer, address)
         self.code_s += thread_time() - began
         return result
 

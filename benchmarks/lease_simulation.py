@@ -197,7 +197,8 @@ def _panels() -> dict[str, Panel]:
             f"the same with {slow}", tuple(Variant(name, name, slow_every=SLOW_EVERY) for name in JOBS_S)
         ),
         "kept_jobs": Panel(
-            "the same with a job directory", tuple(Variant(name, name, Policy(kept=True)) for name in JOBS_S)
+            "the same with a job directory",
+            tuple(Variant(name, name, Policy(kept=True)) for name in list(JOBS_S)[:-1]),
         ),
         "policy": Panel(
             f"whether half of a lease is left to idle workers; job of {STUDY_JOB}",

@@ -13,6 +13,7 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Timer
@@ -93,6 +94,9 @@ TAIL_WATCH_S = 0.02
 COLLECT_S = 5.0
 """How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
+MOST_COLLECTED = 16
+"""Results to collect at the same time: each one makes its way from its worker through the scheduler."""
+
 LEAST_RUN_S = 0.05
 """A worker is asked to share only after it has held its task this long and, if it had too little to share, again only
 after this time."""
@@ -105,8 +109,8 @@ CUT_ANSWER_S = 3.0
 """Time limit for a worker to answer a request to share."""
 
 MAX_DECLINED = 16
-"""Workers in a row that may decline the remaining work; the next look starts with the others. Asking thousands of workers
-at each result would take longer than a lease."""
+"""Workers that may decline the remaining work at one result; the next offer starts with the others. Offering it to
+thousands of workers at each result would take longer than a lease."""
 
 RANK_S = 3e-5
 """Time per busy worker for which their order by remaining work is used: sorting them takes about a tenth of this."""
@@ -128,6 +132,7 @@ STALL_S = 120.0
 class _Held(Generic[AnyTask]):
     future: Future
     task: AnyTask
+    is_finished: bool = False  # its result is on the way
 
 
 @dataclass
@@ -143,6 +148,15 @@ class _Place(Generic[AnyTask]):
     def holds_suspect(self) -> bool:
         """Whether it holds a task that failed before: a second task would make the cause of a loss ambiguous."""
         return any(each.task.attempt for each in self.held.values())
+
+
+@dataclass(frozen=True)
+class _Answer(Generic[Result]):
+    """The result of a future that has ended, or the error of collecting it."""
+
+    future: Future
+    result: Result | None
+    error: Exception | None
 
 
 @dataclass(frozen=True)
@@ -188,10 +202,11 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._most_places = len(self._places)
         self._losses: list[PapilioError] = []
         self._worker_of: dict[str, str] = {}
-        self._finished: SimpleQueue[Future | _Left | None] = SimpleQueue()
+        self._finished: SimpleQueue[_Answer[Result] | _Left | None] = SimpleQueue()
         self._ends = False
         self._progress_at = self._watched_at = clock()
         self._messenger = ThreadPoolExecutor(MOST_CUTS, thread_name_prefix="papilio-cut")
+        self._collector = ThreadPoolExecutor(MOST_COLLECTED, thread_name_prefix="papilio-collect")
 
     def __iter__(self) -> Iterator[Result]:
         with waking(lambda: self._finished.put(None)):
@@ -204,29 +219,30 @@ class Dispatcher(Generic[AnyTask, Result]):
                 if requested() and not self._ends:
                     self._end_early()
                 try:
-                    future = self._finished.get(timeout=TAIL_WATCH_S if self._by_load[0] else WATCH_S)
+                    answer = self._finished.get(timeout=TAIL_WATCH_S if self._by_load[0] else WATCH_S)
                 except Empty:
                     if not self._ends and self._clock() - max(self._progress_at, self._watched_at) >= WATCH_S:
                         self._watch()
                     waiting = self._hand_out()
                     continue
-                if isinstance(future, _Left):
-                    self._take_left(future)
+                if isinstance(answer, _Left):
+                    self._take_left(answer)
                     waiting = self._hand_out()
                     continue
-                address = None if future is None else self._worker_of.get(future.key)
+                address = None if answer is None else self._worker_of.get(answer.future.key)
                 if (
-                    future is None
+                    answer is None
                     or address is None
-                    or self._places[address].held[future.key].future is not future
+                    or self._places[address].held[answer.future.key].future is not answer.future
                 ):
                     continue
-                result = self._settle(future, address)
+                result = self._settle(answer, address)
                 waiting = self._hand_out()
                 if result is not None:
                     yield result
         finally:
-            self._messenger.shutdown(wait=False, cancel_futures=True)
+            for threads in (self._messenger, self._collector):
+                threads.shutdown(wait=False, cancel_futures=True)
             for place in self._places.values():
                 for each in place.held.values():
                     each.future.cancel()
@@ -276,19 +292,36 @@ class Dispatcher(Generic[AnyTask, Result]):
         )
         if not place.held:
             place.began_at = self._clock()
-        place.held[task.key] = _Held(future, task)
+        place.held[task.key] = held = _Held(future, task)
         self._by_load[len(place.held)][address] = place
         self._worker_of[task.key] = address
-        future.add_done_callback(self._finished.put)
 
-    def _settle(self, future: Future, address: str) -> Result | None:
-        """Take a finished task from its worker and inform the source; None when it has no result, or not yet."""
-        place = self._places[address]
-        task = place.held[future.key].task
+        def collect_later(ended: Future) -> None:
+            held.is_finished = ended.status == "finished"
+            with suppress(RuntimeError):  # the run is over
+                self._collector.submit(self._collect, ended)
+
+        future.add_done_callback(collect_later)
+
+    def _collect(self, future: Future) -> None:
+        """Collect a result in another thread: waiting for one after the other would keep many workers idle."""
         result, error = None, None
         try:
             if future.status != "error":
                 result = future.result(timeout=COLLECT_S)
+        except Exception as caught:
+            error = caught
+        self._finished.put(_Answer(future, result, error))
+
+    def _settle(self, answer: _Answer[Result], address: str) -> Result | None:
+        """Take a finished task from its worker and inform the source; None when it has no result, or not yet."""
+        future, result = answer.future, answer.result
+        place = self._places[address]
+        task = place.held[future.key].task
+        error = None
+        try:
+            if answer.error is not None:
+                raise answer.error
         except FutureCancelledError as dropped:
             raise ClusterError(
                 f"the scheduler dropped {task} of worker {address} ({future.status}); "
@@ -296,7 +329,7 @@ class Dispatcher(Generic[AnyTask, Result]):
             ) from dropped
         except (TimeoutError, OSError):
             if address in self._pool.live_workers():
-                self._finished.put(future)
+                self._collector.submit(self._collect, future)
                 return None
         except Exception:
             # It succeeded, and failed only once its result was gone.
@@ -452,12 +485,14 @@ class Dispatcher(Generic[AnyTask, Result]):
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
 
     def _drop(self, address: str, n_suspects: int) -> None:
-        """Forget a worker and put its tasks back; the first ``n_suspects`` were running when it was lost."""
+        """Forget a worker and put its tasks back; the first ``n_suspects`` without a result were running."""
         place = self._places.pop(address)
         del self._by_load[len(place.held)][address]
         self._n_asked -= place.is_asked
-        for number, each in enumerate(place.held.values()):
+        for each in place.held.values():
+            was_running = n_suspects > 0 and not each.is_finished
+            n_suspects -= was_running
             del self._worker_of[each.task.key]
             each.future.cancel()
-            self._source.lose(each.task, address, was_running=number < n_suspects)
+            self._source.lose(each.task, address, was_running=was_running)
         self._progress_at = self._clock()

@@ -288,7 +288,7 @@ def test_a_result_among_many_workers_is_followed_by_few_offers() -> None:
     seen = set(offered[n_workers - 1 :])
     for number in range(n_workers // MAX_DECLINED):
         offered.clear()
-        tasks._settle(pool.futures[str(number)], f"w{number}")
+        tasks._settle(dispatcher._Answer(pool.futures[str(number)], str(number), None), f"w{number}")
         tasks._hand_out()
         assert offered[0] == f"w{number}"
         assert len(offered) == 1 + MAX_DECLINED
