@@ -55,7 +55,7 @@ SLOW_EVERY = 16
 
 AS_IT_IS = Policy()
 
-SEEDS = 2
+SEEDS = 1
 
 MOTIF = Biclique(3, 3)
 
