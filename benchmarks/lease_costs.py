@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, gettempdir
@@ -43,6 +43,9 @@ __all__ = ["LEASES_PER_WORKER", "SIDE", "LeaseCosts", "Spent", "measure", "worke
 LEASES_PER_WORKER = 4
 
 REPEATS = 3
+
+IDLE_S = 2.0
+"""Time for which the idle cluster is watched."""
 
 SIDE = 600
 """A complete bipartite graph of this many vertices on each side has as many work items, of 0.2 ms each."""
@@ -102,15 +105,18 @@ class LeaseCosts:
         Number of butterflies, the same in all runs.
     leases : int
         Leases of the run with many leases.
+    idle_share : float
+        Processor time of the scheduler while nothing runs, by the time that passes.
     run : Spent
         A count in few leases.
     lease : Spent
-        Each additional lease.
+        Each additional lease, without the scheduler's time for idle workers.
     """
 
     n_workers: int
     count: int
     leases: int
+    idle_share: float
     run: Spent
     lease: Spent
 
@@ -138,6 +144,9 @@ def measure(target: Path | Cluster, n_workers: int, store: str, repeats: int = R
         papilio.count(
             store, papilio.Butterfly(), cluster=executor, engine="cpu"
         )  # every worker reads the graph
+        began_s, _ = executor.client.run_on_scheduler(read_scheduler)
+        time.sleep(IDLE_S)
+        idle_share = (executor.client.run_on_scheduler(read_scheduler)[0] - began_s) / IDLE_S
         few, many = (
             [_count(executor, store, share) for _ in range(repeats)]
             for share in (1.0, 1 / (LEASES_PER_WORKER * n_workers))
@@ -151,7 +160,8 @@ def measure(target: Path | Cluster, n_workers: int, store: str, repeats: int = R
         for (fewer, a), (more, b) in zip(few, many, strict=True)
     ]
     lease = Spent(*(median(each) for each in zip(*per_lease, strict=True)))
-    return LeaseCosts(n_workers, counts.pop(), many[0][0].leases, run, lease)
+    lease = replace(lease, scheduler_s=lease.scheduler_s - idle_share * lease.wall_s)
+    return LeaseCosts(n_workers, counts.pop(), many[0][0].leases, idle_share, run, lease)
 
 
 def _run_worker(address: str) -> None:
@@ -199,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure the costs of a lease by the number of workers")
     parser.add_argument("--workers", default="2,8,32,64", help="numbers of worker processes")
     options = parser.parse_args(arguments)
-    print("| workers | leases | time per lease | client | scheduler | messages | a count in few leases |")
+    print("| workers | leases | time per lease | client | scheduler | messages | scheduler, idle |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for n_workers in map(int, options.workers.split(",")):
         with TemporaryDirectory() as folder:
@@ -208,13 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 costs = measure(path, n_workers, store)
         lease = costs.lease
         times = (f"{1e3 * each:.2f} ms" for each in (lease.wall_s, lease.client_s, lease.scheduler_s))
-        row = [
-            f"{n_workers}",
-            f"{costs.leases}",
-            *times,
-            f"{lease.messages:.1f}",
-            f"{costs.run.wall_s:.2f} s",
-        ]
+        row = [f"{n_workers}", f"{costs.leases}", *times, f"{lease.messages:.1f}", f"{costs.idle_share:.1%}"]
         print(f"| {' | '.join(row)} |", flush=True)
 
 

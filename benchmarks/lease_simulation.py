@@ -285,7 +285,7 @@ def _markdown(data: dict[str, Any]) -> str:
         f"- noise: {machine['lease_noise']:.0%} per lease, {machine['worker_noise']:.0%} per worker",
         f"- constants: SHORTEST_LEASE_S {SHORTEST_LEASE_S}, MAX_LEASE_S {MAX_LEASE_S}, KEPT_LEASE_S {KEPT_LEASE_S}, "
         f"MAX_TABLE_ENTRIES {MAX_TABLE_ENTRIES}, LEAST_RUN_S {LEAST_RUN_S}, LEAST_LEFT_S {LEAST_LEFT_S}, MOST_CUTS "
-        f"{MOST_CUTS}, {AS_IT_IS.in_flight} leases in flight; {data['seeds']} seeds, means",
+        f"{MOST_CUTS}, {AS_IT_IS.in_flight} leases in flight; seeds: {data['seeds']}",
         "",
         "Efficiency in percent: the work over what all workers together could have done until the last lease ended.",
     ]
@@ -318,14 +318,15 @@ def _markdown(data: dict[str, Any]) -> str:
 
 def _dump(data: dict[str, Any]) -> str:
     """Return JSON with one line for each variant and number of workers."""
-    head = {name: value for name, value in data.items() if name != "panels"}
+    head = {name: value for name, value in data.items() if name not in ("panels", "profile")}
     panels = []
     for name, panel in data["panels"].items():
         rows = ",\n".join(f"   {json.dumps(row)}" for row in panel["rows"])
         panels.append(
             f'  {json.dumps(name)}: {{"title": {json.dumps(panel["title"])}, "rows": [\n{rows}\n  ]}}'
         )
-    return json.dumps(head, indent=1)[:-2] + ',\n "panels": {\n' + ",\n".join(panels) + "\n }\n}\n"
+    parts = [json.dumps(head, indent=1)[:-2], f' "profile": {json.dumps(data["profile"])}']
+    return ",\n".join(parts) + ',\n "panels": {\n' + ",\n".join(panels) + "\n }\n}\n"
 
 
 def _plot(data: dict[str, Any], output: Path) -> None:

@@ -190,7 +190,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._function: TaskFunction[AnyTask, Result] = function
         self._places: dict[str, _Place[AnyTask]] = {}
         # The same places by the number of their tasks; at each number, the next to be offered one is first.
-        self._by_load = [OrderedDict[str, _Place[AnyTask]]() for _ in range(in_flight + 1)]
+        self._by_load: list[OrderedDict[str, _Place[AnyTask]]] = [OrderedDict() for _ in range(in_flight + 1)]
         for worker in workers:
             self._add(worker.name)
         self._n_asked = 0  # places that are asked for half of their task
@@ -479,7 +479,9 @@ class Dispatcher(Generic[AnyTask, Result]):
             )
 
     def _add(self, address: str) -> None:
-        self._places[address] = self._by_load[0][address] = _Place()
+        place: _Place[AnyTask] = _Place()
+        self._places[address] = place
+        self._by_load[0][address] = place
 
     def _fits(self, info: WorkerInfo) -> bool:
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
