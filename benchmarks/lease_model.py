@@ -1,26 +1,30 @@
-"""A discrete-event model of a run of leases: the scheduler of the product, a serial client, workers of uneven speed.
+"""A run of leases in simulated time: the dispatcher and the lease scheduler of the product, with simulated workers.
 
-Leases come from :class:`papilio.tasks.lease_scheduler.LeaseScheduler` itself; their distribution, and the requests to
-share, follow :class:`papilio.cluster.dispatcher.Dispatcher`, and the workers' answers
-:class:`papilio.tasks.run.CutWatch`. The client serves one answer at a time and needs ``latency_s`` for each lease that
-it dispatches; a request to share reaches its worker after ``ask_s``, and the answer reaches the client after as long.
+:class:`papilio.cluster.dispatcher.Dispatcher` runs unchanged, on a clock that the simulation sets, in place of a Dask
+client that takes a fixed time for each lease. Leases come from :class:`papilio.tasks.lease_scheduler.LeaseScheduler`.
+Workers take the true time of their items, end leases by the clock, and decide with the product's
+:class:`papilio.tasks.run.CutWatch` whether to share.
 
-Everything is a pure function of its arguments: the same seed gives the same schedule on every machine.
+The schedule is a pure function of the arguments: the same seed gives the same schedule on every machine.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
-from math import inf
+from itertools import count
+from queue import Empty
+from time import thread_time
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.cluster.dispatcher import LEAST_RUN_S, MOST_CUTS, OVERRUN_SHARE, TAIL_WATCH_S
+from papilio.cluster import dispatcher
+from papilio.cluster.dispatcher import MOST_CUTS, Dispatcher
 from papilio.cluster.driver import LEASES_IN_FLIGHT
 from papilio.kernels.engine import CostTable, Interval
 from papilio.motifs import Butterfly
@@ -29,24 +33,26 @@ from papilio.tasks.lease_scheduler import LeaseScheduler
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import predict_memory
 from papilio.tasks.plan import CountPlan, make_plan
-from papilio.tasks.run import LEAST_LEFT_S
+from papilio.tasks.run import CutWatch, leave_half
 
 __all__ = ["Machine", "Outcome", "Policy", "plan_items", "simulate"]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The cluster of the model.
+    """The simulated cluster.
 
     Attributes
     ----------
     n_workers : int
-    latency_s : float
-        Time of client and scheduler for one lease, from its first byte to its answer; one at a time.
-    ask_s : float
-        Time of a message to or from a worker, in addition to the leases.
-    look_s : float
-        Time of the client, at each answer, for every worker.
+    submit_s, collect_s : float
+        Time of the client to dispatch a lease, and to collect its result; one lease at a time.
+    record_s : float
+        Time of the client to register a finished lease, if finished leases are kept.
+    scheduler_s : float
+        Time of the Dask scheduler for one lease, in parallel with the client; one lease at a time.
+    message_s : float
+        Time of a message to or from a worker.
     lease_noise : float
         Spread (sigma of a log-normal factor of mean 1) of the time of a lease around its true cost.
     worker_noise : float
@@ -57,9 +63,11 @@ class Machine:
     """
 
     n_workers: int
-    latency_s: float = 0.003
-    ask_s: float = 0.003
-    look_s: float = 1.5e-7
+    submit_s: float = 0.001
+    collect_s: float = 0.001
+    record_s: float = 0.005
+    scheduler_s: float = 0.002
+    message_s: float = 0.002
     lease_noise: float = 0.05
     worker_noise: float = 0.03
     slow_every: int = 0
@@ -100,7 +108,7 @@ class Outcome:
     Attributes
     ----------
     makespan_s : float
-        Until the client has the last answer.
+        Until the client has the last result.
     work_s : float
         Time that all leases took, at speed 1.
     efficiency : float
@@ -109,10 +117,12 @@ class Outcome:
         Leases dispatched.
     shares : int
         Requests to share after which workers left half of a lease.
-    scheduler_share : float
-        Share of the makespan in which the client was busy.
+    client_share, scheduler_share : float
+        Share of the makespan in which the client, and the Dask scheduler, was busy.
+    code_s : float
+        Processor time of the dispatcher and the lease scheduler in this process, measured, without the simulation.
     intervals : tuple of (start, stop)
-        Items as they were run, in the order of their answers.
+        Items as they were run, in the order of their results.
     """
 
     makespan_s: float
@@ -120,7 +130,9 @@ class Outcome:
     efficiency: float
     leases: int
     shares: int
+    client_share: float
     scheduler_share: float
+    code_s: float = field(compare=False)
     intervals: tuple[Interval, ...] = field(repr=False)
 
 
@@ -129,135 +141,142 @@ def plan_items(table: CostTable, n_workers: int) -> CountPlan:
     job = JobSpec(
         Butterfly(), "total", source="", graph_hash="", kind="bipartite", n_u=1, n_v=1, n_edges=1, signed=False
     )  # fmt: skip
-    worker = WorkerInfo("", "", 0, "", 1, 8 << 30, None, 0, "no CUDA device is visible")
     report = PrepareReport("", "cpu", table.n_items, table.total, "", table, 0, {}, 0)
-    return make_plan(job, "cpu", "", (worker,) * n_workers, report, predict_memory(job, "cpu", 1))
+    return make_plan(job, "cpu", "", _workers(n_workers), report, predict_memory(job, "cpu", 1))
 
 
-class _Kind(IntEnum):
-    ARRIVE, END, SERVE, ASK, LEFT, POLL = range(6)
+def _workers(n_workers: int) -> tuple[WorkerInfo, ...]:
+    return tuple(
+        WorkerInfo(str(number), "", 0, "", 1, 8 << 30, None, 0, "no CUDA device is visible")
+        for number in range(n_workers)
+    )
 
 
 @dataclass(eq=False)
 class _Lease:
+    """A lease at a worker, which is also the future that the dispatcher holds."""
+
     worker: int
     task: LeaseTask
     stretch: float
+    watch: CutWatch
+    key: str
+    status: str = "pending"
     began_s: float = -1.0
     end_at: int = -1
-    """Item at which it ends, by its newest END event."""
+    """Item at which it ends, by the newest prediction."""
+    answer: LeaseResult | None = None
+    on_end: Callable[[Any], None] = print
+
+    def add_done_callback(self, function: Callable[[Any], None]) -> None:
+        self.on_end = function
+
+    def result(self, timeout: float) -> LeaseResult:
+        assert self.answer is not None
+        return self.answer
+
+    def cancel(self) -> None:
+        raise AssertionError("the simulated run ended before its leases")
 
 
-class _Run:
-    def __init__(
-        self, cumulative_s: NDArray[np.float64], table: CostTable, machine: Machine, policy: Policy
-    ) -> None:
-        n = machine.n_workers
-        self.cumulative, self.table, self.machine, self.policy = cumulative_s, table, machine, policy
-        self.scheduler = LeaseScheduler(plan_items(table, n), "model", None, kept=policy.kept)
+class _Cluster:
+    """The simulated pool, Dask client, queue of answers, and threads of a dispatcher; and its clock.
+
+    ``now_s`` is the time of the client, ``at_s`` the time of the simulated event. The client may be ahead of events.
+    """
+
+    def __init__(self, cumulative_s: NDArray[np.float64], table: CostTable, machine: Machine) -> None:
+        self.cumulative, self.machine = cumulative_s, machine
+        self.predicted = np.array(table.work, dtype=np.float64), np.array(table.items, dtype=np.float64)
         self.speeds = machine.speeds()
         self.noise = np.random.default_rng([machine.seed, 2])
-        self.queues: list[deque[_Lease]] = [deque() for _ in range(n)]
+        self.queues: list[deque[_Lease]] = [deque() for _ in self.speeds]
         """Leases at each worker: the running one, then the waiting ones."""
-        self.held: list[list[_Lease]] = [[] for _ in range(n)]
-        """Leases of each worker, as known to the client."""
-        self.n_held = np.zeros(n, dtype=np.int64)
-        self.is_asked = np.zeros(n, dtype=bool)
-        self.began_s, self.asked_s = np.zeros(n), np.full(n, -inf)
-        self.inbox: deque[_Lease] = deque()
-        self.is_serving = False
-        self.events: list[tuple[float, int, _Kind, Any]] = []
-        self.order = self.n_served = self.n_leases = self.n_shares = 0
-        self.free_s = self.busy_s = self.makespan_s = self.work_s = 0.0
-        self.intervals: list[Interval] = []
+        self.client = self
+        self.inbox: deque[Any] = deque()
+        self.events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self.order = count()
+        self.now_s = self.at_s = self.client_s = self.scheduler_s = self.scheduler_free_s = 0.0
+        self.n_leases = self.n_shares = 0
 
-    def push(self, at_s: float, kind: _Kind, payload: Any = None) -> None:
-        self.order += 1
-        heapq.heappush(self.events, (at_s, self.order, kind, payload))
+    def after(self, seconds: float, function: Callable[..., None], *arguments: Any) -> None:
+        """Schedule a call this long after the event at hand."""
+        heapq.heappush(self.events, (self.at_s + seconds, next(self.order), function, arguments))
 
-    # The client.
+    def pass_scheduler(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Schedule a call for when a message has passed the Dask scheduler; three make a lease."""
+        third_s = self.machine.scheduler_s / 3
+        self.scheduler_free_s = max(self.scheduler_free_s, self.at_s) + third_s
+        self.scheduler_s += third_s
+        self.after(self.scheduler_free_s - self.at_s + self.machine.message_s, function, *arguments)
 
-    def work_for(self, now_s: float, seconds: float) -> None:
+    # The clock, and the queue of the dispatcher.
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def spend(self, seconds: float) -> None:
         """Keep the client busy."""
-        self.free_s = max(self.free_s, now_s) + seconds
-        self.busy_s += seconds
+        self.at_s = self.now_s = self.now_s + seconds
+        self.client_s += seconds
 
-    def hand_out(self, now_s: float) -> None:
-        """Give leases to all workers, evenly; ask some to share when no leases are left."""
-        for level in range(self.policy.in_flight):
-            if not self.scheduler.has_more:
-                break
-            for worker in np.flatnonzero(self.n_held <= level).tolist():
-                task = self.scheduler.take(self.machine.n_workers, f"w{worker}")
-                if task is None:
-                    break
-                self.submit(now_s, worker, task)
-        self.share_tail(now_s)
+    def put(self, item: Any) -> None:
+        self.after(self.machine.message_s, self.inbox.append, item)
 
-    def submit(self, now_s: float, worker: int, task: LeaseTask) -> None:
+    def get(self, timeout: float) -> Any:
+        """Return the next message to the dispatcher; raises Empty when none comes before the timeout."""
+        ends_s = self.now_s + timeout
+        while self.events and self.events[0][0] <= (self.now_s if self.inbox else ends_s):
+            self.at_s, _, function, arguments = heapq.heappop(self.events)
+            function(*arguments)
+            if self.inbox:
+                self.now_s = max(self.now_s, self.at_s)
+        if not self.inbox:
+            self.at_s = self.now_s = ends_s
+            raise Empty
+        self.at_s = self.now_s
+        return self.inbox.popleft()
+
+    # The pool, its client, and the threads that send messages and collect results.
+
+    def task_priority(self) -> int:
+        return 0
+
+    def live_workers(self) -> dict[str, str]:
+        return {str(worker): "running" for worker in range(self.machine.n_workers)}
+
+    def describe(self, addresses: Sequence[str]) -> tuple[WorkerInfo, ...]:
+        assert not addresses, "no worker joins"
+        return ()
+
+    def submit(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        """Dispatch a lease, as Dask's client does, or send a message from another thread."""
+        if not options:
+            self.pass_scheduler(function, *arguments)
+            return None
+        _, task = arguments
         sigma = self.machine.lease_noise
-        lease = _Lease(worker, task, float(np.exp(sigma * self.noise.standard_normal() - sigma**2 / 2)))
-        self.work_for(now_s, self.machine.latency_s)
-        self.n_leases += 1
-        if not self.held[worker]:
-            self.began_s[worker] = self.free_s
-        self.held[worker].append(lease)
-        self.n_held[worker] += 1
-        self.push(self.free_s, _Kind.ARRIVE, lease)
-
-    def serve(self, now_s: float) -> None:
-        """Process the next answer, and dispatch leases to the freed worker."""
-        lease = self.inbox.popleft()
-        worker, start, stop = lease.worker, lease.task.start, lease.end_at
-        self.held[worker].remove(lease)
-        self.n_held[worker] -= 1
-        self.began_s[worker] = now_s
-        seconds = self.seconds_of(lease, stop)
-        self.work_s += seconds * self.speeds[worker]
-        if start < stop:
-            self.intervals.append((start, stop))
-        self.scheduler.answer(
-            lease.task, LeaseResult(0, start, stop, 0, 0, f"w{worker}", "cpu", {"run": seconds}, 0)
+        lease = _Lease(
+            int(options["workers"][0]),
+            task,
+            float(np.exp(sigma * self.noise.standard_normal() - sigma**2 / 2)),
+            CutWatch(task.key, task.limit_s, lambda: self.at_s),
+            task.key,
         )
-        self.makespan_s = now_s
-        self.n_served += 1
-        self.work_for(now_s, self.machine.look_s * self.machine.n_workers)
-        self.hand_out(now_s)
-        self.watch_tail(now_s)
-        self.is_serving = bool(self.inbox)
-        if self.inbox:
-            self.push(max(now_s, self.free_s), _Kind.SERVE)
+        self.spend(self.machine.submit_s)
+        self.n_leases += 1
+        self.pass_scheduler(self.arrive, lease)
+        return lease
 
-    def watch_tail(self, now_s: float) -> None:
-        """Check again when nothing has come for a while and a worker is idle."""
-        if self.policy.asked_at_once != 0 and self.n_held.any() and not self.n_held.all():
-            self.push(max(now_s, self.free_s) + TAIL_WATCH_S, _Kind.POLL, self.n_served)
+    def shutdown(self, **options: Any) -> None: ...
 
-    def share_tail(self, now_s: float) -> None:
-        """Ask as many busy workers to share as there are idle ones, up to a limit, those with most left first."""
-        idle = int((self.n_held == 0).sum())
-        most = min(idle, self.policy.asked_at_once) - int(self.is_asked.sum())
-        if most <= 0:
-            return
-        waited = now_s - np.maximum(self.began_s, self.asked_s)
-        able = np.flatnonzero((self.n_held == 1) & ~self.is_asked & (waited >= LEAST_RUN_S))
-        elapsed = now_s - self.began_s[able]
-        predicted = [self.scheduler.predict_s(self.held[w][0].task, f"w{w}") or 0.0 for w in able.tolist()]
-        left = np.maximum(np.array(predicted) - elapsed, OVERRUN_SHARE * elapsed)
-        for index in np.argsort(-left, kind="stable")[:most]:
-            worker = int(able[index])
-            self.is_asked[worker] = True
-            self.push(now_s + self.machine.ask_s, _Kind.ASK, self.held[worker][0])
-
-    def take_left(self, now_s: float, lease: _Lease, stop: int | None) -> None:
-        """Take back what a worker leaves to others."""
-        worker = lease.worker
-        self.is_asked[worker], self.asked_s[worker] = False, now_s
-        if lease in self.held[worker] and stop is not None and self.scheduler.share(lease.task, stop):
-            self.n_shares += 1
-            self.asked_s[worker] = -inf
-        self.hand_out(now_s)
-        self.watch_tail(now_s)
+    def ask_all(
+        self, function: Any, key: str, *, addresses: Sequence[str], patience_s: float
+    ) -> dict[str, int | None]:
+        """Return the answer of a worker that is asked to share."""
+        assert function is leave_half
+        (address,) = addresses
+        return {address: self.leave_half(int(address), key)}
 
     # The workers.
 
@@ -271,67 +290,90 @@ class _Run:
         at = np.searchsorted(self.cumulative, self.cumulative[lease.task.start] + done_s, side="right")
         return max(lease.task.start + 1, int(at))
 
-    def arrive(self, now_s: float, lease: _Lease) -> None:
+    def predicted_before(self, item: int) -> float:
+        """Return the predicted nanoseconds of all items before one."""
+        work, items = self.predicted
+        return float(np.interp(item, items, work))
+
+    def arrive(self, lease: _Lease) -> None:
         queue = self.queues[lease.worker]
         queue.append(lease)
         if len(queue) == 1:
-            self.begin(now_s, lease)
+            self.begin(lease)
 
-    def begin(self, now_s: float, lease: _Lease) -> None:
+    def begin(self, lease: _Lease) -> None:
         """Begin a lease, which ends by the clock at the latest."""
-        task, lease.began_s = lease.task, now_s
+        task, lease.began_s = lease.task, self.at_s
         assert task.limit_s is not None, "every lease has a limit"
+        lease.watch()
         self.end_at(lease, min(task.stop, self.item_after(lease, task.limit_s)))
 
     def end_at(self, lease: _Lease, item: int) -> None:
         lease.end_at = item
-        self.push(lease.began_s + self.seconds_of(lease, item), _Kind.END, (lease, item))
+        self.after(lease.began_s + self.seconds_of(lease, item) - self.at_s, self.end, lease, item)
 
-    def end(self, now_s: float, lease: _Lease, end_at: int) -> None:
+    def end(self, lease: _Lease, end_at: int) -> None:
         if end_at != lease.end_at:
-            return
+            return  # half of it was left to others meanwhile
         queue = self.queues[lease.worker]
         queue.popleft()
         if queue:
-            self.begin(now_s, queue[0])
-        self.inbox.append(lease)
-        if not self.is_serving:
-            self.is_serving = True
-            self.push(max(now_s, self.free_s), _Kind.SERVE)
+            self.begin(queue[0])
+        seconds = {"run": self.seconds_of(lease, end_at)}
+        worker, lease.status = str(lease.worker), "finished"
+        lease.answer = LeaseResult(0, lease.task.start, end_at, 0, 0, worker, "cpu", seconds, 0)
+        self.pass_scheduler(lease.on_end, lease)
 
-    def ask(self, now_s: float, lease: _Lease) -> None:
+    def leave_half(self, worker: int, key: str) -> int | None:
         """Leave half of the remaining work, by prediction, if sharing is worth it at the worker's pace."""
-        queue, stop = self.queues[lease.worker], None
-        if queue and queue[0] is lease:
-            ran_s = now_s - lease.began_s
-            at = min(self.item_after(lease, ran_s), lease.end_at)
-            done = self.table.work_between(lease.task.start, at)
-            left = self.table.work_between(at, lease.end_at)
-            half = self.table.advance(at, left // 2) if left else lease.end_at
-            half = at if half >= lease.end_at else half
-            if ran_s * left >= LEAST_LEFT_S * done and half < lease.end_at:
-                stop = half
-                self.end_at(lease, half)
-        self.push(now_s + self.machine.ask_s, _Kind.LEFT, (lease, stop))
+        queue = self.queues[worker]
+        if not queue or queue[0].key != key:
+            return None
+        lease = queue[0]
+        at = min(self.item_after(lease, self.at_s - lease.began_s), lease.end_at)
+        done = self.predicted_before(at) - self.predicted_before(lease.task.start)
+        left = self.predicted_before(lease.end_at) - self.predicted_before(at)
+        if not lease.watch.is_worth(done, left):
+            return None
+        half = max(at, int(np.interp(self.predicted_before(at) + left / 2, *self.predicted)))
+        if half >= lease.end_at:
+            return None
+        self.n_shares += 1
+        self.end_at(lease, half)
+        return half
 
-    def play(self) -> None:
-        self.hand_out(0.0)
-        self.watch_tail(0.0)
-        while self.events:
-            now_s, _, kind, payload = heapq.heappop(self.events)
-            if kind is _Kind.ARRIVE:
-                self.arrive(now_s, payload)
-            elif kind is _Kind.END:
-                self.end(now_s, *payload)
-            elif kind is _Kind.SERVE:
-                self.serve(now_s)
-            elif kind is _Kind.ASK:
-                self.ask(now_s, payload)
-            elif kind is _Kind.LEFT:
-                self.take_left(now_s, *payload)
-            elif payload == self.n_served and not self.inbox:
-                self.hand_out(now_s)
-                self.watch_tail(now_s)
+
+class _Dispatcher(Dispatcher[LeaseTask, LeaseResult]):
+    """The product's dispatcher on a simulated cluster; measures its own processor time."""
+
+    def __init__(self, cluster: Any, source: LeaseScheduler, policy: Policy) -> None:
+        workers = _workers(cluster.machine.n_workers)
+        super().__init__(cluster, _never_called, source, workers, policy.in_flight, clock=cluster.clock)
+        self._finished = self._messenger = self._collector = cluster
+        self._cluster = cluster
+        self._shares = policy.asked_at_once > 0
+        self.code_s = 0.0
+
+    def _hand_out(self) -> bool:
+        began = thread_time()
+        waiting = super()._hand_out()
+        self.code_s += thread_time() - began
+        return waiting
+
+    def _settle(self, answer: Any, address: str) -> LeaseResult | None:
+        self._cluster.spend(self._cluster.machine.collect_s)
+        began = thread_time()
+        result = super()._settle(answer, address)
+        self.code_s += thread_time() - began
+        return result
+
+    def _share_tail(self) -> None:
+        if self._shares:
+            super()._share_tail()
+
+
+def _never_called(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
+    raise AssertionError("simulated workers count nothing")
 
 
 def simulate(
@@ -364,15 +406,25 @@ def simulate(
         )
     if cumulative_s.size != table.n_items + 1:
         raise ValueError(f"{cumulative_s.size} times of a table of {table.n_items} items")
-    run = _Run(cumulative_s, table, machine, chosen)
-    run.play()
-    able_s = float(run.speeds.sum()) * run.makespan_s
+    cluster = _Cluster(cumulative_s, table, machine)
+    scheduler = LeaseScheduler(plan_items(table, machine.n_workers), "model", None, kept=chosen.kept)
+    run = _Dispatcher(cluster, scheduler, chosen)
+    results = []
+    with patch.object(dispatcher, "MOST_CUTS", chosen.asked_at_once):
+        for result in run:
+            results.append(result)
+            cluster.spend(machine.record_s if chosen.kept else 0.0)
+    makespan_s = cluster.now_s
+    work_s = sum(result.seconds["run"] * cluster.speeds[int(result.worker)] for result in results)
+    able_s = float(cluster.speeds.sum()) * makespan_s
     return Outcome(
-        makespan_s=run.makespan_s,
-        work_s=run.work_s,
-        efficiency=run.work_s / able_s if able_s else 1.0,
-        leases=run.n_leases,
-        shares=run.n_shares,
-        scheduler_share=min(1.0, run.busy_s / run.makespan_s) if run.makespan_s else 0.0,
-        intervals=tuple(run.intervals),
+        makespan_s=makespan_s,
+        work_s=work_s,
+        efficiency=work_s / able_s if able_s else 1.0,
+        leases=cluster.n_leases,
+        shares=cluster.n_shares,
+        client_share=cluster.client_s / makespan_s if makespan_s else 0.0,
+        scheduler_share=min(1.0, cluster.scheduler_s / makespan_s) if makespan_s else 0.0,
+        code_s=run.code_s,
+        intervals=tuple((result.start, result.stop) for result in results if result.start < result.stop),
     )

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Timer
@@ -92,6 +94,9 @@ TAIL_WATCH_S = 0.02
 COLLECT_S = 5.0
 """How long to wait for the small result of a finished task: a worker that died since will not send it."""
 
+MOST_COLLECTED = 16
+"""Results to collect at the same time: each one makes its way from its worker through the scheduler."""
+
 LEAST_RUN_S = 0.05
 """A worker is asked to share only after it has held its task this long and, if it had too little to share, again only
 after this time."""
@@ -102,6 +107,13 @@ than it helps. It matters on hundreds of workers."""
 
 CUT_ANSWER_S = 3.0
 """Time limit for a worker to answer a request to share."""
+
+MAX_DECLINED = 16
+"""Workers that may decline the remaining work at one result; the next offer starts with the others. Offering it to
+thousands of workers at each result would take longer than a lease."""
+
+RANK_S = 3e-5
+"""Time per busy worker for which their order by remaining work is used: sorting them takes about a tenth of this."""
 
 OVERRUN_SHARE = 0.25
 """A task that takes longer than predicted is assumed to need this share of its time so far in addition."""
@@ -120,6 +132,7 @@ STALL_S = 120.0
 class _Held(Generic[AnyTask]):
     future: Future
     task: AnyTask
+    is_finished: bool = False  # its result is on the way
 
 
 @dataclass
@@ -135,6 +148,15 @@ class _Place(Generic[AnyTask]):
     def holds_suspect(self) -> bool:
         """Whether it holds a task that failed before: a second task would make the cause of a loss ambiguous."""
         return any(each.task.attempt for each in self.held.values())
+
+
+@dataclass(frozen=True)
+class _Answer(Generic[Result]):
+    """The result of a future that has ended, or the error of collecting it."""
+
+    future: Future
+    result: Result | None
+    error: Exception | None
 
 
 @dataclass(frozen=True)
@@ -160,20 +182,31 @@ class Dispatcher(Generic[AnyTask, Result]):
         source: TaskSource[AnyTask, Result],
         workers: Sequence[WorkerInfo],
         in_flight: int,
+        *,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._pool, self._in_flight = pool, in_flight
+        self._pool, self._in_flight, self._clock = pool, in_flight, clock
         self._source: TaskSource[AnyTask, Result] = source
         self._function: TaskFunction[AnyTask, Result] = function
-        self._places: dict[str, _Place[AnyTask]] = {worker.name: _Place() for worker in workers}
+        self._places: dict[str, _Place[AnyTask]] = {}
+        # The same places by the number of their tasks; at each number, the next to be offered one is first.
+        self._by_load: list[OrderedDict[str, _Place[AnyTask]]] = [OrderedDict() for _ in range(in_flight + 1)]
+        for worker in workers:
+            self._add(worker.name)
+        self._n_asked = 0  # places that are asked for half of their task
+        # Busy workers and their only tasks, the most remaining work last, until a time.
+        self._ranked: list[tuple[str, str]] = []
+        self._ranked_until = 0.0
         self._known = set(self._places)
         self._like = workers[0]
         self._most_places = len(self._places)
         self._losses: list[PapilioError] = []
         self._worker_of: dict[str, str] = {}
-        self._finished: SimpleQueue[Future | _Left | None] = SimpleQueue()
+        self._finished: SimpleQueue[_Answer[Result] | _Left | None] = SimpleQueue()
         self._ends = False
-        self._progress_at = self._watched_at = monotonic()
+        self._progress_at = self._watched_at = clock()
         self._messenger = ThreadPoolExecutor(MOST_CUTS, thread_name_prefix="papilio-cut")
+        self._collector = ThreadPoolExecutor(MOST_COLLECTED, thread_name_prefix="papilio-collect")
 
     def __iter__(self) -> Iterator[Result]:
         with waking(lambda: self._finished.put(None)):
@@ -185,31 +218,31 @@ class Dispatcher(Generic[AnyTask, Result]):
             while self._worker_of or waiting:
                 if requested() and not self._ends:
                     self._end_early()
-                idle = any(not place.held for place in self._places.values())
                 try:
-                    future = self._finished.get(timeout=TAIL_WATCH_S if idle else WATCH_S)
+                    answer = self._finished.get(timeout=TAIL_WATCH_S if self._by_load[0] else WATCH_S)
                 except Empty:
-                    if not self._ends and monotonic() - max(self._progress_at, self._watched_at) >= WATCH_S:
+                    if not self._ends and self._clock() - max(self._progress_at, self._watched_at) >= WATCH_S:
                         self._watch()
                     waiting = self._hand_out()
                     continue
-                if isinstance(future, _Left):
-                    self._take_left(future)
+                if isinstance(answer, _Left):
+                    self._take_left(answer)
                     waiting = self._hand_out()
                     continue
-                address = None if future is None else self._worker_of.get(future.key)
+                address = None if answer is None else self._worker_of.get(answer.future.key)
                 if (
-                    future is None
+                    answer is None
                     or address is None
-                    or self._places[address].held[future.key].future is not future
+                    or self._places[address].held[answer.future.key].future is not answer.future
                 ):
                     continue
-                result = self._settle(future, address)
+                result = self._settle(answer, address)
                 waiting = self._hand_out()
                 if result is not None:
                     yield result
         finally:
-            self._messenger.shutdown(wait=False, cancel_futures=True)
+            for threads in (self._messenger, self._collector):
+                threads.shutdown(wait=False, cancel_futures=True)
             for place in self._places.values():
                 for each in place.held.values():
                     each.future.cancel()
@@ -218,22 +251,25 @@ class Dispatcher(Generic[AnyTask, Result]):
         """Give tasks to all workers, evenly; return whether a task is left that no worker can take.
 
         A worker may decline the remaining work, such as a part that others will finish before it has read it. If all
-        decline while no worker is busy, nothing would change that: raises ExecutionError.
+        decline while no worker is busy, nothing would change that: raises ExecutionError. O(1) in the workers, except
+        for tasks that they take.
         """
         if self._ends:
             return False
-        declined: set[str] = set()
+        declined = False
         for level in range(self._in_flight):
-            if not self._source.has_more:
-                break
-            for address, place in self._places.items():
-                if len(place.held) > level or place.holds_suspect or address in declined:
-                    continue
-                task = self._source.take(len(self._places), address)
-                if task is None:
-                    declined.add(address)
-                else:
+            offered, n_declined = self._by_load[level], 0
+            for _ in range(len(offered)):
+                if not self._source.has_more or (n_declined >= MAX_DECLINED and self._worker_of):
+                    break
+                address, place = offered.popitem(last=False)
+                task = None if place.holds_suspect else self._source.take(len(self._places), address)
+                if task is not None:
                     self._submit(task, address, place)
+                else:
+                    offered[address] = place
+                    n_declined += not place.holds_suspect
+            declined |= n_declined > 0
         if declined or not self._source.has_more:
             self._share_tail()
         waiting = not self._worker_of and self._source.has_more
@@ -255,19 +291,37 @@ class Dispatcher(Generic[AnyTask, Result]):
             priority=self._pool.task_priority(),
         )
         if not place.held:
-            place.began_at = monotonic()
-        place.held[task.key] = _Held(future, task)
+            place.began_at = self._clock()
+        place.held[task.key] = held = _Held(future, task)
+        self._by_load[len(place.held)][address] = place
         self._worker_of[task.key] = address
-        future.add_done_callback(self._finished.put)
 
-    def _settle(self, future: Future, address: str) -> Result | None:
-        """Take a finished task from its worker and inform the source; None when it has no result, or not yet."""
-        place = self._places[address]
-        task = place.held[future.key].task
+        def collect_later(ended: Future) -> None:
+            held.is_finished = ended.status == "finished"
+            with suppress(RuntimeError):  # the run is over
+                self._collector.submit(self._collect, ended)
+
+        future.add_done_callback(collect_later)
+
+    def _collect(self, future: Future) -> None:
+        """Collect a result in another thread: waiting for one after the other would keep many workers idle."""
         result, error = None, None
         try:
             if future.status != "error":
                 result = future.result(timeout=COLLECT_S)
+        except Exception as caught:
+            error = caught
+        self._finished.put(_Answer(future, result, error))
+
+    def _settle(self, answer: _Answer[Result], address: str) -> Result | None:
+        """Take a finished task from its worker and inform the source; None when it has no result, or not yet."""
+        future, result = answer.future, answer.result
+        place = self._places[address]
+        task = place.held[future.key].task
+        error = None
+        try:
+            if answer.error is not None:
+                raise answer.error
         except FutureCancelledError as dropped:
             raise ClusterError(
                 f"the scheduler dropped {task} of worker {address} ({future.status}); "
@@ -275,7 +329,7 @@ class Dispatcher(Generic[AnyTask, Result]):
             ) from dropped
         except (TimeoutError, OSError):
             if address in self._pool.live_workers():
-                self._finished.put(future)
+                self._collector.submit(self._collect, future)
                 return None
         except Exception:
             # It succeeded, and failed only once its result was gone.
@@ -283,9 +337,12 @@ class Dispatcher(Generic[AnyTask, Result]):
                 raise
         if future.status == "error":
             error = self._error_of(future, task, address)
+        del self._by_load[len(place.held)][address]
         place.held.pop(future.key)
         del self._worker_of[future.key]
-        place.began_at = self._progress_at = monotonic()
+        self._by_load[len(place.held)][address] = place
+        self._by_load[len(place.held)].move_to_end(address, last=False)
+        place.began_at = self._progress_at = self._clock()
         if error is not None and fault_of(error) == "worker":
             self._retire(address, task, error)
         elif error is not None:
@@ -326,25 +383,34 @@ class Dispatcher(Generic[AnyTask, Result]):
 
     def _share_tail(self) -> None:
         """Ask one busy worker to share per idle one, up to a limit; those with most work left first."""
-        idle = sum(not place.held for place in self._places.values())
-        most = min(idle, MOST_CUTS) - sum(place.is_asked for place in self._places.values())
+        most = min(len(self._by_load[0]), MOST_CUTS) - self._n_asked
         if most <= 0:
             return
-        now = monotonic()
+        if self._clock() >= self._ranked_until:
+            self._rank()
+        while most > 0 and self._ranked:
+            address, key = self._ranked.pop()
+            place = self._by_load[1].get(address)
+            if place is not None and key in place.held and not place.is_asked:
+                self._ask_for_half(address)
+                most -= 1
+
+    def _rank(self) -> None:
+        """Order the workers with one task by their remaining work; O(workers), so not at every result."""
+        now, busy = self._clock(), self._by_load[1]
         left = {
             address: self._left_s(address, place)
-            for address, place in self._places.items()
-            if len(place.held) == 1
-            and not place.is_asked
-            and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
+            for address, place in busy.items()
+            if not place.is_asked and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
         }
-        for address in sorted(left, key=left.__getitem__, reverse=True)[:most]:
-            if left[address] > 0:
-                self._ask_for_half(address)
+        ranked = sorted(left, key=left.__getitem__, reverse=True)
+        self._ranked = [(each, next(iter(busy[each].held))) for each in reversed(ranked) if left[each] > 0]
+        self._ranked_until = now + RANK_S * len(busy)
 
     def _ask_for_half(self, address: str) -> None:
         place = self._places[address]
         place.is_asked = True
+        self._n_asked += 1
         (key,) = place.held
 
         def ask() -> None:
@@ -362,7 +428,8 @@ class Dispatcher(Generic[AnyTask, Result]):
         place = self._places.get(left.address)
         if place is None:
             return
-        place.is_asked, place.asked_at = False, monotonic()
+        self._n_asked -= place.is_asked
+        place.is_asked, place.asked_at = False, self._clock()
         held = place.held.get(left.key)
         if held is not None and left.stop is not None and self._source.share(held.task, left.stop):
             place.asked_at = 0.0
@@ -370,7 +437,7 @@ class Dispatcher(Generic[AnyTask, Result]):
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
         """Return the seconds that a worker still needs for its only task; 0 when this is not worth sharing."""
         (held,) = place.held.values()
-        predicted, elapsed = self._source.predict_s(held.task, address), monotonic() - place.began_at
+        predicted, elapsed = self._source.predict_s(held.task, address), self._clock() - place.began_at
         return 0.0 if predicted is None else max(predicted - elapsed, OVERRUN_SHARE * elapsed)
 
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
@@ -386,7 +453,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._send_cuts([address for address, place in self._places.items() if place.held], WRAP_UP_S)
 
     def _watch(self) -> None:
-        self._watched_at = monotonic()
+        self._watched_at = self._clock()
         live = self._pool.live_workers()
         self._known.intersection_update(live)
         for address in [each for each in self._places if each not in live]:
@@ -395,9 +462,9 @@ class Dispatcher(Generic[AnyTask, Result]):
         for info in self._pool.describe(fresh):
             self._known.add(info.name)
             if self._fits(info):
-                self._places[info.name] = _Place()
+                self._add(info.name)
         self._most_places = max(self._most_places, len(self._places))
-        waited = monotonic() - self._progress_at
+        waited = self._clock() - self._progress_at
         if not self._places and waited > REPLACEMENT_S:
             last = f"; the last one: {self._losses[-1]}" if self._losses else ""
             raise ClusterError(
@@ -411,13 +478,23 @@ class Dispatcher(Generic[AnyTask, Result]):
                 "give them more memory"
             )
 
+    def _add(self, address: str) -> None:
+        place: _Place[AnyTask] = _Place()
+        self._places[address] = place
+        self._by_load[0][address] = place
+
     def _fits(self, info: WorkerInfo) -> bool:
         return info.version == self._like.version and (info.can_gpu or not self._like.can_gpu)
 
     def _drop(self, address: str, n_suspects: int) -> None:
-        """Forget a worker and put its tasks back; the first ``n_suspects`` were running when it was lost."""
-        for number, each in enumerate(self._places.pop(address).held.values()):
+        """Forget a worker and put its tasks back; the first ``n_suspects`` without a result were running."""
+        place = self._places.pop(address)
+        del self._by_load[len(place.held)][address]
+        self._n_asked -= place.is_asked
+        for each in place.held.values():
+            was_running = n_suspects > 0 and not each.is_finished
+            n_suspects -= was_running
             del self._worker_of[each.task.key]
             each.future.cancel()
-            self._source.lose(each.task, address, was_running=number < n_suspects)
-        self._progress_at = monotonic()
+            self._source.lose(each.task, address, was_running=was_running)
+        self._progress_at = self._clock()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Self
 from uuid import uuid4
 
@@ -194,7 +195,7 @@ class LeaseTask:
     next_partition: int | None = None
     limit_s: float | None = None  # seconds after which it is cut; None for no limit
 
-    @property
+    @cached_property
     def key(self) -> str:
         parts = [
             self.job.identity, self.plan_key, self.engine, self.run_id,

@@ -154,7 +154,9 @@ class LeaseScheduler:
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
         self._handed_out: dict[str, LeaseTask] = {}  # without the items that their workers gave up
         self._holders: dict[str, str] = {}
+        self._n_held: Counter[str] = Counter()  # leases of each worker that holds any
         self._measured: dict[str, tuple[int, float]] = {}
+        self._measured_in_all = 0, 0.0
         self._begun = 0.0, 0
         self._sequence = 0
         self._failed_in_row = 0
@@ -183,14 +185,14 @@ class LeaseScheduler:
         lengths = choose()
         if self._pending.work_left < lengths.min_s * speed * n_workers:
             lengths = choose(tail=True)
-        is_second = worker in self._holders.values()
+        is_second = worker in self._n_held
         if is_second and self._pending.work_left < lengths.max_s * speed * n_workers:
             return None
         least_help = int(HELP_SHARE * self._begin_s() * speed) if self._handed_out else 0
         partition = self._affinity.choose_partition(worker, self._pending.left, least_help)
         if partition is None:
             return None
-        n_free = max(1, n_workers - len({*self._holders.values()} - {worker}))
+        n_free = max(1, n_workers - len(self._n_held) + is_second)
         piece = self._pending.take(n_free, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
         assert piece is not None, "something is left"
         self._sequence += 1
@@ -202,6 +204,7 @@ class LeaseScheduler:
         )  # fmt: skip
         self._handed_out[task.key] = task
         self._holders[task.key] = worker
+        self._n_held[worker] += 1
         return task
 
     def answer(self, task: LeaseTask, result: LeaseResult) -> None:
@@ -223,7 +226,10 @@ class LeaseScheduler:
         work, seconds = self._measured.get(result.worker, (0, 0.0))
         predicted = self._plan.partitions[result.partition].table.work_between(result.start, result.stop)
         spent = result.seconds
-        self._measured[result.worker] = (work + predicted, seconds + spent.get("run", 0.0))
+        run_s = spent.get("run", 0.0)
+        self._measured[result.worker] = (work + predicted, seconds + run_s)
+        work, seconds = self._measured_in_all
+        self._measured_in_all = (work + predicted, seconds + run_s)
         if "load" in spent and spent["prepare"] > 0:
             begun_s, begun = self._begun
             self._begun = begun_s + spent["load"] + spent["stage"] + spent["prepare"], begun + 1
@@ -313,7 +319,10 @@ class LeaseScheduler:
         held = self._handed_out.pop(task.key, None)
         if held is None:
             raise TilingError(f"{task} was answered and is not handed out; the count would be wrong")
-        del self._holders[task.key]
+        worker = self._holders.pop(task.key)
+        self._n_held[worker] -= 1
+        if not self._n_held[worker]:
+            del self._n_held[worker]
         return held
 
     def _begin_s(self) -> float:
@@ -323,8 +332,7 @@ class LeaseScheduler:
 
     def _speed(self) -> float:
         """Return the predicted nanoseconds of work that a worker does in a second; ``NS`` until measured."""
-        work = sum(work for work, _ in self._measured.values())
-        seconds = sum(seconds for _, seconds in self._measured.values())
+        work, seconds = self._measured_in_all
         return work / seconds if work and seconds else float(NS)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks import lease_simulation
 from benchmarks.lease_model import Machine, Outcome, Policy, simulate
-from benchmarks.lease_simulation import JOBS_S, Workload, run_experiments
+from benchmarks.lease_simulation import JOBS_S, Search, Workload, run_experiments
 from papilio.kernels.engine import CostTable
 from papilio.tasks.forecast import NS
 from papilio.tasks.leases import FinishedIntervals
@@ -19,10 +19,14 @@ from papilio.tasks.leases import FinishedIntervals
 COSTS = np.sort(np.random.default_rng(7).pareto(3.0, 30_000) * 1000).astype(np.int64)[::-1] + 1
 """Skewed, heaviest first."""
 
+SEARCH = Search(COSTS, tuple(np.linspace(0.7, 1.3, 16).tolist()), "a test")
+"""Light items take longer than predicted."""
+
 
 def ideal(n_workers: int, latency_s: float = 0.0) -> Machine:
     """Workers of equal speed whose leases take what they cost, and a client that needs time for leases alone."""
-    return Machine(n_workers, latency_s, ask_s=0.0, look_s=0.0, lease_noise=0.0, worker_noise=0.0)
+    others = dict.fromkeys(("collect_s", "scheduler_s", "message_s", "lease_noise", "worker_noise"), 0.0)
+    return Machine(n_workers, latency_s, record_s=0.0, **others)
 
 
 def times(seconds: list[float]) -> NDArray[np.float64]:
@@ -50,7 +54,7 @@ def test_known_schedules() -> None:
     outcome = play([4, 4], ideal(2, latency_s=1), alone)
     assert outcome.makespan_s == pytest.approx(6)
     assert outcome.efficiency == pytest.approx(8 / 12)
-    assert outcome.scheduler_share == pytest.approx(2 / 6)
+    assert outcome.client_share == pytest.approx(2 / 6)
     # The clock ends leases after 20 s.
     outcome = play([1.0] * 50, ideal(1), alone)
     assert outcome.intervals == ((0, 20), (20, 40), (40, 50))
@@ -76,7 +80,7 @@ def test_a_worker_that_is_idle_gets_half_of_the_rest() -> None:
 def test_wrong_predictions_cost_little(n_workers: int, wrong: float) -> None:
     """Each section of the items takes up to ten times longer or shorter than predicted, the whole job as well."""
     for seed in range(5):
-        load = Workload(COSTS, 10.0 * n_workers, wrong, seed)
+        load = Workload(SEARCH, 10.0 * n_workers, wrong, seed)
         for predicted in (1.0, wrong, 1 / wrong):
             outcome = simulate(load.cumulative_s(), load.table(predicted), ideal(n_workers, 0.003))
             assert outcome.makespan_s < 1.1 * 10.0
@@ -89,7 +93,7 @@ def test_wrong_predictions_cost_little(n_workers: int, wrong: float) -> None:
 @pytest.mark.parametrize("n_workers", [1, 3, 16, 200])
 def test_every_item_is_run_once(n_workers: int, policy: Policy) -> None:
     machine = Machine(n_workers, lease_noise=0.3, slow_every=4, seed=5)
-    load = Workload(COSTS, 100.0, 3.0)
+    load = Workload(SEARCH, 100.0, 3.0)
     outcome = simulate(load.cumulative_s(), load.table(), machine, policy)
     assert_tiled(outcome, COSTS.size)
     assert 0 < outcome.efficiency <= 1
@@ -99,7 +103,7 @@ def test_every_item_is_run_once(n_workers: int, policy: Policy) -> None:
 
 
 def test_sharing_helps_where_a_worker_is_slow() -> None:
-    load = Workload(COSTS, 300.0)
+    load = Workload(SEARCH, 300.0)
     machine = Machine(16, slow_every=16)
     shared = simulate(load.cumulative_s(), load.table(), machine)
     without = simulate(load.cumulative_s(), load.table(), machine, Policy(asked_at_once=0))
@@ -107,7 +111,7 @@ def test_sharing_helps_where_a_worker_is_slow() -> None:
 
 
 def test_one_worker_loses_latency_alone() -> None:
-    load = Workload(COSTS, 50.0)
+    load = Workload(SEARCH, 50.0)
     assert simulate(load.cumulative_s(), load.table(), ideal(1)).efficiency == pytest.approx(1)
     one = simulate(load.cumulative_s(), load.table(), ideal(1, latency_s=0.002), Policy(in_flight=1))
     assert one.makespan_s == pytest.approx(50 + 0.002 * one.leases)
@@ -116,7 +120,7 @@ def test_one_worker_loses_latency_alone() -> None:
 
 
 def test_the_same_seed_gives_the_same_schedule() -> None:
-    load = Workload(COSTS, 100.0)
+    load = Workload(SEARCH, 100.0)
     runs = [simulate(load.cumulative_s(), load.table(), Machine(8, seed=seed)) for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
     assert runs[0].makespan_s != runs[2].makespan_s
@@ -132,7 +136,7 @@ def test_nobody_and_nothing() -> None:
 
 
 def test_work_is_scaled_to_the_job() -> None:
-    load = Workload(COSTS, 60.0, 4.0)
+    load = Workload(SEARCH, 60.0, 4.0)
     seconds = load.cumulative_s()
     assert (seconds[0], seconds[-1]) == (0, pytest.approx(60))
     assert np.all(np.diff(seconds) > 0)
@@ -140,7 +144,7 @@ def test_work_is_scaled_to_the_job() -> None:
 
 
 def test_the_study_compares_all_policies() -> None:
-    panels = run_experiments(COSTS, workers=(1, 16), seeds=1, say=lambda text: None)
+    panels = run_experiments(SEARCH, workers=(1, 16), seeds=1, say=lambda text: None)
     rows = {(name, row["variant"], row["workers"]): row for name in panels for row in panels[name]["rows"]}
     assert all((name, job, n) in rows for name in ("jobs", "slow_jobs") for job in JOBS_S for n in (1, 16))
     assert all(0 < row["efficiency"] <= 1 for row in rows.values())
@@ -153,7 +157,7 @@ def test_the_command_writes_table_data_and_plots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib", reason="the plots need matplotlib: install papilio[benchmark]")
-    monkeypatch.setattr(lease_simulation, "load_costs", lambda store: (COSTS, "a test"))
+    monkeypatch.setattr(lease_simulation, "measure_search", lambda store: SEARCH)
     monkeypatch.setattr(lease_simulation, "SEEDS", 1)
     panels = {"jobs": lease_simulation._panels()["jobs"]}
     monkeypatch.setattr(lease_simulation, "_panels", lambda: panels)
@@ -161,7 +165,7 @@ def test_the_command_writes_table_data_and_plots(
     table = (tmp_path / "lease-simulation.md").read_text()
     assert f"| workers | {' | '.join(JOBS_S)} |" in table
     data = json.loads((tmp_path / "lease-simulation.json").read_text())
-    assert data["graph"] == "a test"
+    assert data["search"] == "a test"
     assert len(data["panels"]["jobs"]["rows"]) == 2 * len(JOBS_S)
     assert (tmp_path / "lease-simulation.png").read_bytes().startswith(b"\x89PNG")
     assert "wrote" in capsys.readouterr().out

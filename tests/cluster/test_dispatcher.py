@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from papilio.cluster import dispatcher
-from papilio.cluster.dispatcher import MAX_LOSSES, MOST_CUTS, Dispatcher
+from papilio.cluster.dispatcher import MAX_DECLINED, MAX_LOSSES, MOST_CUTS, Dispatcher
 from papilio.errors import ClusterError, DeviceLostError, EngineUnavailableError, ExecutionError, WorkerError
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.run import leave_half, request_cuts
@@ -84,7 +84,7 @@ def test_nothing_waits_behind_what_may_have_taken_a_worker_down() -> None:
     tasks._hand_out()
     assert [each.task.key for each in tasks._places["w0"].held.values()] == ["0", "1"]
     tasks._drop("w0", n_suspects=1)
-    tasks._places["w0"] = dispatcher._Place()
+    tasks._add("w0")
     tasks._hand_out()
     assert [each.task for each in tasks._places["w0"].held.values()] == [Task("0", attempt=1)]
 
@@ -271,6 +271,53 @@ def test_when_all_decline_and_none_is_at_work_the_run_ends_in_an_error() -> None
     source.held["elsewhere"] = "w9"
     with pytest.raises(ExecutionError, match="none of 2 idle workers was given what is left"):
         list(dispatcher_of(pool, source))
+
+
+def test_a_result_among_many_workers_is_followed_by_few_offers() -> None:
+    """As long as the remaining work is declined; at the next results the other workers are asked."""
+    n_workers, offered = 500, []
+
+    def holds_one(worker: str) -> bool:
+        offered.append(worker)
+        return worker in source.held.values()
+
+    pool, source = Cuttable([f"w{number}" for number in range(n_workers)]), Book(3 * n_workers, holds_one)
+    tasks = dispatcher_of(pool, source)
+    tasks._hand_out()
+    assert len(source.held) == n_workers
+    seen = set(offered[n_workers - 1 :])
+    for number in range(n_workers // MAX_DECLINED):
+        offered.clear()
+        tasks._settle(dispatcher._Answer(pool.futures[str(number)], str(number), None), f"w{number}")
+        tasks._hand_out()
+        assert offered[0] == f"w{number}"
+        assert len(offered) == 1 + MAX_DECLINED
+        seen.update(offered)
+    assert len(seen) == n_workers
+    assert len(source.held) == n_workers
+
+
+def test_workers_are_ordered_by_their_work_once_for_many_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 0.0)
+    predicted, now_s = [], 0.0
+    pool, source = Pool(), Source(300)
+    predict_s = source.predict_s
+    source.predict_s = lambda task, worker: predicted.append(worker) or predict_s(task, worker)  # type: ignore[func-returns-value, method-assign]
+    made: Any = Dispatcher
+    tasks = made(
+        pool, print, source, [make_worker(f"w{number}") for number in range(400)], 1, clock=lambda: now_s
+    )
+    for _ in range(3):
+        tasks._hand_out()
+        for _ in range(MOST_CUTS):
+            left = tasks._finished.get(timeout=5)
+            tasks._take_left(dispatcher._Left(left.address, left.key, None))
+    assert len(predicted) == 300
+    assert sorted(map(int, pool.asked)) == list(range(300 - 3 * MOST_CUTS, 300))
+    now_s = 1.0
+    tasks._hand_out()
+    assert len(predicted) == 600
+    tasks._messenger.shutdown()
 
 
 ERRORS = (DeviceLostError("lost"), EngineUnavailableError("no driver"), WorkerError("too many open files"))
