@@ -210,6 +210,8 @@ def test_random_graphs_of_the_same_degrees(
     assert sorted(int(line.split(",")[0]) for line in lines[1:]) == [row[0] for row in expected]
     counted = run("count", "projection", women, "--layer", "v", *words[:8])
     assert int(counted.stdout) == sum(p <= 0.7 for p in every.values())
+    beside = run("significance", "projection", women, "--layer", "v", "--samples", 5, "--seed", 1, "--json")
+    assert len(json.loads(beside.stdout)["samples"]) == 5  # these flags are those of the command there
     plan = papilio.plan(women, papilio.Projection("v", **asked))
     assert (plan.n_items, plan.job.title) == (
         1, "pair of V with 2 or more in common, degrees q up to 0.7 (400 random graphs, seed 3) per total"
