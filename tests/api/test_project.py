@@ -16,6 +16,7 @@ import scipy.stats
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
+from papilio.kernels.project import sampled
 from papilio.motifs import motif_to_json
 from papilio.storage.store import open_store
 from papilio.tasks import leases as lease_policy
@@ -266,11 +267,15 @@ def stop_after(n_leases: int) -> Callable[[Event], None]:
     return listen
 
 
-@pytest.mark.parametrize("significance", [None, HYPER])
+@pytest.mark.parametrize("significance", [None, HYPER, "degrees"])
 def test_a_killed_job_goes_on(
     many: Path, tmp_path: Path, significance: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Any = {"weighting": "resource", "significance": significance}
+    if significance == "degrees":
+        asked |= {"samples": 20, "fdr": 1.0}
+        monkeypatch.setattr(sampled, "LEAST_ROOM", 100)
+        monkeypatch.setattr(sampled, "ROOM_PER_EDGE", 0)
     whole = papilio.project(many, "u", output=tmp_path / "whole", **asked)
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-5)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-5)
