@@ -262,7 +262,7 @@ class SignificanceResult(CountResult):
     def independent_draws(self) -> float | None:
         """Independent graphs that the steps of a sample are worth, by the autocorrelation of counts along the chains.
 
-        Their integrated autocorrelation time, as that of a first-order process, is (1 + r) / (1 - r) stretches of a
+        The integrated autocorrelation time of a first-order process is (1 + r) / (1 - r) stretches of a
         quarter of the steps, where r is the correlation of the counts at both ends of one. At most 4 are seen; None
         without chains, or where all random graphs have the same count.
         """

@@ -23,7 +23,7 @@ Vertices = NDArray[np.int32]
 _mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))
 _UPPER = np.uint64(0xFFFFFFFF00000000)
 _FEW = 16
-"""Among so many words, or fewer, all are compared with each other: no branch depends on them."""
+"""Up to this number of words, all are compared with each other, which needs no branch."""
 
 MAX_BINS = 1 << 10
 """Counters that :func:`find_smallest` needs."""

@@ -69,7 +69,7 @@ class PreparedSampled(Prepared):
 class SampledProjectionCpu(CpuEngine):
     """Counts the pairs of a projection whose p-value is small enough; with a ``listing`` it lists them.
 
-    Rows are as those of :class:`papilio.kernels.project.cpu.ProjectionCpu`.
+    The rows have the columns of :class:`papilio.kernels.project.cpu.ProjectionCpu`.
     """
 
     def __init__(self, threads: int | None = None, listing: Listing | None = None) -> None:
