@@ -269,9 +269,12 @@ class SignificanceResult(CountResult):
         later = [stop for stop in self.ensemble.stops if stop >= self.ensemble.steps]
         if not self.ensemble.chains or not 0 < self.std < inf:
             return None
-        off = [[_divide(count, 1) - self.mean for count in self._of_chains(stop)] for stop in later]
+        n, total = len(self.samples), sum(self.samples)
+        off = [
+            [_divide(n * count - total, n) / self.std for count in self._of_chains(stop)] for stop in later
+        ]
         products = [a * b for one, other in pairwise(off) for a, b in zip(one, other, strict=True)]
-        correlation = min(max(sum(products) / (len(products) * self.std**2), 0.0), 1.0)
+        correlation = min(max(sum(products) / len(products), 0.0), 1.0)
         return (len(later) - 1) * (1 - correlation) / (1 + correlation)
 
     @property

@@ -276,6 +276,9 @@ def test_correlated_chains_are_doubted() -> None:
     assert (
         papilio.significance(GRAPH, "butterfly", null="edges", samples=200, **HERE).independent_draws is None
     )
+    far = replace(found, table={cell: count + 10**320 for cell, count in found.table.items()})
+    assert far.mean == float("inf")
+    assert far.independent_draws == pytest.approx(found.independent_draws, rel=1e-9)
 
 
 @pytest.mark.parametrize("null", ["degrees", "edges", "expected-degrees"])
