@@ -60,6 +60,11 @@ Workers = Annotated[int, Between(1, MAX_WORKERS)]
 
 Threads = Annotated[int, Between(1, MAX_THREADS)]
 
+MAX_SAMPLES = 1_000_000
+"""Random graphs of a question, at most: the answer holds the count of each, and sums of their squares are exact."""
+
+Samples = Annotated[int, Between(2, MAX_SAMPLES)]
+
 Seed = Annotated[int, Between(0, 2**63 - 1)]
 
 Share = Annotated[float, Between(0, 1)]

@@ -7,7 +7,7 @@ A new family is a folder in ``kernels``, a dataclass in :mod:`papilio.motifs` an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from math import comb
 from typing import Any, Literal
@@ -184,7 +184,11 @@ def family_of(motif: Motif) -> Family:
     """Return the row of a motif. UnsupportedError when there is none."""
     if motif.name not in FAMILIES:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
-    return FAMILIES[motif.name]
+    family = FAMILIES[motif.name]
+    if isinstance(motif, Projection) and motif.samples is not None:
+        assert family.listed is not None
+        return replace(family, engines=_SAMPLED_PAIRS, listed=replace(family.listed, listers=_SAMPLED_PAIRS))
+    return family
 
 
 @dataclass(frozen=True)
@@ -347,6 +351,7 @@ def load_engine(
     return gpu_engine
 
 
+_SAMPLED_PAIRS: Names = {"cpu": "papilio.kernels.project.sampled:SampledProjectionCpu"}
 _SIGNED_WEDGES: Names = {
     "cpu": "papilio.kernels.wedge.cpu:BalancedButterflyCpu",
     "gpu": "papilio.kernels.wedge.gpu:BalancedButterflyGpu",

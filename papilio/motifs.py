@@ -10,10 +10,10 @@ signed graph with its classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
-from papilio.arguments import Between, Count, check_fields, did_you_mean
+from papilio.arguments import Between, Count, Samples, Seed, check_fields, did_you_mean
 from papilio.errors import InputError, UnsupportedError
 
 Granularity = Literal["total", "vertex", "edge"]
@@ -450,10 +450,10 @@ class Census(Motif):
 Weighting = Literal["jaccard", "cosine", "hyperbolic", "resource"]
 """Weights of pairs beside the number of common neighbours."""
 
-PairTest = Literal["hypergeometric", "expected-degrees"]
+PairTest = Literal["hypergeometric", "expected-degrees", "degrees"]
 """Null models of pairs."""
 
-DEFAULT_FDR = 0.05
+DEFAULT_FDR, DEFAULT_SAMPLES = 0.05, 1000
 
 
 @dataclass(frozen=True)
@@ -470,17 +470,22 @@ class Projection(Motif):
         Weight of a pair beside the number c of its common neighbours. With degrees d and e: ``jaccard`` is
         c / (d + e - c), ``cosine`` c / sqrt(d e). ``hyperbolic`` and ``resource`` are sums over the common neighbours,
         of 1 / (k - 1) and 1 / k for one of degree k.
-    significance : {"hypergeometric", "expected-degrees"} or None
+    significance : {"hypergeometric", "expected-degrees", "degrees"} or None
         Test of each pair: the probability of as many common neighbours or more, if both vertices chose theirs at random
-        (``hypergeometric``), or in random graphs with the same expected degrees of all vertices.
+        (``hypergeometric``), or in random graphs with the same expected degrees of all vertices; or the share of random
+        graphs with the same degrees that have as many or more (``degrees``).
     fdr : float or None
         Largest q-value (Benjamini-Hochberg) of a pair, with ``significance``; 0.05 by default.
+    samples : int or None
+        Random graphs, with ``degrees``; 1,000 by default. The smallest p-value is 1 / (samples + 1).
+    seed : int or None
+        Seed of the random graphs, with ``degrees``; 0 by default.
 
     Raises
     ------
     InputError
-        For another layer, weighting or test, fewer than 1 common neighbour, and an ``fdr`` without ``significance``, or
-        not above 0 and at most 1.
+        For another layer, weighting or test, fewer than 1 common neighbour, an ``fdr`` without ``significance``, or
+        not above 0 and at most 1, and ``samples`` or ``seed`` without ``degrees``.
     """
 
     name: ClassVar[str] = "projection"
@@ -491,9 +496,20 @@ class Projection(Motif):
     weighting: Weighting | None = None
     significance: PairTest | None = None
     fdr: float | None = None
+    samples: Samples | None = None
+    seed: Seed | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, default in (("samples", DEFAULT_SAMPLES), ("seed", 0)):
+            given = getattr(self, name)
+            if self.significance == "degrees":
+                object.__setattr__(self, name, default if given is None else given)
+            elif given is not None:
+                raise InputError(
+                    f"{name} is {given}, and significance is {self.significance!r}, which draws no random graphs: "
+                    "leave it out, or give significance 'degrees'"
+                )
         if self.fdr is None:
             if self.significance is not None:
                 object.__setattr__(self, "fdr", DEFAULT_FDR)
@@ -505,7 +521,13 @@ class Projection(Motif):
     @property
     def title(self) -> str:
         test = "" if self.significance is None else f", {self.significance} q up to {self.fdr:g}"
-        return f"pair of {self.layer.upper()} with {self.min_common} or more in common{test}"
+        drawn = "" if self.samples is None else f" ({self.samples:,} random graphs, seed {self.seed})"
+        return f"pair of {self.layer.upper()} with {self.min_common} or more in common{test}{drawn}"
+
+    @property
+    def plain(self) -> Projection:
+        """All pairs with enough common neighbours, without a test."""
+        return replace(self, significance=None, fdr=None, samples=None, seed=None)
 
 
 def sum_groups(classes: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from typing import Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
 from papilio.api.graph import AskedOptions, GraphInput, split_options
-from papilio.arguments import Bytes, Count, Workers, checked, read_argument
+from papilio.arguments import Bytes, Count, Samples, Seed, Workers, checked, read_argument
 from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import make_executor
 from papilio.errors import InputError
 from papilio.families import EngineChoice, Question, family_of
+from papilio.kernels.null.models import NullName
 from papilio.motifs import (
     CENSUS_CLASSES,
     Census,
@@ -80,15 +81,23 @@ def plan(
     device_memory: Bytes | None = None,
     host_memory: Bytes | None = None,
     parts: str | os.PathLike[str] | None = None,
+    samples: Samples | None = None,
+    null: NullName | None = None,
+    seed: Seed | None = None,
+    steps: Count | None = None,
     **asked: Unpack[AskedOptions],
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the count of ``motif``, without running it.
 
-    Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with.
+    Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with. With
+    ``samples`` it is the plan of :func:`papilio.significance`, with its ``null``, ``seed`` and ``steps``.
     """
-    return CountCall(
-        graph, motif, per=per, options=options, device_memory=device_memory, host_memory=host_memory, parts=parts,
-        cluster=cluster, engine=engine, workers=workers, asked=asked,
+    from papilio.api.significance import ask
+
+    return ask(
+        graph, motif, {"device_memory": device_memory, "host_memory": host_memory, "parts": parts}, samples=samples,
+        null=null, seed=seed, steps=steps, per=per, options=options, cluster=cluster, engine=engine, workers=workers,
+        asked=asked,
     ).plan()  # fmt: skip
 
 

@@ -7,20 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
-from papilio.api.call import Call, enter_executor
-from papilio.api.count import CountCall, count
+from papilio.api.call import enter_executor
+from papilio.api.count import count
 from papilio.api.graph import AskedOptions
 from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
-from papilio.api.significance import SignificanceCall, significance
-from papilio.arguments import Bytes, Count, Number, Seed, Workers, checked
+from papilio.api.significance import ask, significance
+from papilio.arguments import Bytes, Count, Number, Samples, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
 from papilio.errors import InputError
 from papilio.families import EngineChoice
-from papilio.kernels.null.ensemble import Samples
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif
 from papilio.storage.files import local_path
@@ -85,19 +84,11 @@ def submit(
     from papilio.cluster.submit import submit_job
 
     check_cluster(cluster)
-    common: dict[str, Any] = {
-        "per": per, "options": options, "output": output, "overwrite": overwrite, "engine": engine,
-        "progress": progress, "job": job, "asked": asked,
-    }  # fmt: skip
-    memory: dict[str, Any] = {"device_memory": device_memory, "host_memory": host_memory, "parts": parts}
-    ensemble: dict[str, Any] = {"null": null, "seed": seed, "steps": steps}
-    call: Call[Any]
-    if samples is None:
-        _require_none(ensemble, "which is for random graphs: give samples, too")
-        call = CountCall(graph, motif, **memory, **common)
-    else:
-        _require_none(memory, "and random graphs are drawn from the whole graph: leave it out")
-        call = SignificanceCall(graph, motif, samples=samples, **{**ensemble, "seed": seed or 0}, **common)
+    call = ask(
+        graph, motif, {"device_memory": device_memory, "host_memory": host_memory, "parts": parts}, samples=samples,
+        null=null, seed=seed, steps=steps, per=per, options=options, output=output, overwrite=overwrite, engine=engine,
+        progress=progress, job=job, asked=asked,
+    )  # fmt: skip
     made = replace(call.asked, source=call.source.lasting_path())
     found = find_finished(job, lambda: made)
     if found is not None:
@@ -110,12 +101,6 @@ def submit(
         output=call.target, count=count if samples is None else significance,
     )  # fmt: skip
     return JobDirectory(job)
-
-
-def _require_none(given: Mapping[str, Any], why: str) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{name} is {value!r}, {why}")
 
 
 @checked

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from papilio.api.listing import ListingCall, enumerate
 from papilio.api.rows import Rows
-from papilio.arguments import Count, Workers, checked
+from papilio.arguments import Count, Samples, Seed, Workers, checked, plural
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import Progress, ignore_events
 from papilio.cluster.executor import Executor
@@ -21,8 +23,8 @@ from papilio.errors import ExecutionError, InputError
 from papilio.families import EngineChoice
 from papilio.kernels.project.discovery import FalseDiscovery
 from papilio.kernels.threads import available_threads
-from papilio.motifs import PairSide, PairTest, Projection, Weighting
-from papilio.storage.convert import convert
+from papilio.motifs import PairSide, PairTest, Projection, Weighting, motif_to_json
+from papilio.storage.convert import convert_pairs
 from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import (
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from papilio.tasks.result import ListingResult
     from papilio.tasks.session import JobSession
 
+_LOG = logging.getLogger("papilio")
+
 _PAIR_BYTES, _NUMBER_BYTES, _BYTES_FACTOR = 3.0, 6.0, 3.0
 """Bytes of a pair on disk, and of each number beside its common neighbours; right within a factor."""
 
@@ -59,6 +63,8 @@ def project(
     weighting: Weighting | None = None,
     significance: PairTest | None = None,
     fdr: float | None = None,
+    samples: Samples | None = None,
+    seed: Seed | None = None,
     output: str | os.PathLike[str] | None = None,
     as_store: bool = False,
     limit: Count | None = None,
@@ -85,12 +91,16 @@ def project(
     weighting : {"jaccard", "cosine", "hyperbolic", "resource"}, optional
         With c common neighbours and degrees d and e: c / (d + e - c); c / sqrt(d e); the sum over the common
         neighbours, of degree k, of 1 / (k - 1) (Newman 2001) or of 1 / k (resource allocation, Zhou et al. 2007).
-    significance : {"hypergeometric", "expected-degrees"}, optional
+    significance : {"hypergeometric", "expected-degrees", "degrees"}, optional
         P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random; or
-        in random graphs with the same expected degrees (BiCM), by Poisson's approximation (Saracco et al. 2017).
+        in random graphs with the same expected degrees (BiCM), by Poisson's approximation (Saracco et al. 2017); or
+        (r + 1) / (n + 1), where r of n random graphs with the same degrees have c or more (Zweig and Kaufmann 2011).
     fdr : float, optional
         Keep pairs whose q-value (Benjamini-Hochberg) is at most this, with ``significance``; 0.05 by default. All
         pairs of the layer are tests; those with fewer than ``min_common`` count as tests with p-value 1.
+    samples, seed : int, optional
+        Number and seed of the random graphs, with ``"degrees"``; 1,000 and 0 by default. A warning gives the number
+        needed where so few cannot lead to any q-value up to ``fdr``.
     output : path-like, optional
         As for :func:`papilio.enumerate`: a file, where the suffix says so, else a directory of Parquet files to make.
     as_store : bool
@@ -117,7 +127,8 @@ def project(
     Raises
     ------
     InputError
-        For an ``fdr`` without ``significance`` or outside (0, 1], a ``limit`` with it, ``as_store`` without ``output``.
+        For an ``fdr`` without ``significance`` or outside (0, 1], a ``limit`` with it, ``samples`` without
+        ``"degrees"``, ``as_store`` without ``output``.
     CapacityError
         When the files need more than is free on the disk; the rows are counted before they are written.
     PapilioError
@@ -128,7 +139,7 @@ def project(
     >>> papilio.project("southern-women/", "u", min_common=6).head(2)
     [("Evelyn", "Laura", 6), ("Evelyn", "Theresa", 7)]
     """
-    motif = Projection(layer, min_common, weighting, significance, fdr)
+    motif = Projection(layer, min_common, weighting, significance, fdr, samples, seed)
     given: dict[str, Any] = {
         "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **reading
     }  # fmt: skip
@@ -144,13 +155,20 @@ def project(
             raise InputError(
                 f"no {motif.title} in {listed.graph['path'] or 'the graph'}: a store needs an edge"
             )
-        return convert(f"{scratch}/pairs", target, kind="unipartite", u="source", v="target")
+        source = listed.graph["provenance"]["source"]
+        origin = {
+            "source": os.path.basename(source) if isinstance(source, str) else source,
+            "source_hash": listed.graph["hash"],
+            "projection": motif_to_json(motif),
+        }
+        return convert_pairs(Path(scratch) / "pairs", target, origin)
 
 
 class ProjectionCall(ListingCall):
     """A listing of pairs with numbers: their number is known first, and q-values once all of them are listed."""
 
     _counted: int | None = None
+    _warned = False
 
     def __init__(self, *given: Any, **where: Any) -> None:
         super().__init__(*given, **where)
@@ -173,21 +191,45 @@ class ProjectionCall(ListingCall):
 
     def discovery(self) -> FalseDiscovery | None:
         """Return an empty collection of p-values, one for each pair of the layer; None without a test."""
-        if self.motif.fdr is None:
-            return None
+        return None if self.motif.fdr is None else FalseDiscovery(self._n_tests, self.motif.fdr)
+
+    @property
+    def _n_tests(self) -> int:
         n = self.source.graph.n_u if self.motif.layer == "u" else self.source.graph.n_v
-        return FalseDiscovery(n * (n - 1) // 2, self.motif.fdr)
+        return n * (n - 1) // 2
 
     def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> ListingResult:
         if self._listing.limit is None:
-            self._counted = count_job(
-                executor, replace(job, listing=None), self.engine, None, ignore_events
-            ).result.count
-            rows = Range(*[float(self._counted)] * 3)
+            asked = replace(job, listing=None, motif=self.motif.plain if self.motif.samples else self.motif)
+            found = count_job(executor, asked, self.engine, None, ignore_events).result.count
+            if self.motif.samples is None:
+                self._counted = found
+            elif found:
+                self._require_samples(found)
+            rows = Range(*[float(found)] * 3)
             width = _PAIR_BYTES + _NUMBER_BYTES * (len(self.numbers) - 1)
             n_bytes = rows.value * width * (1 if self.motif.significance is None else 2)
             self.require_space(rows, Range(n_bytes, n_bytes / _BYTES_FACTOR, n_bytes * _BYTES_FACTOR))
         return super()._run(executor, job, session)
+
+    def settle(self, discovery: FalseDiscovery) -> None:
+        """Compute the q-values; warn if none of them is small enough and more random graphs could change that."""
+        discovery.settle()
+        samples = self.motif.samples
+        if samples is not None and discovery.n_kept == 0 and (n := discovery.count(1 / (1 + samples))):
+            self._require_samples(n)
+
+    def _require_samples(self, n_pairs: int) -> None:
+        """Warn if no q-value is up to ``fdr`` although all of these pairs have the smallest p-value."""
+        samples, fdr = self.motif.samples, self.motif.fdr
+        needed = ceil(self._n_tests / (n_pairs * fdr)) - 1
+        if samples < needed and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                f"papilio: {samples:,} random graphs are too few for q-values up to {fdr:g}: the smallest p-value is "
+                f"1 / {samples + 1:,}, and {n_pairs:,} of {plural(self._n_tests, 'pair')} can have it; give at least "
+                f"{needed:,} samples"
+            )
 
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
         if self._counted is not None and outcome.result.count != self._counted:
@@ -207,7 +249,7 @@ class ProjectionCall(ListingCall):
             return
         for p_values in read_numbers(shards, "p"):
             discovery.add(p_values)
-        discovery.settle()
+        self.settle(discovery)
         with run_directory(self._directory.parent) as scratch:
             threads = min(_REWRITERS, available_threads())
             yield choose_rows(shards, Path(scratch), "p", "q", discovery.q_values, threads)
@@ -253,7 +295,7 @@ class ProjectedRows(Rows):
         if discovery is not None:
             for _, _, block in super()._blocks():
                 discovery.add(flat_pairs(block)[-1])
-            discovery.settle()
+            self._call.settle(discovery)
         with closing(super()._blocks()) as blocks:
             for names, sizes, block in blocks:
                 columns = flat_pairs(block)

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from papilio.api.call import Call, owns_output
-from papilio.api.count import shard_parent
+from papilio.api.count import CountCall, shard_parent
 from papilio.api.graph import AskedOptions, GraphInput, split_options
-from papilio.arguments import Count, Seed, Workers, checked
+from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
+from papilio.errors import InputError
 from papilio.families import EngineChoice, Question
-from papilio.kernels.null.ensemble import Ensemble, Samples
+from papilio.kernels.null.ensemble import Ensemble
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif, motif_to_json, read_motif
 from papilio.storage.answers import file_metadata, write_arrow
@@ -95,6 +96,34 @@ def significance(
         graph, motif, null=null, samples=samples, seed=seed, steps=steps, per=per, options=options, output=output,
         overwrite=overwrite, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job, asked=asked,
     ).execute()  # fmt: skip
+
+
+def ask(
+    graph: Any,
+    motif: Motif | str,
+    memory: Mapping[str, Any],
+    *,
+    samples: int | None,
+    null: NullName | None,
+    seed: int | None,
+    steps: int | None,
+    **common: Any,
+) -> Call[Any]:
+    """Return the call of a count within ``memory`` or, with ``samples``, of a count beside random graphs."""
+    if samples is None:
+        _require_none(
+            {"null": null, "seed": seed, "steps": steps}, "which is for random graphs: give samples, too"
+        )
+        return CountCall(graph, motif, **memory, **common)
+    _require_none(memory, "and random graphs are drawn from the whole graph: leave it out")
+    ensemble: dict[str, Any] = {"samples": samples, "null": null, "seed": seed or 0, "steps": steps}
+    return SignificanceCall(graph, motif, **ensemble, **{"output": None, "overwrite": False, **common})
+
+
+def _require_none(given: Mapping[str, Any], why: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} is {value!r}, {why}")
 
 
 class SignificanceCall(Call[SignificanceResult]):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import click
 
+from papilio.cli.count import ENSEMBLE_OPTIONS
 from papilio.cli.motifs import MotifGroup
 from papilio.cli.options import (
     BUDGET_OPTIONS,
@@ -154,57 +155,90 @@ def allocation_options(*, required: bool) -> Decorator:
     )  # fmt: skip
 
 
+def _script_options(*options: Decorator) -> Decorator:
+    """Return a decorator that adds the flags of a batch script, with the ones of its command in the middle."""
+    return with_options(
+        graph_argument(time_flag=TIME_FLAG_BESIDE_SLURM),
+        click.option(
+            "--engine", type=ENGINES, default="auto", show_default=True,
+            help="With --gpus-per-node, auto means gpu.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON object."),
+        *options,
+        click.option(
+            "--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it."
+        ),
+        click.option(
+            "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
+            help="With --job: queue and resume a run that the time limit ended, up to N times.",
+        ),
+        allocation_options(required=True),
+        click.option(
+            "--array", callback=parse_numbers, metavar="N,N,...",
+            help="Scaling experiment: an array of jobs with these numbers of workers, each in the same allocation.",
+        ),
+        click.option(
+            "--insecure", is_flag=True,
+            help="Accept connections without credentials: anyone who can connect to the nodes may run code as you.",
+        ),
+        click.option("--output", type=click.Path(), help="File for the script; by default standard output."),
+        click.option(
+            "--overwrite", is_flag=True, help="Replace a file at --output, which is otherwise an error."
+        ),
+    )  # fmt: skip
+
+
 @render.command(cls=MotifGroup)
-@graph_argument(time_flag=TIME_FLAG_BESIDE_SLURM)
-@PER_FLAG
-@click.option(
-    "--engine", type=ENGINES, default="auto", show_default=True,
-    help="With --gpus-per-node, auto means gpu.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as one JSON object.")
-@click.option(
-    "--counts",
-    metavar="FILE",
-    help="File for the counts per vertex or edge: .parquet, .csv and so on.",
+@_script_options(
+    PER_FLAG,
+    click.option(
+        "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv and so on."
+    ),
+    BUDGET_OPTIONS,
+    click.option(
+        "--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them."
+    ),
 )
-@click.option("--job", metavar="DIR", help="Keep the job in DIR; submitting the script again resumes it.")
-@click.option(
-    "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
-    help="With --job: queue and resume a run that the time limit ended, up to N times.",
-)  # fmt: skip
-@allocation_options(required=True)
-@BUDGET_OPTIONS
-@click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them.")
-@click.option(
-    "--array", callback=parse_numbers, metavar="N,N,...",
-    help="Scaling experiment: an array of jobs with these numbers of workers, each in the same allocation.",
-)  # fmt: skip
-@click.option(
-    "--insecure", is_flag=True,
-    help="Accept connections without credentials: anyone who can connect to the nodes may run code as you.",
-)  # fmt: skip
-@click.option("--output", type=click.Path(), help="File for the script; by default standard output.")
-@click.option("--overwrite", is_flag=True, help="Replace a file at --output, which is otherwise an error.")
-def count(
-    output: str | None,
-    overwrite: bool,
-    motif: Motif,
-    engine_options: dict[str, str],
-    device_memory: int | None,
-    host_memory: int | None,
-    parts: str | None,
-    **fields: Any,
-) -> None:
+def count(device_memory: int | None, host_memory: int | None, parts: str | None, **fields: Any) -> None:
     """Write the batch script that counts MOTIF in the graph STORE.
 
     STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
     """
-    name, *flags = motif.words
     memory = {"device-memory": device_memory, "host-memory": host_memory, "parts": parts}
-    chosen = {**engine_options, **{option: value for option, value in memory.items() if value is not None}}
-    flags += [f"--{option}={value}" for option, value in chosen.items()]
-    flags += take_reading_words(fields)
-    script = render_count(SbatchSpec(motif=name, motif_flags=tuple(flags), **fields))
+    _write_script("count", memory, **fields)
+
+
+@render.command(cls=MotifGroup)
+@_script_options(
+    ENSEMBLE_OPTIONS,
+    click.option(
+        "--counts", metavar="FILE",
+        help="File for the counts of the samples, or the sizes or vertices with their z: .parquet, .csv and so on.",
+    ),
+)  # fmt: skip
+def significance(null: str | None, samples: int, seed: int, steps: int | None, **fields: Any) -> None:
+    """Write the batch script that compares the count of MOTIF in the graph STORE with random graphs.
+
+    STORE and --counts are paths as the nodes see them; relative ones start at the directory of sbatch.
+    """
+    _write_script("significance", {"null": null, "samples": samples, "seed": seed, "steps": steps}, **fields)
+
+
+def _write_script(
+    command: Literal["count", "significance"],
+    flags: dict[str, Any],
+    *,
+    motif: Motif,
+    engine_options: dict[str, str],
+    output: str | None,
+    overwrite: bool,
+    **fields: Any,
+) -> None:
+    name, *words = motif.words
+    given = {**engine_options, **{flag: value for flag, value in flags.items() if value is not None}}
+    words += [f"--{flag}={value}" for flag, value in given.items()]
+    words += take_reading_words(fields)
+    script = render_count(SbatchSpec(command=command, motif=name, motif_flags=tuple(words), **fields))
     if output is None:
         click.echo(script, nl=False)
         return

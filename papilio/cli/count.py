@@ -21,6 +21,7 @@ from papilio.cli.options import (
     RUN_OPTIONS,
     SEED,
     STORE,
+    Decorator,
     integer,
     share,
     with_options,
@@ -43,6 +44,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from papilio.api.decompose import DecompositionResult
+
+
+def ensemble_options(*, required: bool) -> Decorator:
+    """Return a decorator that adds the flags of random graphs; unless ``required``, ``--samples`` asks for them."""
+    return with_options(
+        click.option(
+            "--null", type=click.Choice(get_args(NullName)),
+            help="What random graphs share with the graph: the degree of each vertex; these degrees on average; the "
+            "number of edges alone; or all edges, with their signs permuted. By default signs for motifs that are "
+            "defined by signs, else degrees.",
+        ),
+        click.option(
+            "--samples", type=integer, default=1000 if required else None, show_default=required, metavar="N",
+            help="Random graphs, at least 2." if required else "Plan papilio significance with N random graphs.",
+        ),
+        click.option(
+            "--seed", type=SEED, default=0 if required else None, show_default=required,
+            help="Seed of the random graphs.",
+        ),
+        click.option(
+            "--steps", type=integer, metavar="N",
+            help="Steps of the chain from the graph to a sample, for --null degrees; 20 by default.",
+        ),
+    )  # fmt: skip
+
+
+ENSEMBLE_OPTIONS = with_options(
+    ensemble_options(required=True),
+    click.option(
+        "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
+        help="Compare the count of the whole graph, or of every vertex.",
+    ),
+)  # fmt: skip
+"""Random graphs that a count is compared with, and for what."""
 
 
 @click.command(cls=MotifGroup)
@@ -76,10 +111,14 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 
 @click.command(cls=MotifGroup)
 @COUNT_OPTIONS
+@ensemble_options(required=False)
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Show how MOTIF would be counted in the graph STORE: tasks, predicted work, memory, decisions."""
+    """Show how MOTIF would be counted in the graph STORE: tasks, predicted work, memory, decisions.
+
+    With --samples it is the plan of papilio significance.
+    """
     answer(papilio.plan(store, motif, options=engine_options, **options), as_json, report_plan)
 
 
@@ -118,29 +157,6 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)
-
-
-ENSEMBLE_OPTIONS = with_options(
-    click.option(
-        "--null", type=click.Choice(get_args(NullName)),
-        help="What random graphs share with the graph: the degree of each vertex; these degrees on average; the number "
-        "of edges alone; or all edges, with their signs permuted. By default signs for motifs that are defined by "
-        "signs, else degrees.",
-    ),
-    click.option(
-        "--samples", type=integer, default=1000, show_default=True, metavar="N", help="Random graphs, at least 2."
-    ),
-    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs."),
-    click.option(
-        "--steps", type=integer, metavar="N",
-        help="Steps of the chain from the graph to a sample, for --null degrees; 20 by default.",
-    ),
-    click.option(
-        "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
-        help="Compare the count of the whole graph, or of every vertex.",
-    ),
-)  # fmt: skip
-"""Random graphs that a count is compared with, and for what."""
 
 
 @click.command(cls=MotifGroup)
@@ -279,6 +295,13 @@ def _list_rows(
 @click.option(
     "--fdr", type=share, metavar="Q", help="Largest q-value, with --significance; 5% by default."
 )  # fmt: skip
+@click.option(
+    "--samples",
+    type=integer,
+    metavar="N",
+    help="Random graphs, with --significance degrees; 1,000 by default.",
+)
+@click.option("--seed", type=SEED, help="Seed of the random graphs; 0 by default.")
 @click.option(
     "--output", type=click.Path(allow_dash=True), metavar="PATH",
     help="File to write, by its suffix (.parquet, .csv, .tsv, .json, .jsonl, .arrow), else directory of Parquet files; "

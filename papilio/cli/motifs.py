@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -61,12 +61,15 @@ def _flag(name: str) -> str:
 
 
 class _MotifFlags:
-    """The flags of a motif; of a listing, which has motifs of one size, without those for tables."""
+    """The flags of a motif; of a listing, which has motifs of one size, without those for tables.
 
-    def __init__(self, kind: type[Motif], *, listed: bool) -> None:
+    ``taken`` are names of flags that the command has itself: a motif cannot have them there.
+    """
+
+    def __init__(self, kind: type[Motif], *, listed: bool, taken: Collection[str | None] = ()) -> None:
         self._kind, self._listed = kind, listed
         self._hints = get_type_hints(kind, include_extras=True)
-        self._defaults = {field.name: field.default for field in fields(kind)}
+        self._defaults = {field.name: field.default for field in fields(kind) if field.name not in taken}
         self._sizes = kind.sizes
         self.options = [*self._field_options(), *self._engine_options()]
 
@@ -182,7 +185,7 @@ class MotifGroup(click.Group):
         if name not in self.list_commands(ctx):
             raise UnsupportedError(f"{name} cannot be listed; {FAMILIES[name].not_listed}")
         kind = MOTIFS[name]
-        flags = _MotifFlags(kind, listed=self._listed)
+        flags = _MotifFlags(kind, listed=self._listed, taken={each.name for each in self._shared})
 
         def run(**given: Any) -> None:
             own = {option.name: given.pop(option.name) for option in flags.options if option.name}

@@ -8,6 +8,7 @@ import subprocess
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -49,10 +50,13 @@ class SbatchSpec:
     cpus_per_worker: Workers = 1  # processors of each worker, and threads of a CPU worker
     # GPUs on each node, as ``4`` or with their type as ``a100:4``; one worker each
     gpus_per_node: str | None = None
+    command: Literal["count", "significance"] = "count"
     engine: EngineChoice = "auto"  # with GPUs ``auto`` means ``gpu``
     per: Granularity = "total"
     as_json: bool = False  # whether the answer is one JSON object
-    counts: str | None = None  # file for the counts per vertex or edge: Parquet, CSV, ..., by its suffix
+    counts: str | None = (
+        None  # file for the counts per vertex or edge, or of samples: Parquet, CSV, ..., by its suffix
+    )
     job: str | None = None  # directory of the durable job: running the script again resumes it
     max_requeues: Number = 0  # how often a run that hit the time limit is queued again; needs ``job``
     partition: str | None = None  # where Slurm runs the job and whom it charges; None: up to the site
@@ -110,7 +114,7 @@ class SbatchSpec:
             (self.max_requeues and not has_job,
              f"requeue is {self.max_requeues}, which needs a job directory: "
              "without one each run would start from nothing"),
-            (has_counts and self.per == "total",
+            (has_counts and self.per == "total" and self.command == "count",
              "counts need per vertex or per edge; a total goes to the output of the job"),
             (self.experiment is not None and not self.array,
              "the jobs of a scaling experiment are an array; give its numbers of workers"),
@@ -216,7 +220,7 @@ def _command(spec: SbatchSpec) -> str:
     """
     if spec.experiment is not None:
         return shlex.join(["scale", "run", *([] if spec.figures else ["--no-figures"])])
-    words = ["count", *spec.motif_flags, f"--per={spec.per}"]
+    words = [spec.command, *spec.motif_flags, f"--per={spec.per}"]
     words.append(f"--engine={'gpu' if spec.gpus_per_node is not None else spec.engine}")
     if spec.as_json:
         words.append("--json")

@@ -11,10 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, NamedTuple, Protocol
 
 from papilio.kernels.engine import EngineName
-from papilio.motifs import Biclique, Clique, Granularity, Listing, MaximalBiclique, MaximalClique, Motif
+from papilio.kernels.null.models import MAX_CLASSES
+from papilio.motifs import (
+    Biclique,
+    Clique,
+    Granularity,
+    Listing,
+    MaximalBiclique,
+    MaximalClique,
+    Motif,
+    Projection,
+)
 from papilio.parts import Layer, PartBytes
 
 ID, OFFSET, COUNT = 4, 8, 8
@@ -60,8 +71,17 @@ _DEVICE_ROWS_BYTES = 256 << 20
 _KEPT_BYTES, _PAIR_BYTES = 3 << 20, 28
 """P-values that a thread of a projection keeps, and a row of it."""
 
+LEAST_ROOM, ROOM_PER_EDGE = 1 << 20, 8
+"""Pairs that a projection beside random graphs keeps at a time, at most: of any graph, and of a larger one per edge."""
+
+_ROOM_BYTES = 64
+"""Of such a pair: its row, weight, p-value and counter, and places while these are made; beside 4 of each thread."""
+
 _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
+
+_SOLVER_MATRICES = 5
+"""Matrices of 8 bytes, by classes of degrees, that are alive while expected degrees are solved."""
 
 _NOTHING = PartBytes(0, 0, 0, 0, 0)
 
@@ -95,6 +115,15 @@ class CountedGraph(Protocol):
 
     @property
     def vector_entries(self) -> int: ...
+
+
+def solver_bytes(job: CountedGraph) -> int:
+    """Return the most that solving expected degrees takes: k different degrees have a sum of k (k - 1) / 2 or more."""
+    is_bipartite = job.n_vertices > job.n_u
+    most = isqrt(2 * (1 if is_bipartite else 2) * job.n_edges) + 1
+    layers = ((job.n_u, job.n_v), (job.n_v, job.n_u)) if is_bipartite else ((job.n_u, job.n_u),)
+    n_classes = sum(min(own, other + 1, most) for own, other in layers)
+    return 8 * _SOLVER_MATRICES * min(MAX_CLASSES, n_classes) ** 2
 
 
 class Terms(NamedTuple):
@@ -184,8 +213,16 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
 def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
     # Beside what wedges take: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
     terms = _of_wedges(motif, per, engine)
+    thread = terms.thread._replace(fixed=_KEPT_BYTES, widest=2 * COUNT + COUNT + _PAIR_BYTES)
+    if not isinstance(motif, Projection) or motif.samples is None:
+        return terms._replace(thread=thread)
+    # Each thread indexes a random graph of its own, drawn from rows of both layers.
+    host = terms.host._replace(
+        fixed=LEAST_ROOM * _ROOM_BYTES, edge=terms.host.edge + ROOM_PER_EDGE * _ROOM_BYTES
+    )
+    drawn = terms.host.edge + 4 * ID + ROOM_PER_EDGE * ID
     return terms._replace(
-        thread=terms.thread._replace(fixed=_KEPT_BYTES, widest=2 * COUNT + COUNT + _PAIR_BYTES)
+        host=host, thread=thread._replace(fixed=LEAST_ROOM * ID, edge=drawn, vertex=2 * terms.host.vertex)
     )
 
 

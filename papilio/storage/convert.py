@@ -12,9 +12,9 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -202,8 +202,9 @@ class _Job:
     options: ReadOptions
     duplicates: Duplicates
     memory_bytes: int
-    overwrite: bool
-    progress: ConvertProgress
+    overwrite: bool = False
+    progress: ConvertProgress = lambda *_: None
+    origin: Mapping[str, Any] = field(default_factory=dict)  # provenance, in the place of the input's
 
     @property
     def threads(self) -> int:
@@ -244,8 +245,11 @@ def _provenance(
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
     info, options = raw.info, raw.job.options
+    common = {"papilio": __version__, "edges_read": raw.rows, "notes": info.notes}
+    if raw.job.origin:
+        return {**common, "layout": {}, **raw.job.origin}
     return {
-        "papilio": __version__,
+        **common,
         "source": names[0] if len(names) == 1 else names,
         "source_bytes": sum(place.n_bytes for place in places),
         "source_files": len(places),
@@ -253,7 +257,6 @@ def _provenance(
         "format": info.format,
         "format_forced": options.format is not None,
         "layout": info.layout,
-        "edges_read": raw.rows,
         "options": {
             "bipartite": options.bipartite,
             "sign": None if options.sign is None else f"{info.sign_column}: {options.sign.describe()}",
@@ -261,7 +264,6 @@ def _provenance(
             "skip_malformed": options.skip_malformed,
         },
         "lines": asdict(info.lines) if info.lines.physical else None,
-        "notes": info.notes,
     }
 
 
@@ -432,7 +434,8 @@ def _write(
                 f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
                 f"({provenance['options']['sign']}); positive_from or sign_values set another"
             )
-        raw.sides.note(writer.provenance, writer.kind)
+        if not job.origin:
+            raw.sides.note(writer.provenance, writer.kind)
         writer.dropped.update(
             self_loops=raw.self_loops,
             malformed=raw.info.lines.malformed,
@@ -532,6 +535,13 @@ def convert(
     with _scratch_directory(target, temp_dir) as scratch:
         job = _Job(target, scratch, options, duplicates, memory, overwrite, report)
         return _ingest(input, job)
+
+
+def convert_pairs(listing: Path, output: Path, origin: Mapping[str, Any]) -> GraphStore:
+    """Convert a listing of pairs to a unipartite store with this provenance. Raises as :func:`convert`."""
+    options = ReadOptions(bipartite=False, columns=WantedColumns("source", "target"))
+    with _scratch_directory(output, None) as scratch:
+        return _ingest(listing, _Job(output, scratch, options, "first", _read_memory(None), origin=origin))
 
 
 def _read_memory(given: Bytes | None) -> int:

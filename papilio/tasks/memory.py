@@ -21,7 +21,7 @@ from time import monotonic
 from papilio.arguments import show_bytes, show_mebibytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels.engine import EngineName
-from papilio.kernels.memory import COUNT, MAX_EDGES, MAX_ROWS
+from papilio.kernels.memory import COUNT, MAX_EDGES, MAX_ROWS, solver_bytes
 from papilio.partitioning.store import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.tasks.job import Budget, JobSpec
@@ -52,13 +52,17 @@ class MemoryForecast:
 def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> MemoryForecast:
     """Predict the peaks of a job on the whole graph; ``threads`` is the number of threads of the cpu engine.
 
-    With random graphs, each thread holds its own graph, and the original is kept as well.
+    With random graphs, each thread holds its own graph, and the original is kept as well; expected degrees are solved
+    once, before.
     """
     n_graphs = threads if job.ensemble is not None and engine == "cpu" else 1
     host, device = job.family.memory.predict_graph(job, engine, threads // n_graphs)
     if job.ensemble is not None:
         host = (n_graphs + 1) * host
         device += _TRADE_BYTES * job.n_edges
+    null = getattr(job.motif, "significance", None) if job.ensemble is None else job.ensemble.null
+    if null == "expected-degrees":
+        host += solver_bytes(job)
     client = PROCESS_BYTES["cpu"] + 3 * job.vector_entries * COUNT
     return MemoryForecast(
         PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client

@@ -105,6 +105,8 @@ def _samples(kind: type[Motif]) -> Iterator[Motif]:
     sizes = [name for name in names if f"max_{name}" in names]
     found: list[Motif] = []
     chosen: list[dict[str, Any]] = [{}, dict.fromkeys(sizes)]
+    if "samples" in names:
+        chosen.append({"significance": "degrees", "samples": 2})
     for given in (*chosen, *(dict.fromkeys(sizes, size) for size in _SIZES)):
         with suppress(InputError, UnsupportedError):
             motif = kind(**needed, **given)

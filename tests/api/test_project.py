@@ -16,6 +16,8 @@ import scipy.stats
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
+from papilio.kernels.project import sampled
+from papilio.motifs import motif_to_json
 from papilio.storage.store import open_store
 from papilio.tasks import leases as lease_policy
 from tests.tools.commands import Run
@@ -162,12 +164,92 @@ def test_a_store_holds_the_projection(women: Path, tmp_path: Path) -> None:
     maximal = papilio.enumerate(store, papilio.MaximalClique(2))
     assert {frozenset(row) for row in maximal} == set(map(frozenset, nx.find_cliques(kept)))
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    described = open_store(store.path).manifest.provenance
+    assert described["projection"] == motif_to_json(papilio.Projection("u", 4))
+    assert described["source_hash"] == open_store(women).hash
+    assert described["source"] == open_store(women).manifest.provenance.get("source")
+    assert not {"format", "source_bytes", "doubt"} & described.keys()
+    assert str(tmp_path) not in json.dumps(described)
     with pytest.raises(StoreError, match="store"):
         papilio.project(women, "u", output=tmp_path / "store", as_store=True)
     with pytest.raises(InputError, match="needs an edge"):
         papilio.project(women, "u", min_common=15, output=tmp_path / "none", as_store=True)
     with pytest.raises(InputError, match="needs output"):
         papilio.project(women, "u", as_store=True)
+
+
+def test_random_graphs_of_the_same_degrees(
+    women: Path, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: Any = {"significance": "degrees", "samples": 400, "seed": 3, "fdr": 0.7}
+    rows = papilio.project(women, "v", **asked)
+    assert rows.columns == ("source", "target", "common", "p", "q")
+    expected = sorted(rows)
+    _, vertices = as_networkx(women)
+    n_tests = len(vertices["v"]) * (len(vertices["v"]) - 1) // 2
+    every = {row[:2]: row[3] for row in papilio.project(women, "v", **{**asked, "fdr": 1.0})}
+    p_values = [*every.values(), *[1.0] * (n_tests - len(every))]
+    q_values = scipy.stats.false_discovery_control(p_values, method="bh")[: len(every)]
+    assert {row[:2]: row[4] for row in expected} == pytest.approx(
+        {pair: q for pair, q in zip(every, q_values, strict=True) if q <= 0.7}, rel=1e-12
+    )
+    assert 0 < len(expected) < len(every)
+    assert {round(p * 401, 9) % 1 for p in every.values()} == {0.0}
+    with papilio.open_cluster("local", workers=2) as cluster:
+        result = papilio.project(women, "v", output=tmp_path / "there", cluster=cluster, **asked)
+    assert sorted(tuple(row.values()) for row in result.to_arrow().to_pylist()) == expected
+    assert not result.checked
+    job = tmp_path / "job"
+    listed = papilio.project(women, "v", output=tmp_path / "out", job=job, **asked)
+    assert listed.rows == len(expected)
+    assert papilio.resume_job(job).reused
+    assert papilio.verify_job(job, sample=1)[0].count == listed.count
+    with pytest.raises(InputError, match=r'"samples": 400, "seed": 3} .* give another directory'):
+        papilio.project(women, "v", output=tmp_path / "more", job=job, **{**asked, "seed": 4})
+    words = ("--significance", "degrees", "--samples", 400, "--seed", 3, "--fdr", 0.7, "--format", "csv")
+    lines = run("project", women, "--layer", "v", *words).stdout.splitlines()
+    assert sorted(int(line.split(",")[0]) for line in lines[1:]) == [row[0] for row in expected]
+    counted = run("count", "projection", women, "--layer", "v", *words[:8])
+    assert int(counted.stdout) == sum(p <= 0.7 for p in every.values())
+    beside = run("significance", "projection", women, "--layer", "v", "--samples", 5, "--seed", 1, "--json")
+    assert len(json.loads(beside.stdout)["samples"]) == 5  # these flags are those of the command there
+    plan = papilio.plan(women, papilio.Projection("v", **asked))
+    assert (plan.n_items, plan.job.title) == (
+        1, "pair of V with 2 or more in common, degrees q up to 0.7 (400 random graphs, seed 3) per total"
+    )  # fmt: skip
+    assert plan.run_s is not None
+    assert plan.memory.host_bytes > papilio.plan(women, papilio.Projection("v")).memory.host_bytes
+    assert not caplog.records
+
+
+def test_too_few_random_graphs_for_any_q_value(
+    women: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """91 pairs of events are tests, and 57 of them have two women or more in common."""
+    asked: Any = {"significance": "degrees", "samples": 20, "fdr": 0.05}
+    text = (
+        "papilio: 20 random graphs are too few for q-values up to 0.05: the smallest p-value is 1 / 21, and "
+    )
+    assert papilio.project(women, "v", output=tmp_path / "out", **asked).rows == 0
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{text}57 of 91 pairs can have it; give at least 31 samples"
+    ]
+    caplog.clear()
+    smallest = [row for row in papilio.project(women, "v", **{**asked, "fdr": 1.0}) if row[3] == 1 / 21]
+    assert 0 < len(smallest) < 57
+    needed = int(np.ceil(91 / (len(smallest) * 0.05))) - 1
+    assert not [*papilio.project(women, "v", **asked)]
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{text}{len(smallest)} of 91 pairs can have it; give at least {needed} samples"
+    ]
+    for given, message in (
+        ({"samples": 9}, "samples is 9, and significance is None, which draws no random graphs"),
+        ({"seed": 0, "significance": HYPER}, "seed is 0, and significance is 'hypergeometric'"),
+        ({**asked, "samples": 1}, "samples"),
+        ({**asked, "seed": -1}, "seed"),
+    ):
+        with pytest.raises(InputError, match=message):
+            papilio.project(women, "v", **given)
 
 
 class Stopped(Exception):
@@ -185,11 +267,15 @@ def stop_after(n_leases: int) -> Callable[[Event], None]:
     return listen
 
 
-@pytest.mark.parametrize("significance", [None, HYPER])
+@pytest.mark.parametrize("significance", [None, HYPER, "degrees"])
 def test_a_killed_job_goes_on(
     many: Path, tmp_path: Path, significance: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Any = {"weighting": "resource", "significance": significance}
+    if significance == "degrees":
+        asked |= {"samples": 20, "fdr": 1.0}
+        monkeypatch.setattr(sampled, "LEAST_ROOM", 100)
+        monkeypatch.setattr(sampled, "ROOM_PER_EDGE", 0)
     whole = papilio.project(many, "u", output=tmp_path / "whole", **asked)
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-5)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-5)

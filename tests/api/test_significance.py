@@ -252,6 +252,35 @@ def test_a_chain_that_is_too_short_is_doubted() -> None:
     assert papilio.significance(blocks, "butterfly", samples=200, **HERE).warning == ""
 
 
+def test_correlated_chains_are_doubted() -> None:
+    """Chains of a first-order process of known correlation, in the place of counted ones."""
+    found = papilio.significance(GRAPH, "butterfly", samples=200, **HERE)
+    assert found.independent_draws is not None
+    assert found.independent_draws > 1.5
+    assert json.loads(found.to_json())["independent_draws"] == found.independent_draws
+    stops = [stop for stop in found.ensemble.stops if stop >= 20]
+    random, draws = np.random.default_rng(2), {}
+    for correlation in (0.0, 0.4, 0.97):
+        table = dict(found.table)
+        for chain in range(20):
+            value = random.normal()
+            for stop in stops:
+                table[chain, stop] = round(found.mean + found.std * value)
+                value = correlation * value + sqrt(1 - correlation**2) * random.normal()
+        draws[correlation] = replace(found, table=table)
+    worth = {each: one.independent_draws for each, one in draws.items()}
+    assert worth[0.0] > worth[0.4] > 1 > 0.3 > worth[0.97]
+    assert worth[0.4] == pytest.approx(4 * 0.6 / 1.4, abs=0.9)
+    assert draws[0.4].warning == ""
+    assert "20 steps are too few: " in draws[0.97].warning
+    assert (
+        papilio.significance(GRAPH, "butterfly", null="edges", samples=200, **HERE).independent_draws is None
+    )
+    far = replace(found, table={cell: count + 10**320 for cell, count in found.table.items()})
+    assert far.mean == float("inf")
+    assert far.independent_draws == pytest.approx(found.independent_draws, rel=1e-9)
+
+
 @pytest.mark.parametrize("null", ["degrees", "edges", "expected-degrees"])
 def test_a_graph_alone_has_no_z(null: NullName) -> None:
     whole = BipartiteGraph.from_edges(*np.indices((5, 4)).reshape(2, -1))
@@ -512,6 +541,35 @@ def test_the_command(store: Path, run: Run, tmp_path: Path) -> None:
     assert run(*words, "--per", "edge").exit_code == 2
     alone = run("significance", "butterfly", store, "--null", "signs")
     assert (alone.exit_code, alone.stdout) == (4, "")
+
+
+def test_plans_are_those_of_the_runs(store: Path, run: Run) -> None:
+    asked: dict[str, Any] = {"samples": 150, "seed": 9, "per": "vertex", **HERE}
+    made = papilio.plan(str(store), "butterfly", **asked)
+    found = papilio.significance(str(store), "butterfly", **asked)
+    assert made.n_items == found.items == 171
+    assert made.key == found.plan_key
+    assert made.run_s is not None
+    assert 0 < made.run_s.low < made.run_s.value
+    assert made.memory == predict_memory(made.job, "cpu", made.threads)
+    whats = [each.what for each in made.decisions]
+    assert "20 chains of 40 steps" in whats
+    assert "20 steps of 1 global trade" in whats
+    assert "one random graph was drawn and counted" in {each.reason for each in made.decisions}
+    words = ("--samples", 150, "--seed", 9, "--per", "vertex", "--cluster", "inline", "--engine", "cpu")
+    shown = run("plan", "butterfly", store, *words)
+    assert "butterfly per vertex beside 150 random graphs (null model degrees)" in shown.stdout
+    assert "171 items" in shown.stdout
+    assert json.loads(run("plan", "butterfly", store, *words, "--json").stdout)["key"] == made.key
+    assert papilio.plan(str(store), "butterfly", **HERE).job.ensemble is None
+    for given, message in (
+        ({"null": "edges"}, "null is 'edges', which is for random graphs: give samples"),
+        ({"seed": 0}, "seed is 0, which is for random graphs"),
+        ({"samples": 9, "device_memory": "8GiB"}, "drawn from the whole graph: leave it out"),
+    ):
+        with pytest.raises(InputError, match=message):
+            papilio.plan(str(store), "butterfly", **given, **HERE)
+    assert run("plan", "butterfly", store, "--steps", 9).exit_code == 2
 
 
 def test_random_graphs_of_each_layer_are_alike() -> None:

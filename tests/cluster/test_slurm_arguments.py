@@ -9,13 +9,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from papilio.cli.app import cli
 from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import InputError
-from papilio.motifs import Butterfly
+from papilio.motifs import Butterfly, Clique
 
 NOTE = """#!/bin/bash
 printf '%s\\0' "$@" >"$NOTES/${0##*/}-$1"
@@ -81,6 +82,39 @@ def test_a_script_keeps_every_argument(store: str, job: str, parts: str, counts:
     assert f"--interface={interface}" in called["dask-scheduler"]
     step = next(words for program, words in called.items() if program.startswith("srun-"))
     assert f"--interface={interface}" in step
+
+
+def test_a_script_keeps_the_null_model() -> None:
+    asked = (
+        "--null",
+        "degrees",
+        "--samples",
+        "250",
+        "--seed",
+        "7",
+        "--steps",
+        "9",
+        "--per",
+        "vertex",
+        "-k",
+        "4",
+    )
+    where = ("--time", "60", "--memory", "1GiB", "--job", "a b", "--counts", "z.csv", "--json")
+    words = ["slurm", "render", "significance", "clique", "graph", *asked, *where]
+    script = CliRunner().invoke(cli, words, catch_exceptions=False).stdout
+    called = run_script(script)["papilio-significance"]
+    with (
+        patch("papilio.significance", side_effect=InputError("asked")) as given_,
+        pytest.raises(InputError, match="asked"),
+    ):
+        cli.main(called, standalone_mode=False)
+    assert given_.call_args.args == ("graph", Clique(4))
+    expected = {
+        "null": "degrees", "samples": 250, "seed": 7, "steps": 9, "per": "vertex", "job": "a b", "output": "z.csv",
+    }  # fmt: skip
+    assert {name: given_.call_args.kwargs[name] for name in expected} == expected
+    plain = CliRunner().invoke(cli, [*words[:5], "-k", "3", *where[:4]], catch_exceptions=False).stdout
+    assert "significance -k 3 --samples=1000 --seed=0 --per=total --engine=auto" in plain
 
 
 @settings(max_examples=4, deadline=None, derandomize=True, database=None)

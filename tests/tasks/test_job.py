@@ -72,7 +72,8 @@ MOTIFS: list[Motif] = [
     MaximalBiclique(), MaximalBiclique(2), MaximalBiclique(min_v=2), MaximalBiclique(max_u=2), MaximalBiclique(max_v=2),
     Projection("u"), Projection("v"), Projection("u", 3), Projection("u", weighting="jaccard"),
     Projection("u", significance="hypergeometric"), Projection("u", significance="expected-degrees"),
-    Projection("u", significance="hypergeometric", fdr=0.1),
+    Projection("u", significance="hypergeometric", fdr=0.1), Projection("u", significance="degrees"),
+    Projection("u", significance="degrees", samples=9), Projection("u", significance="degrees", seed=9),
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import plural
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import silent_runs
 from papilio.kernels.device.protocol import Device
@@ -85,11 +86,19 @@ class SampleEngine(Engine):
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
-        trades = ensemble.steps * getattr(randomizer, "trades_per_step", 0)
-        draw_cost = (1 + trades) * graph.n_edges
+        trades = getattr(randomizer, "trades_per_step", 0)
+        draw_cost = (1 + ensemble.steps * trades) * graph.n_edges
         costs = np.full(ensemble.n_items, 1 + count_cost + draw_cost, np.int64)
         costs[: ensemble.chains] = 1 + len(ensemble.stops) * count_cost + 2 * draw_cost
         decisions = prepared.decisions
+        if trades:
+            steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
+            decisions += (
+                (steps, "from the graph to a sample; sparse graphs with hubs need more trades in a step"),
+            )
+        if ensemble.chains:
+            chains = f"{ensemble.chains} chains of {2 * ensemble.steps} steps"
+            decisions += ((chains, "their mean count shows whether the steps of a sample are enough"),)
         if randomizer.has_one_realisation():
             why = f"null model {model.name} allows no other graph than the one given: std is 0, z undefined"
             decisions += (("one realisation", why),)

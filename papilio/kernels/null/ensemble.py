@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.arguments import Between, Seed, check_fields
+from papilio.arguments import Samples, Seed, check_fields
 from papilio.kernels.null.models import NullModel, NullName
 from papilio.motifs import Cell, Motif
 
 CHAINS, LEAST_SAMPLES = 20, 100
 """Chains that show how a null model mixes, and the samples from which on they are worth their time."""
-
-MAX_SAMPLES = 1_000_000
-"""Random graphs of an ensemble, at most: the answer holds the count of each, and sums of their squares are exact."""
-
-Samples = Annotated[int, Between(2, MAX_SAMPLES)]
 
 MOMENTS = ("sum0", "sum1", "square0", "square1", "square2", "square3")
 """Vectors of each layer beside the counts in the graph as given: sums over the samples of digits to base 2^32, of the

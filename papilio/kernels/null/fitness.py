@@ -22,12 +22,9 @@ from papilio.errors import CapacityError, ExecutionError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.null.loops import Vertices, draw_at
-from papilio.kernels.null.models import Graph
+from papilio.kernels.null.models import MAX_CLASSES, Graph
 from papilio.kernels.tree.bits import Words
 from papilio.kernels.tree.probe_loops import Floats
-
-MAX_CLASSES = 8192
-"""Different degrees of all layers together: their square is the size of a matrix."""
 
 _TOLERANCE = 1e-9
 """Largest difference between a degree and the expected one."""
@@ -141,8 +138,10 @@ def _solve(degrees: Floats, sizes: Floats, partners: Floats) -> Floats:
     fitness = degrees / np.sqrt((degrees * sizes).sum() / 2)
     for _ in range(_MAX_STEPS):
         if _take_step(fitness, degrees, sizes, partners, room) <= _TOLERANCE:
-            products = np.outer(fitness, fitness)
-            return np.where(partners > 0, products / (1.0 + products), 0.0)
+            chances = np.outer(fitness, fitness, out=room.slopes)
+            chances /= 1.0 + chances
+            chances[partners == 0] = 0.0
+            return chances
     raise ExecutionError(
         f"expected degrees did not converge in {_MAX_STEPS} steps: use the null model 'degrees'"
     )

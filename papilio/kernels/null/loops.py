@@ -23,7 +23,7 @@ Vertices = NDArray[np.int32]
 _mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))
 _UPPER = np.uint64(0xFFFFFFFF00000000)
 _FEW = 16
-"""Up to so many words are sorted by insertion."""
+"""Up to this number of words, all are compared with each other, which needs no branch."""
 
 MAX_BINS = 1 << 10
 """Counters that :func:`find_smallest` needs."""
@@ -128,8 +128,12 @@ def find_smallest(words: Words, n: Index, k: Index, chosen: Words, bins: Ints) -
             chosen[kept] = word
             kept += np.int64((word >> np.uint64(shift)) & mask) == goal
         n = kept
-    _sort_few(chosen, n)
-    smallest: np.uint64 = chosen[k - 1]
+    smallest = np.uint64(0)
+    for i in range(n):
+        rank = 1
+        for j in range(n):
+            rank += chosen[j] < chosen[i]
+        smallest = chosen[i] if rank == k else smallest
     return smallest
 
 

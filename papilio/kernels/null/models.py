@@ -25,6 +25,9 @@ Graph = BipartiteGraph | UnipartiteGraph
 NullName = Literal["degrees", "expected-degrees", "edges", "signs"]
 NULL_NAMES: tuple[NullName, ...] = get_args(NullName)
 
+MAX_CLASSES = 8192
+"""Different degrees of all layers for which expected degrees are solved: their square is the size of a matrix."""
+
 DEFAULT_STEPS = 20
 """Steps of a chain from the graph to a sample; :func:`count_trades` gives the length of a step. A plot of a statistic
 against steps shows whether they are enough."""

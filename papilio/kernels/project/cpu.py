@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial, Prepared, require_request
-from papilio.kernels.null.fitness import MAX_CLASSES, solve_chances
+from papilio.kernels.null.fitness import solve_chances
+from papilio.kernels.null.models import MAX_CLASSES
 from papilio.kernels.project.loops import (
     TESTS,
     WEIGHTINGS,
@@ -32,7 +33,7 @@ from papilio.kernels.threads import Outlet, SearchEngine
 from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
 from papilio.motifs import Granularity, Listing, Motif, Projection
 
-_BLOCK_ROWS = 1 << 17
+BLOCK_ROWS = 1 << 17
 """Rows that a thread passes on at a time, at least where there are as many: 3.5 MiB."""
 
 
@@ -127,7 +128,7 @@ class ProjectionCpu(SearchEngine):
         n_rows = 0
         if self.listing is not None:
             n_rows = max(
-                1, int(prepared.most_pairs.max(initial=0)), min(_BLOCK_ROWS, int(prepared.most_pairs.sum()))
+                1, int(prepared.most_pairs.max(initial=0)), min(BLOCK_ROWS, int(prepared.most_pairs.sum()))
             )
         block = make_block(prepared.question, n_rows)
         return make_state(prepared.question, prepared.index.max_degree, block)

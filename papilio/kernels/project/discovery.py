@@ -51,6 +51,16 @@ class FalseDiscovery:
         ratios = self._values * (float(self._n_tests) / ranks)
         self._q_values = np.minimum(np.minimum.accumulate(ratios[::-1])[::-1], 1.0)
 
+    def count(self, p_value: float) -> int:
+        """Return how many of the settled p-values are equal to one."""
+        return int(self._counts[self._values == p_value].sum())
+
+    @property
+    def n_kept(self) -> int:
+        """Tests whose settled q-values are at most ``fdr``."""
+        assert self._q_values is not None, "they are settled first"
+        return int(self._counts[self._q_values <= self._fdr].sum())
+
     def q_values(self, p_values: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Return the q-values of p-values that were added, and which are at most ``fdr``."""
         assert self._q_values is not None, "they are settled first"

@@ -27,7 +27,14 @@ from numpy.typing import NDArray
 
 from papilio.kernels.jit import Counters, Index, Ints, Sums, compiled, inlined
 from papilio.kernels.wedge.graph import WedgeRows
-from papilio.kernels.wedge.loops import NARROW_LIMIT, first_middle, make_tables, scan_start
+from papilio.kernels.wedge.loops import (
+    NARROW_LIMIT,
+    Tables,
+    clear_start,
+    first_middle,
+    make_tables,
+    scan_start,
+)
 
 Floats = NDArray[np.float64]
 Ids32 = NDArray[np.int32]
@@ -336,3 +343,43 @@ def take_items(
             _take_start(rows, question, state, row, state.wide, state.wide_words)
         state.cursor[0] = item + 1
     return True
+
+
+@compiled
+def count_pairs(
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, question: PairQuestion, state: PairState, found: Ints
+) -> None:  # fmt: skip
+    """Fill the number of pairs of each item of ``[start, stop)``; the block of the state has no room."""
+    for item in range(start, stop):
+        state.cursor[0], before = item, state.block.size[1]
+        take_items(rows, items, found, item + 1, question, state)
+        found[item] = state.block.size[1] - before
+
+
+@compiled
+def _reach_start(
+    rows: WedgeRows, row: Index, begin: Index, end: Index, ends: Ids32, common: Ids32, counters: Counters, sums: Sums,
+    reached: Ids32,
+) -> None:  # fmt: skip
+    top, wedges = scan_start(rows, row, counters, sums)
+    for pair in range(begin, end):
+        reached[pair] += np.int64(counters[ends[pair]]) >= common[pair]
+    clear_start(rows, row, counters, top, wedges)
+
+
+@compiled
+def count_reached(
+    rows: WedgeRows, starts: Ints, offsets: Ints, ends: Ids32, common: Ids32, tables: Tables, reached: Ids32
+) -> None:  # fmt: skip
+    """Add 1 for each pair with at least ``common`` neighbours in these rows.
+
+    The pairs of start i are ``[offsets[i], offsets[i + 1])``; ``ends`` are the ranks of their other vertices.
+    """
+    for i in range(len(starts)):
+        row, begin, end = starts[i], offsets[i], offsets[i + 1]
+        if begin == end:
+            continue
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            _reach_start(rows, row, begin, end, ends, common, tables.narrow, tables.sums, reached)
+        else:
+            _reach_start(rows, row, begin, end, ends, common, tables.wide, tables.sums, reached)

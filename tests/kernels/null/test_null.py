@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +17,17 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
+from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.null import fitness
 from papilio.kernels.null.cpu import Randomizer, RowTrades, make_randomizer
+from papilio.kernels.null.ensemble import Ensemble
 from papilio.kernels.null.fitness import draw_independent, make_skips, solve_chances
 from papilio.kernels.null.loops import MAX_BINS, find_smallest, layer_of
 from papilio.kernels.null.models import DEFAULT_STEPS, NULL_NAMES, NullModel, count_trades
+from papilio.motifs import Butterfly, Clique
+from papilio.tasks.job import job_of
+from papilio.tasks.memory import predict_memory
 from tests.tools.strategies import bipartite_graphs, complete_graph, graph_of, skewed_graph
 
 Edges = frozenset[tuple[int, int]]
@@ -175,6 +181,30 @@ def test_expected_degrees_are_those_of_the_graph(seed: int) -> None:
             inside = chances[((chances > 1e-6) & (chances < 1 - 1e-6)).all(axis=1)]
             odds = np.log(inside / (1 - inside))
             assert np.allclose(odds - odds[:1], (odds - odds[:1])[:, :1], atol=1e-5)  # products of fitnesses
+
+
+@pytest.mark.parametrize("is_bipartite", [True, False])
+def test_the_solver_takes_no_more_memory_than_predicted(is_bipartite: bool) -> None:
+    chance = np.add.outer(np.arange(500), np.arange(500)) / 1000
+    found = np.random.default_rng(0).random((500, 500)) < chance
+    graph: Any = (
+        BipartiteGraph.from_edges(*np.nonzero(found))
+        if is_bipartite
+        else UnipartiteGraph.from_edges(*np.nonzero(np.triu(found, 1)))
+    )
+    solve_chances(SMALL["square" if is_bipartite else "path"])  # compiles
+    tracemalloc.start()
+    n_classes = solve_chances(graph).degrees.size
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    motif = Butterfly() if is_bipartite else Clique(3)
+    ensembles = (Ensemble(null, 0, 9, 0) for null in ("expected-degrees", "edges"))
+    with_solver, without = (
+        predict_memory(job_of(graph, Question(motif, "total", ensemble=each)), "cpu").host_bytes
+        for each in ensembles
+    )
+    assert 4.5 < peak / (8 * n_classes**2) < 5.2
+    assert peak < with_solver - without < 10 * peak
 
 
 def test_probabilities_of_regular_graphs() -> None:

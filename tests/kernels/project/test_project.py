@@ -178,7 +178,7 @@ def test_neither_split_nor_threads_nor_blocks_change_a_bit(
         monkeypatch.undo()
         whole = list_pairs(graph, motif)
         monkeypatch.setattr(chunks, "SERIAL_COST", 1)
-        monkeypatch.setattr(cpu, "_BLOCK_ROWS", 1)
+        monkeypatch.setattr(cpu, "BLOCK_ROWS", 1)
         assert list_pairs(graph, motif, threads, cuts) == whole
         assert whole[1].total == len(whole[0]) > 100
 

@@ -1,0 +1,191 @@
+"""Pairs of a projection beside random graphs with the same degrees, on the CPU: the fixed degree sequence model.
+
+The p-value of a pair is (r + 1) / (n + 1): in r of n random graphs it has at least as many common neighbours as in the
+graph itself (Zweig and Kaufmann, Soc. Netw. Anal. Min. 1, 2011). Random graphs are the samples of
+:class:`papilio.kernels.null.cpu.RowTrades`.
+
+A work item is a group of starts whose pairs fit in memory. Its pairs are gathered once; then every sample counts the
+common neighbours of these pairs alone. Ranks depend on the degrees alone, so that a pair has the same start and the
+same counter in every sample. Each thread draws whole samples, and has a number for each pair; these are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.arguments import plural
+from papilio.graph import BipartiteGraph
+from papilio.kernels.announce import say_passed, silent_runs
+from papilio.kernels.engine import Partial, Prepared, StopCheck, never_cut, require_interval
+from papilio.kernels.memory import LEAST_ROOM, ROOM_PER_EDGE
+from papilio.kernels.null.cpu import ChainRandomizer, RowTrades
+from papilio.kernels.null.models import NullModel
+from papilio.kernels.project.cpu import BLOCK_ROWS, PreparedProjection, ProjectionCpu
+from papilio.kernels.project.loops import Ids32, PairState, count_pairs, count_reached
+from papilio.kernels.threads import ChunkRunner, CpuEngine, RowSink, cut_by_cost, drop_rows
+from papilio.kernels.wedge.graph import WedgeRows, index_wedges
+from papilio.kernels.wedge.loops import Tables, count_total, make_tables
+from papilio.motifs import Granularity, Listing, Motif, Projection
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSampled(Prepared):
+    """A graph ready for :meth:`SampledProjectionCpu.run`."""
+
+    plain: PreparedProjection  # of the same pairs without a test
+    motif: Projection
+    randomizer: ChainRandomizer
+    ranks: Ids32  # of each vertex of the layer
+    ends: NDArray[np.int64]  # pairs of all starts before each one, and of all; shape (n_starts + 1,)
+    bounds: NDArray[np.int64]  # starts at which groups begin, and their number; shape (n_items + 1,)
+    costs: NDArray[np.int64]
+    decisions: tuple[tuple[str, str], ...]
+
+    @property
+    def ids_u(self) -> Ids32:
+        return self.plain.ids_u
+
+    @property
+    def ids_v(self) -> Ids32:
+        return self.plain.ids_v
+
+    def sample(self, index: int) -> WedgeRows:
+        """Return the rows of a random graph."""
+        assert self.motif.seed is not None, "set with the test"
+        drawn = self.randomizer.sample(self.motif.seed, index)
+        assert isinstance(drawn, BipartiteGraph)
+        return index_wedges(drawn, first_layer=self.motif.layer).rows
+
+    def tables(self) -> Tables:
+        return make_tables(self.plain.index.n_counters, self.plain.index.max_degree)
+
+
+class SampledProjectionCpu(CpuEngine):
+    """Counts the pairs of a projection whose p-value is small enough; with a ``listing`` it lists them.
+
+    The rows have the columns of :class:`papilio.kernels.project.cpu.ProjectionCpu`.
+    """
+
+    def __init__(self, threads: int | None = None, listing: Listing | None = None) -> None:
+        super().__init__(threads)
+        self._plain = ProjectionCpu(1, listing or Listing())
+
+    def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedSampled:
+        """Rank and index the graph, count the pairs of each start, and group the starts; O(wedges)."""
+        assert isinstance(motif, Projection)
+        plain = self._plain.prepare(graph, motif.plain, per)
+        index, question = plain.index, plain.question
+        found = np.zeros(index.items.size, np.int64)
+
+        def count(state: PairState, begin: int, end: int) -> None:
+            count_pairs(index.rows, index.items, begin, end, question, state, found)
+
+        runner = ChunkRunner(lambda: ProjectionCpu(1)._make_state(plain), self.threads)
+        runner.run(cut_by_cost(index.costs, self.threads), count)
+        ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(found)))
+        room, bounds = max(LEAST_ROOM, ROOM_PER_EDGE * graph.n_edges), [0]
+        while bounds[-1] < found.size:
+            reached = int(np.searchsorted(ends, ends[bounds[-1]] + room, side="right")) - 1
+            bounds.append(max(reached, bounds[-1] + 1))
+        randomizer = RowTrades(graph, NullModel("degrees"))
+        trades = randomizer.model.steps * randomizer.trades_per_step
+        wedges = np.add.reduceat(index.costs, bounds[:-1]) if found.size else index.costs
+        assert motif.samples is not None, "set with the test"
+        costs = motif.samples * ((1 + trades) * graph.n_edges + wedges)
+        groups = plural(len(bounds) - 1, "group")
+        decisions: tuple[tuple[str, str], ...] = (
+            (f"{groups} of pairs", f"a group has up to {room:,} pairs, and draws all random graphs"),
+        )
+        if randomizer.has_one_realisation():
+            decisions += (("one realisation", "the degrees allow no other graph: all p-values are 1"),)
+        order = question.order
+        ranks = np.empty(order.size, np.int32)
+        ranks[order] = np.arange(order.size, dtype=np.int32)
+        return PreparedSampled(
+            plain, motif, randomizer, ranks, ends, np.array(bounds, np.int64), costs, decisions
+        )
+
+    def time_items(self, prepared: PreparedSampled) -> float:
+        """Draw a sample and count its wedges: all items take as long for each sample, but for their shares of these."""
+        items, tables = prepared.plain.index.items, prepared.tables()
+        count_total(prepared.plain.index.rows, items, 0, 0, tables)  # compiles
+        began = perf_counter()
+        rows = prepared.sample(0)
+        drawn_s = perf_counter() - began
+        count_total(rows, items, 0, items.size, tables)
+        counted_s = perf_counter() - began - drawn_s
+        return float(prepared.motif.samples or 0) * (prepared.n_items * drawn_s + counted_s)
+
+    def run(
+        self,
+        prepared: PreparedSampled,
+        start: int,
+        stop: int,
+        bounds: Sequence[int] = (),
+        cut: StopCheck = never_cut,
+        sink: RowSink = drop_rows,
+    ) -> Partial:
+        """Count, or list, the pairs of the groups; ``cut`` is looked at between groups."""
+        require_interval(start, stop, prepared.n_items)
+        total, end = 0, start
+        while end < stop and not cut():
+            pairs, *numbers = self._gather(prepared, end)
+            reached = self._compare(prepared, end, pairs, numbers[0], (start, stop))
+            p_values = (1 + reached) / (1 + int(prepared.motif.samples or 0))
+            kept = np.flatnonzero(p_values <= float(prepared.motif.fdr or 0))
+            total += kept.size
+            for at in range(0, kept.size, BLOCK_ROWS):
+                rows = kept[at : at + BLOCK_ROWS]
+                sink(*(each[rows] for each in (pairs, *numbers, p_values)))
+            end += 1
+        return Partial(end - start, total, int(prepared.costs[start:end].sum()))
+
+    def _gather(self, prepared: PreparedSampled, group: int) -> list[NDArray[Any]]:
+        """Return the pairs of a group, their common neighbours and weights, by start."""
+        plain, (begin, end) = prepared.plain, prepared.bounds[group : group + 2].tolist()
+        n, at = int(prepared.ends[end] - prepared.ends[begin]), 0
+        room: list[NDArray[Any]] = [np.empty((n, 2), np.int32), np.empty(n, np.int32)]
+        if plain.question.weighting:
+            room.append(np.empty(n))
+
+        def keep(*columns: NDArray[Any], part: int | None = None) -> None:
+            nonlocal at
+            for own, column in zip(room, columns, strict=True):
+                own[at : at + len(column)] = column
+            at += len(columns[0])
+
+        with silent_runs():
+            self._plain.run(plain, begin, end, sink=keep)
+        assert at == n, "they were counted"
+        return room
+
+    def _compare(
+        self, prepared: PreparedSampled, group: int, pairs: Ids32, common: Ids32, span: tuple[int, int]
+    ) -> NDArray[np.int64]:
+        """Return in how many samples each pair has as many common neighbours, or more; shape (n_pairs,)."""
+        begin, end = prepared.bounds[group : group + 2].tolist()
+        starts = prepared.plain.index.items[begin:end]
+        offsets = prepared.ends[begin : end + 1] - prepared.ends[begin]
+        ends = np.minimum(
+            prepared.ranks[pairs[:, 0]], prepared.ranks[pairs[:, 1]]
+        )  # the start is the later one
+        n_samples, finished = int(prepared.motif.samples or 0), list[None]()
+
+        def compare(state: tuple[Tables, Ids32], first: int, last: int) -> None:
+            for index in range(first, last):
+                count_reached(prepared.sample(index), starts, offsets, ends, common, *state)
+                finished.append(None)
+                say_passed(group - span[0], len(finished) / (n_samples * (span[1] - group)))
+
+        runner = ChunkRunner(lambda: (prepared.tables(), np.zeros(len(pairs), np.int32)), self.threads)
+        runner.run([(index, index + 1) for index in range(n_samples if len(pairs) else 0)], compare)
+        total = np.zeros(len(pairs), np.int64)
+        for _, reached in runner.states:
+            total += reached
+        return total
