@@ -177,8 +177,9 @@ class ProjectionGpu(ButterflyGpu):
         wedges = self.device.to_host(prepared.costs[start:stop]).astype(np.int64)
         room = self._find_room(int(most.max(initial=0)), int(most.sum()))
         pairs, commons = xp.empty(room, dtype=np.uint64), xp.empty(room, dtype=np.int32)
-        loads = np.maximum(most, wedges // max(1, self.max_wedges // max(1, room)))
-        for begin, end in cut_chunks(np, np.concatenate(([0], np.cumsum(loads))), room):
+        load = max(1, min(room, self.max_wedges))
+        loads = np.maximum(most, -(-wedges // (self.max_wedges // load)))
+        for begin, end in cut_chunks(np, np.concatenate(([0], np.cumsum(loads))), load):
             results = self._make_results(prepared, pairs, commons)
             self._run_slices(prepared, [start + begin, start + end], never_cut, results)
             n_found = int(self.device.to_host(results[0])[0])
