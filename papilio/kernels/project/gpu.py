@@ -106,9 +106,7 @@ class ProjectionGpu(ButterflyGpu):
                 **vars(made), question=question, most_pairs=most, order=order,
                 terms=device.to_device(question.terms), degrees=degrees, ids_u=ids_u, ids_v=ids_v,
             )  # fmt: skip
-        number_pairs(
-            question, degrees, make_block(question, 0), *make_kept(question)
-        )  # compiled from here on
+        compile_completion(question, degrees)
         return prepared
 
     def _describe_layers(
@@ -234,6 +232,11 @@ class ProjectionGpu(ButterflyGpu):
             if question.test:
                 columns.append(np.empty(chunk.size))
             yield columns
+
+
+def compile_completion(question: PairQuestion, degrees: NDArray[np.int64]) -> None:
+    """Compile what the host does with rows; the same for all questions."""
+    number_pairs(question, degrees, make_block(question, 0), *make_kept(question))
 
 
 class _Completion:
