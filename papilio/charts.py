@@ -52,7 +52,7 @@ def draw_classes(axes: Any, rows: Sequence[tuple[CensusClass, int, float]]) -> N
     axes.grid(False, axis="y")
     axes.set_xlabel("% of butterflies")
     axes.margins(x=0.18)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=8)
 
 
 def draw_table(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None:
@@ -65,9 +65,8 @@ def draw_table(axes: Any, key: Sequence[str], table: Mapping[Cell, int]) -> None
     sizes = [cell[at] for cell in sorted(table)]
     heights = [_digits(table[cell]) for cell in sorted(table)]
     axes.bar(sizes, heights, color=BLUE)
-    fixed = [f"{name} = {next(iter(table))[i]}" for i, name in enumerate(key) if i != at]
-    axes.set_title(", ".join(fixed))
-    axes.set_xlabel(key[at])
+    fixed = ", ".join(f"{name} = {next(iter(table))[i]}" for i, name in enumerate(key) if i != at)
+    axes.set_xlabel(f"{key[at]} ({fixed})" if fixed else key[at])
     axes.set_ylabel("count")
     axes.set_ylim(0, max(heights) * 1.05)
     axes.xaxis.get_major_locator().set_params(integer=True)

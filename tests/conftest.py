@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import os
+import subprocess
 import sys
 import warnings
 from collections import Counter
@@ -57,6 +58,9 @@ SKIP_LINES = 10
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# A child that crashes says where.
+os.environ.setdefault("PYTHONFAULTHANDLER", "1")
+
 numba_cache.share()
 gc.disable()  # until all is collected: what is imported stays
 
@@ -64,6 +68,17 @@ gc.disable()  # until all is collected: what is imported stays
 settings.register_profile("papilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("papilio")
 
+
+_describe_failure = subprocess.CalledProcessError.__str__
+
+
+def _describe_with_output(error: subprocess.CalledProcessError) -> str:
+    said = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr
+    return f"{_describe_failure(error)}\n{said or ''}".rstrip()
+
+
+# A failed child process is reported with its last words.
+subprocess.CalledProcessError.__str__ = _describe_with_output  # type: ignore[method-assign]
 
 thorough = True
 """Whether slow tests run; laws are then tried on all their examples, else on a third of them."""

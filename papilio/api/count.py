@@ -279,9 +279,9 @@ class CensusResult(Answer):
         """Return a row for each class: class, group, count and share."""
         return self.counted.to_arrow()
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the share of each class; axes and errors as :meth:`papilio.CountResult.plot`."""
-        return self.counted.plot(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw the share of each class."""
+        self.counted._draw(axes)
 
     def top(self, n: int = 10) -> list[tuple[CensusClass, int, float]]:
         """Return the ``n`` classes with the most butterflies, with their shares."""

@@ -167,12 +167,10 @@ class DecompositionResult(Answer):
         labels = _labels_of(graph, "u", ids["u"]), _labels_of(graph, "v", ids["v"])
         return Component(int(levels[node]), items.size, tuple(ids["u"]), tuple(ids["v"]), *labels)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw how many items have at least a number; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw how many items have at least a number."""
         items: dict[str, NDArray[Any]] = {self.layer or "edge": self.vectors.by_id("number")}
         charts.draw_distribution(axes, items, f"{self.kind} number")
-        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the numbers and the forest as one JSON object; integers in full."""

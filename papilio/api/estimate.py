@@ -144,11 +144,9 @@ class Estimate(Answer):
         same = ("std_error", "confidence", "probes", "exact", "engine")
         return rows_table([row | {name: getattr(self, name) for name in same}])
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the estimate with its interval; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw the estimate with its interval."""
         charts.draw_interval(axes, self.motif.title, self.count, self.interval)
-        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON object."""

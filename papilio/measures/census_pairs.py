@@ -132,12 +132,11 @@ class CensusPairs(Answer):
         numbers = {name: [pair.columns[name] for pair in self.pairs] for name in names}
         return [pair.ids for pair in self.pairs], [pair.labels for pair in self.pairs], numbers
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the butterflies of the first 20 pairs; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes, group = charts.axes_or_new(axes), PAIR_ORDERS[self.by]
+    def _draw(self, axes: Any) -> None:
+        """Draw the butterflies of the first 20 pairs."""
+        group = PAIR_ORDERS[self.by]
         shown = {" and ".join(map(str, each.labels)): each.groups[group] for each in self.pairs[:20]}
         charts.draw_numbers(axes, shown, f"{self.by} butterflies")
-        return axes
 
     def top(self, n: int = 10) -> tuple[CensusPair, ...]:
         """Return the first ``n`` pairs; InputError if more than requested in the call."""
@@ -194,12 +193,10 @@ class CensusVertices(Answer):
         values = {name: self.classes.by_id(name) for name in self.classes}
         return columns_table(self.held, {self.pair_side: values | sum_groups(values)})
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw how many vertices have at least a number of butterflies of each group; as the plots of counts."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw how many vertices have at least a number of butterflies of each group."""
         groups = {name: self.groups.by_id(name) for name in self.groups}
         charts.draw_distribution(axes, groups, "butterflies of a vertex")
-        return axes
 
     def top(self, n: int = 10, *, by: PairOrder = "conflicting") -> tuple[TopEntry, ...]:
         """Return the ``n`` vertices with the most coherent, incoherent or conflicting butterflies, at least 1."""

@@ -120,11 +120,9 @@ class RobinsAlexander(Answer):
             [{"butterflies": self.butterflies, "three_paths": self.three_paths, "value": self.value}]
         )
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the value as a bar; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw the value as a bar."""
         charts.draw_shares(axes, {"Robins-Alexander": self.value})
-        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
@@ -162,11 +160,9 @@ class _Clustering(Answer):
         ]
         return preview(("of", "size", "defined", *(f"mean {name}" for name in names)), rows)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the share of vertices or edges with at least each value; as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw the share of vertices or edges with at least each value."""
         charts.draw_at_least(axes, self._named(self._drawn), f"clustering ({self._drawn})")
-        return axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -297,9 +293,8 @@ class CohesionProfile(Answer):
         """Return a row for each level: least, n_u, n_v, n_edges, components, largest, least_degree, cut_at_most."""
         return rows_table([each.to_dict() for each in self.levels], _LEVEL_COLUMNS)
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw vertices and edges of each level; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw vertices and edges of each level."""
         least = [each.least for each in self.levels]
         lines = {
             "vertices": [each.n_u + each.n_v for each in self.levels],
@@ -307,7 +302,6 @@ class CohesionProfile(Answer):
             "largest component": [each.largest for each in self.levels],
         }
         charts.draw_lines(axes, least, lines, "butterflies of every vertex, at least")
-        return axes
 
     def to_dict(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
@@ -356,14 +350,12 @@ class LargestBicliques(Answer):
         rows = [{"size": each.size, "u": each.labels_u, "v": each.labels_v} for each in self.bicliques]
         return rows_table(rows, ("size", "u", "v"))
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw each biclique by its vertices of U and of V; axes and errors as :meth:`papilio.CountResult.plot`."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw each biclique by its vertices of U and of V."""
         charts.draw_points(
             axes, [len(each.u) for each in self.bicliques], [len(each.v) for each in self.bicliques],
             "vertices of U", "vertices of V",
         )  # fmt: skip
-        return axes
 
     def top(self, n: int = 10) -> tuple[LargestBiclique, ...]:
         """Return the ``n`` largest; InputError if more than requested in the call."""
@@ -405,14 +397,12 @@ class MaximumClique(Answer):
             return columns_table(self.held, {"n": {"size": self.sizes.by_id("n")}}, names_layer=False)
         return rows_table([{"size": self.size, "members": self.labels}])
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw how many vertices have a largest clique of each size, or the size; as for counts."""
-        axes = charts.axes_or_new(axes)
+    def _draw(self, axes: Any) -> None:
+        """Draw how many vertices have a largest clique of each size, or the size."""
         if "n" in self.sizes and self.sizes.by_id("n").size:
             charts.draw_table(axes, ("size",), {(size,): n for size, n in self.histogram()})
         else:
             charts.draw_numbers(axes, {"maximum clique": self.size}, "vertices")
-        return axes
 
     def top(self, n: int = 10) -> tuple[TopValue, ...]:
         """Return the ``n`` vertices with the largest cliques, with their labels; needs ``per="vertex"``."""

@@ -67,7 +67,7 @@ def _draw(name: str, caption: str, size: tuple[float, float], paint: Callable[[A
         FigureCanvasAgg(figure)
         paint(figure.add_subplot())
         svg, png = io.BytesIO(), io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None}, dpi=_PNG_DPI)
+        figure.savefig(svg, format="svg", metadata={"Date": None}, dpi=_PNG_DPI, transparent=True)
         figure.savefig(png, format="png", dpi=_PNG_DPI)
     return Figure(name, caption, svg.getvalue(), png.getvalue())
 

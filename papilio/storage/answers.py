@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -31,6 +32,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import fs as arrow_fs
 
+from papilio import charts
 from papilio.arguments import plural
 from papilio.errors import InputError, StoreError
 from papilio.extras import import_extra
@@ -424,6 +426,13 @@ class Tabular(ABC):
         return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
 
 
+_CIRCUMSTANCES = re.compile(r" \((?:[^()]|\([^()]*\))*\)( in .*|, unreliable)?$")
+"""The end of a headline that no title of a chart needs: engine, workers, seconds."""
+
+_TITLE = 90
+"""Most characters of a chart's title; a longer number is left to the chart."""
+
+
 class Answer(Tabular, Described):
     """An answer: a dictionary, a table, a chart, a few lines or HTML, and the largest of what it holds."""
 
@@ -432,12 +441,27 @@ class Answer(Tabular, Described):
     def headline(self) -> str:
         """What was found, in one line."""
 
-    @abstractmethod
     def plot(self, axes: Any = None) -> Any:
-        """Draw the answer with matplotlib; returns the axes, by default of a new figure.
+        """Draw the answer with matplotlib, under its headline unless the axes have a title.
 
-        MissingPackageError where matplotlib is not installed.
+        Returns the axes, by default of a new figure: ``result.plot().figure.savefig("counts.png")``. Raises
+        MissingPackageError if matplotlib is not installed.
         """
+        return self._draw_on(axes, self._draw)
+
+    def _draw_on(self, axes: Any, draw: Callable[[Any], None]) -> Any:
+        axes = charts.axes_or_new(axes)
+        draw(axes)
+        if not axes.get_title():
+            title = _CIRCUMSTANCES.sub("", self.headline)
+            axes.set_title(
+                title if len(title) <= _TITLE else title.partition(":")[0], fontsize="medium", wrap=True
+            )
+        return axes
+
+    @abstractmethod
+    def _draw(self, axes: Any) -> None:
+        """Draw the answer on axes of matplotlib."""
 
     def _preview(self) -> Preview:
         """Return what is shown beside the headline; nothing by default."""

@@ -211,13 +211,9 @@ class CountResult(answers.Answer):
     def _has_edge_rows(self) -> bool:
         return "edge" in self.vectors
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the answer with matplotlib: counts by size or class, or how those of vertices and edges are distributed.
-
-        Returns the axes, by default of a new figure: ``result.plot().figure.savefig("counts.png")``. One number is a
-        bar. MissingPackageError where matplotlib is not installed.
-        """
-        axes, family = charts.axes_or_new(axes), family_of(self.motif)
+    def _draw(self, axes: Any) -> None:
+        """Draw counts by size or class, the distribution of counts per vertex or edge, or one bar for one number."""
+        family = family_of(self.motif)
         if family.classes:
             charts.draw_classes(axes, rows_by_class(family.classes, self.table))
         elif self.table:
@@ -227,7 +223,6 @@ class CountResult(answers.Answer):
         else:
             counts = {name: self.vectors.by_id(name) for name in self.vectors}
             charts.draw_distribution(axes, counts, f"count of {self.motif.title}")
-        return axes
 
     @property
     def work_per_second(self) -> float | None:
@@ -326,13 +321,11 @@ class ListingResult(CountResult):
     def _size_of(self, row: tuple[Any, ...]) -> int:
         return int(row[2]) if self._has_numbers else sum(map(len, row))
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw how many rows have each number of vertices, or common neighbours; as :meth:`CountResult.plot`."""
+    def _draw(self, axes: Any) -> None:
+        """Draw how many rows have each number of vertices, or common neighbours."""
         sizes = Counter(map(self._size_of, self._rows()))
-        axes = charts.axes_or_new(axes)
         what = "common neighbours" if self._has_numbers else "vertices"
         charts.draw_table(axes, (what,), {(size,): rows for size, rows in sizes.items()})
-        return axes
 
     def to_arrow(self) -> Any:
         """Return the rows as a ``pyarrow.Table``, read from the files; StoreError when they are not there."""

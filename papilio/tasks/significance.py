@@ -360,13 +360,14 @@ class SignificanceResult(CountResult):
             raise InputError(f"kind is {kind!r}; expected samples or mixing")
         if kind == "mixing" and not self.mixing:
             raise InputError("the answer has no chains: null model 'degrees' has some, from 100 samples on")
-        axes = charts.axes_or_new(axes)
-        what = f"count of {self.motif.title}"
-        if kind == "samples":
-            charts.draw_histogram(axes, [float(each) for each in self.samples], float(self.count), what)
-        else:
-            charts.draw_mixing(axes, self.mixing, self.ensemble.steps, what)
-        return axes
+        return self._draw_on(axes, self._draw if kind == "samples" else self._draw_mixing)
+
+    def _draw(self, axes: Any) -> None:
+        samples = [float(each) for each in self.samples]
+        charts.draw_histogram(axes, samples, float(self.count), f"count of {self.motif.title}")
+
+    def _draw_mixing(self, axes: Any) -> None:
+        charts.draw_mixing(axes, self.mixing, self.ensemble.steps, f"count of {self.motif.title}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the vectors as one JSON object; integers in full, undefined values as null."""

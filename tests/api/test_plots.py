@@ -37,7 +37,7 @@ def test_one_size_is_a_row_of_bars(axes: Any) -> None:
     assert papilio.count(K56, papilio.Biclique(2, None)).plot(axes) is axes
     heights = [bar.get_height() for bar in axes.patches]
     assert heights == [log10(comb(5, 2) * comb(6, q)) for q in range(1, 7)]
-    assert (axes.get_xlabel(), axes.get_title()) == ("q", "p = 2")
+    assert axes.get_xlabel() == "q (p = 2)"
 
 
 def test_two_sizes_are_a_grid_with_its_scale_and_all_counts(axes: Any) -> None:
@@ -70,6 +70,13 @@ def test_numbers_of_a_decomposition(axes: Any) -> None:
     papilio.decompose([*K56, (7, 7)], "wing", engine="cpu").plot(axes)
     assert axes.lines[0].get_xydata().tolist() == [[20.0, 30.0]]
     assert axes.lines[0].get_label() == "edges (30 of 31 above 0)"
+
+
+def test_an_answer_is_drawn_under_its_headline_unless_the_axes_have_a_title(axes: Any) -> None:
+    found = papilio.count(K56, "butterfly")
+    assert found.plot(axes).get_title() == "butterfly: 150"
+    axes.set_title("my own")
+    assert found.plot(axes).get_title() == "my own"
 
 
 def test_classes_have_their_exact_counts_and_no_text_lies_on_another(axes: Any) -> None:

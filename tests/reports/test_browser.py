@@ -93,6 +93,37 @@ def test_the_page_loads_without_errors_and_fits(
     page.close()
 
 
+CONTRASTS = """selector => {
+    const light = colour => {
+        const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map(each => each / 255)
+            .map(each => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const behind = each => {
+        const colour = getComputedStyle(each).backgroundColor;
+        return colour === "rgba(0, 0, 0, 0)" ? behind(each.parentElement) : colour;
+    };
+    return [...document.querySelectorAll(selector)].filter(each => each.textContent.trim()).map(each => {
+        const [one, two] = [light(getComputedStyle(each).color), light(behind(each))];
+        return [each.textContent.trim().slice(0, 40), (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05)];
+    });
+}"""
+"""The contrast of the text of each element with what is behind it, as WCAG 2 defines it."""
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(27, 32, 41)")])
+def test_all_text_is_readable_in_light_and_in_dark(
+    browser: Any, measured: Path, scheme: str, paper: str
+) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    page.goto((measured / "report" / "report.html").as_uri(), wait_until="load")
+    assert page.evaluate("getComputedStyle(document.querySelector('section')).backgroundColor") == paper
+    contrasts = page.evaluate(CONTRASTS, f"{TEXTS}, .state, .note, .warning")
+    assert len(contrasts) > 20
+    assert [(text, ratio) for text, ratio in contrasts if ratio < 4.5] == []
+    page.close()
+
+
 def test_a_number_that_no_screen_holds_breaks_between_its_digits_by_three(
     browser: Any, odd_job: Path
 ) -> None:
