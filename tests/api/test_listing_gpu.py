@@ -149,6 +149,10 @@ def test_projections_are_those_of_cpus_and_go_on(
     assert tables[0].num_rows > 100
     assert tables[0].equals(tables[1])
     assert tables[0].equals(tables[2])
+    for engine in ("gpu", "cpu"):
+        _, checked = papilio.verify_job(tmp_path / "job", sample=2, engine=engine)  # type: ignore[arg-type]
+        assert checked is not None
+        assert checked.leases == 2
 
 
 def test_bicliques_of_one_size_are_refused(tmp_path: Path) -> None:
