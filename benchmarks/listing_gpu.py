@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.families import family_of, load_engine
-from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif
+from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif, Projection
 from papilio.storage.labels import read_names
 from papilio.storage.listings import ListingWriter
 from papilio.tasks.job import digest
@@ -34,11 +34,15 @@ CASES: dict[str, tuple[str, Motif, int | None, int, int]] = {
     "facebook-limit": ("facebook_combined", MaximalClique(), 20_000_000, 20_000_000, 0),
     "epinions": ("soc-Epinions1", MaximalClique(2), None, 1_775_065, 13_069_692_573_542_389_138),
     "astro": ("ca-AstroPh", MaximalClique(2), None, 36_427, 4_781_126_201_181_975_883),
+    "yelp-users": ("yelp2018", Projection("u"), None, 19_367_069, 0),
+    "yelp-businesses": ("yelp2018", Projection("v", 2, "resource"), None, 16_174_029, 0),
 }
 """Graph, motif, limit, rows, and the checksum that counting on CPUs gives; 0 where there is none."""
 
 
-_ROW_KERNELS = ("clique_copy", "clique_choose", "maximal_expand", "record_keys", "sort_rows")
+_ROW_KERNELS = (
+    "clique_copy", "clique_choose", "maximal_expand", "record_keys", "sort_rows", "pair_rows", "sum_terms"
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Row:
 
     case: str
     rows: int
-    vertices: int  # of all rows
+    vertices: int  # and numbers, of all rows
     prepare_s: float
     search_s: float  # kernels that search
     rows_s: float  # kernels that make rows
@@ -92,14 +96,14 @@ def measure(name: str, graph: Any, folder: Path | None) -> Row:
     del device.load
     _, sums = timer.seconds()
     of_rows = sum(sums.get(kernel, 0.0) for kernel in _ROW_KERNELS)
-    columns = family_of(motif).columns(motif)
+    columns, numbers = family_of(motif).columns(motif), family_of(motif).numbers(motif)
     store: Any = SimpleNamespace(label_column=lambda layer: None)
     names = read_names(store, {layer: getattr(prepared, f"ids_{layer}") for layer in columns})
     names = {layer: ids.cast("int64") for layer, ids in names.items()}
     question = {"graph": digest(name), "motif": {"name": motif.name}, "listing": {"limit": limit}}
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         began = perf_counter()
-        with ListingWriter(Path(scratch) / "rows", names, columns, question) as writer:
+        with ListingWriter(Path(scratch) / "rows", names, columns, question, numbers) as writer:
             written = lister.run(prepared, 0, prepared.n_items, sink=writer.write)
         written_s = perf_counter() - began
         paths = [Path(shard.path) for shard in writer.shards]
@@ -124,7 +128,7 @@ def measure(name: str, graph: Any, folder: Path | None) -> Row:
 
 
 def count_vertices(path: Path) -> int:
-    """Return how many vertices all rows of a file have."""
+    """Return how many vertices, and numbers, all rows of a file have."""
     metadata = pq.read_metadata(path)
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return sum(group.column(column).num_values for group in groups for column in range(group.num_columns))

@@ -5,6 +5,9 @@ number, in Parquet with zstd. The process is started anew for each, with its com
 processor time and the largest resident size are those of the whole process without its imports.
 
     python -m benchmarks.project yelp2018.txt.gz --layer u --min-common 2
+    python -m benchmarks.project yelp2018.txt.gz --programs papilio papilio-gpu "papilio-gpu hyperbolic"
+
+``benchmarks.listing_gpu`` times the kernels of ``papilio-gpu``, and its rows without files.
 """
 
 from __future__ import annotations
@@ -14,20 +17,25 @@ import resource
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
 import papilio
 
 PROGRAMS = ("papilio", "papilio jaccard", "papilio hypergeometric", "duckdb", "scipy")
+ON_GPU = ("papilio-gpu", "papilio-gpu hyperbolic", "papilio-gpu hypergeometric")
 _MEMORY = "8GB"
 """Memory limit of DuckDB, which spills to disk beyond it."""
 
 
-def _by_papilio(store: str, edges: str, target: str, layer: str, least: int, how: str) -> int:
-    asked = {"jaccard": {"weighting": how}, "hypergeometric": {"significance": how}}.get(how, {})
-    result = papilio.project(store, layer, min_common=least, output=target, **asked)  # type: ignore[arg-type]
-    return int(result.rows)
+def _by_papilio(
+    store: str, edges: str, target: str, layer: str, least: int, how: str, engine: str = "cpu"
+) -> int:
+    asked: Any = {"significance": how} if how == "hypergeometric" else {"weighting": how or None}
+    given: Any = {"layer": layer, "min_common": least, "output": target, "engine": engine, **asked}
+    return int(papilio.project(store, **given).rows)
 
 
 def _by_duckdb(store: str, edges: str, target: str, layer: str, least: int, how: str) -> int:
@@ -66,13 +74,16 @@ def _by_scipy(store: str, edges: str, target: str, layer: str, least: int, how: 
     return int(kept.sum())
 
 
-_BY = {"papilio": _by_papilio, "duckdb": _by_duckdb, "scipy": _by_scipy}
+_BY = {
+    "papilio": _by_papilio, "papilio-gpu": partial(_by_papilio, engine="gpu"), "duckdb": _by_duckdb,
+    "scipy": _by_scipy,
+}  # fmt: skip
 
 
 def run_one(program: str, store: str, edges: str, target: str, layer: str, least: int) -> None:
     """Run one program in this process and print its time and memory."""
     name, _, how = program.partition(" ")
-    if name != "papilio":
+    if not name.startswith("papilio"):
         __import__(name)
     began, used = perf_counter(), process_time()
     rows = _BY[name](store, edges, target, layer, least, how)
@@ -90,7 +101,7 @@ def main() -> None:
     parser.add_argument("graph")
     parser.add_argument("--layer", choices=("u", "v"), default="u")
     parser.add_argument("--min-common", type=int, default=2)
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=PROGRAMS)
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS + ON_GPU, default=PROGRAMS)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -42,6 +42,7 @@ from papilio.motifs import (
     MaximalBiclique,
     MaximalClique,
     Motif,
+    Projection,
 )
 
 QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
@@ -56,8 +57,9 @@ QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
     "clique": [(Clique(4), per) for per in GRANULARITIES] + [(Clique(), "total"), (MaximalClique(), "total")],
     "peel": [],
     "listing": [(MaximalClique(), "total"), (Clique(4), "total"), (MaximalBiclique(), "total")],
+    "projection": [(Projection("u"), "total"), (Projection("v", 3, "hyperbolic"), "total")],
 }
-"""Questions by the name of a family; ``peel`` stands for tips and wings, ``listing`` for all listings on GPUs."""
+"""Questions by the name of a family; ``peel`` stands for tips and wings, ``listing`` for all other listings on GPUs."""
 
 _TABLES = WedgeTuning(
     hub_min_wedges=1 << 40, match_max_wedges=-1, tables=(TableClass("dense", 128, 64, 1 << 40),)
@@ -102,28 +104,42 @@ def draw(motif: Motif) -> Any:
     return draw_bipartite(150, 120, 1_200) if is_bipartite else draw_unipartite(120, 900)
 
 
+def load(
+    motif: Motif, engine: EngineName, tuning: WedgeTuning | None = None, listing: Listing | None = None
+) -> Engine:
+    """Return an engine that counts, or lists."""
+    used = load_engine(motif, engine, listing=listing)
+    if tuning is None:
+        return used
+    assert isinstance(used, ButterflyGpu)
+    given: dict[str, Any] = {} if listing is None else {"listing": listing}
+    return type(used)(used.device, tuning=tuning, **given)
+
+
 def count(motif: Motif, per: Granularity, engine: EngineName, tuning: WedgeTuning | None = None) -> Partial:
     """Count on one engine."""
-    used: Engine = load_engine(motif, engine)
-    if tuning is not None:
-        assert isinstance(used, ButterflyGpu)
-        used = type(used)(used.device, tuning)
+    used = load(motif, engine, tuning)
     prepared = used.prepare(draw(motif), motif, per)
     return used.run(prepared, 0, prepared.n_items)
 
 
-def list_rows(motif: Motif, engine: EngineName) -> list[list[tuple[int, ...]]]:
-    """List on one engine; return the rows in an order of their own, as the ids of each column."""
-    used: Any = load_engine(motif, engine, listing=Listing())
+def list_rows(
+    motif: Motif, engine: EngineName, tuning: WedgeTuning | None = None
+) -> list[list[tuple[float, ...]]]:
+    """List on one engine; return the rows in an order of their own, as the ids of each column, then numbers."""
+    used: Any = load(motif, engine, tuning, Listing())
     prepared = used.prepare(draw(motif), motif, "total")
     ids = [getattr(prepared, f"ids_{layer}") for layer in family_of(motif).columns(motif)]
-    rows: list[list[tuple[int, ...]]] = []
+    rows: list[list[tuple[float, ...]]] = []
 
     def take(*columns: RowColumn, part: int | None = None) -> None:
         sides = [np.split(each[1], each[0][1:-1]) if isinstance(each, tuple) else each for each in columns]
         rows.extend(
             [
-                [tuple(of[places].tolist()) for of, places in zip(ids, row, strict=True)]
+                [
+                    *(tuple(of[places].tolist()) for of, places in zip(ids, row, strict=False)),
+                    tuple(row[len(ids) :]),
+                ]
                 for row in zip(*sides, strict=True)
             ]
         )
@@ -172,13 +188,15 @@ def check_counts(motif: Motif, per: Granularity, tunings: Mapping[str, WedgeTuni
 def check(family: str) -> int:
     """Answer the questions of a family on both engines; return how many answers differ."""
     wrong = 0
-    forced = TUNINGS if family in ("butterfly", "signed") else {}
+    forced = TUNINGS if family in ("butterfly", "signed", "projection") else {}
     for motif, per in QUESTIONS[family]:
-        if family == "listing":
-            same = list_rows(motif, "gpu") == list_rows(motif, "cpu")
-            print(f"{motif}: rows {'as' if same else 'NOT as'} on the CPU", flush=True)
-            wrong += not same
-        else:
+        if family in ("listing", "projection"):
+            theirs = list_rows(motif, "cpu")
+            for kernels, tuning in {"": None, **forced}.items():
+                same = list_rows(motif, "gpu", tuning) == theirs
+                print(f"{motif} {kernels}: rows {'as' if same else 'NOT as'} on the CPU", flush=True)
+                wrong += not same
+        if family != "listing":
             wrong += check_counts(motif, per, {"": None, **forced})
     for kind in ("tip", "wing") if family == "peel" else ():
         found, wanted = (decompose(kind, engine).peeled.numbers for engine in ("gpu", "cpu"))

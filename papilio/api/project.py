@@ -110,7 +110,7 @@ def project(
     cluster, workers, progress, job
         As for :func:`papilio.enumerate`.
     engine : {"auto", "cpu", "gpu"}
-        Projections run on CPUs alone.
+        ``gpu`` needs ``output``: rows that are iterated are found on CPUs.
     **reading
         As for :func:`papilio.count`.
 

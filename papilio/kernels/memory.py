@@ -77,6 +77,9 @@ LEAST_ROOM, ROOM_PER_EDGE = 1 << 20, 8
 _ROOM_BYTES = 64
 """Of such a pair: its row, weight, p-value and counter, and places while these are made; beside 4 of each thread."""
 
+DEVICE_PAIR_BYTES = 48
+"""Device memory of a pair while pairs are sorted: word and common neighbours, order, and the copies of the sort."""
+
 _NAME_BYTES = 24
 """Name of a vertex in a listing, and the column of labels that it is read from."""
 
@@ -213,6 +216,11 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
 def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
     # Beside what wedges take: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
     terms = _of_wedges(motif, per, engine)
+    if engine == "gpu":
+        # An order of the ids, degrees, costs and bounds of the pairs on the host; terms on the device.
+        host = terms.host._replace(fixed=_KEPT_BYTES, vertex=4 * COUNT)
+        device = terms.device._replace(vertex=terms.device.vertex + ID + COUNT, widest=DEVICE_PAIR_BYTES)
+        return terms._replace(host=host, device=device)
     thread = terms.thread._replace(fixed=_KEPT_BYTES, widest=2 * COUNT + COUNT + _PAIR_BYTES)
     if not isinstance(motif, Projection) or motif.samples is None:
         return terms._replace(thread=thread)

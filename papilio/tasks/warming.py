@@ -22,8 +22,10 @@ from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.models import NULL_NAMES, NullModel
 from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import ignore_report
+from papilio.kernels.project.cpu import ask_pairs
+from papilio.kernels.project.gpu import compile_completion
 from papilio.kernels.threads import available_threads
-from papilio.motifs import Listing, Motif
+from papilio.motifs import Listing, Motif, Projection
 from papilio.tasks.worker_state import complete_graph, warm_engine
 
 _SIDE, _WIDE, _SIZES = 10, 70, (2, 3, 4, 6)
@@ -69,6 +71,8 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
                 ),
             )  # fmt: skip
     if "cpu" in engines:
+        asked = ask_pairs(graph, Projection("u"), 0, np.empty(0, np.int32), graph.degree_v)
+        timed("rows of projections that a GPU finds (cpu)", lambda: compile_completion(asked, graph.degree_u))
         places = np.arange(_SIDE)
         paths = (
             BipartiteGraph.from_edges(places, places // 2, sign=1 - 2 * (places & 1)),

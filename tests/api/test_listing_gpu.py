@@ -13,6 +13,7 @@ from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import UnsupportedError
 from papilio.families import family_of
 from papilio.kernels.device.discovery import GpuInfo
+from papilio.kernels.project.gpu import ProjectionGpu
 from papilio.kernels.tree.gpu_listing import TreeLister
 from papilio.motifs import Motif
 from papilio.storage.store import write_store
@@ -39,6 +40,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("papilio.tasks.machine", "papilio.cluster.executor"):
         monkeypatch.setattr(f"{module}.missing_for_gpu", lambda: None)
     monkeypatch.setattr(TreeLister, "max_words", 1 << 12)
+    monkeypatch.setattr(ProjectionGpu, "max_pairs", 1 << 10)
 
 
 def rows_of(path: str | Path | None, motif: Motif) -> list[tuple[tuple[int, ...], ...]]:
@@ -111,6 +113,46 @@ def test_a_listing_that_ends_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     _, again = papilio.verify_job(tmp_path / "job", sample=2, engine="cpu")
     assert again is not None
     assert again.leases == 2
+
+
+@pytest.mark.parametrize("significance", [None, "hypergeometric"])
+def test_projections_are_those_of_cpus_and_go_on(
+    tmp_path: Path, significance: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = planted_graph(7, 100, 100, 6, 10, 500, 0.1)
+    write_store(tmp_path / "graph", graph, provenance={})
+    asked: Any = {"weighting": "hyperbolic", "significance": significance}
+    wanted, result = (
+        papilio.project(tmp_path / "graph", "u", output=tmp_path / engine, engine=engine, **asked)
+        for engine in ("cpu", "gpu")
+    )
+    assert (result.engine, result.checked, result.rows) == ("gpu", True, wanted.rows)
+    counted = papilio.count(tmp_path / "graph", papilio.Projection("u"), engine="gpu")
+    assert counted.count == papilio.count(tmp_path / "graph", papilio.Projection("u"), engine="cpu").count
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-7)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-7)
+    leases = list[Event]()
+
+    def stop(event: Event) -> None:
+        leases.extend([event] if isinstance(event, LeaseFinished) else [])
+        if len(leases) == 2:
+            raise KeyboardInterrupt
+
+    job: Any = {"output": tmp_path / "out", "job": tmp_path / "job", "engine": "gpu"}
+    with pytest.raises(KeyboardInterrupt):
+        papilio.project(tmp_path / "graph", "u", progress=stop, **job, **asked)
+    assert not (tmp_path / "out").exists()
+    again = papilio.resume_job(tmp_path / "job", engine="cpu")  # what one engine has begun the other one ends
+    assert again.leases_before >= 1
+    order = [("source", "ascending"), ("target", "ascending")]
+    tables = [pq.read_table(tmp_path / name).sort_by(order) for name in ("cpu", "gpu", "out")]
+    assert tables[0].num_rows > 100
+    assert tables[0].equals(tables[1])
+    assert tables[0].equals(tables[2])
+    for engine in ("gpu", "cpu"):
+        _, checked = papilio.verify_job(tmp_path / "job", sample=2, engine=engine)  # type: ignore[arg-type]
+        assert checked is not None
+        assert checked.leases == 2
 
 
 def test_bicliques_of_one_size_are_refused(tmp_path: Path) -> None:

@@ -355,8 +355,8 @@ def test_limits_and_what_is_refused(women: Path, tmp_path: Path) -> None:
         papilio.project(women, "u", limit=7, significance=HYPER)
     with pytest.raises(InputError, match="give both, or neither"):
         papilio.project(women, "u", fdr=0.1)
-    with pytest.raises(UnsupportedError, match="projections are listed on CPUs"):
-        papilio.project(women, "u", engine="gpu", output=tmp_path / "gpu")
+    with pytest.raises(InputError, match=r"to list elsewhere, as a job or on a GPU"):
+        papilio.project(women, "u", engine="gpu")
     with pytest.raises(UnsupportedError, match="bipartite graphs"):
         papilio.project(np.array([[0, 1], [1, 2]]), "u", kind="unipartite")
     with pytest.raises(UnsupportedError, match="leave out those to be held"):

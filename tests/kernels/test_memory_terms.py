@@ -19,6 +19,7 @@ from papilio.motifs import (
     MaximalBiclique,
     MaximalClique,
     Motif,
+    Projection,
 )
 from papilio.parts import PartSizes
 
@@ -63,6 +64,8 @@ CASES: dict[str, tuple[Motif, Listing | None]] = {
     "clique": (Clique(4), None),
     "listed maximal clique": (MaximalClique(), Listing()),
     "maximal biclique": (MaximalBiclique(), None),
+    "projection": (Projection("u"), None),
+    "listed projection": (Projection("u"), Listing()),
 }
 
 RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -114,6 +117,8 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
         (107556449, 0, 889688, 809056, 58783512, 0),
         (3732833, 2152796641, 889688, 809056, 19779904, 125348026),
     ),
+    "projection": ((9976473, 0), (3290017, 838773)),
+    "listed projection": ((110689545, 0), (254998033, 269290821)),
 }
 
 

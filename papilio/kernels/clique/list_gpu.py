@@ -23,8 +23,9 @@ from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.exact import mix
+from papilio.kernels.listing import cut_chunks
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
+from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 

@@ -16,11 +16,12 @@ from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import StopCheck, require_request
 from papilio.kernels.exact import mix
+from papilio.kernels.listing import cut_chunks
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides
 from papilio.kernels.probe import Found, Rates
-from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing, cut_chunks
+from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
 

@@ -86,6 +86,31 @@ def _expect_common(graph: BipartiteGraph, is_u: bool) -> tuple[Ids32, Floats]:
     return classes, means
 
 
+def ask_pairs(
+    graph: BipartiteGraph, motif: Projection, first: int, order: Ids32, degrees: NDArray[np.int64]
+) -> PairQuestion:
+    """Return the question of a projection; ``degrees`` are those of the other layer by rank, falling."""
+    is_u = motif.layer == "u"
+    return PairQuestion(
+        first,
+        order,
+        motif.min_common,
+        mask_counters(motif.min_common),
+        WEIGHTINGS.index(motif.weighting),
+        _terms_of(motif.weighting, degrees),
+        TESTS.index(motif.significance),
+        degrees.size,
+        *(_expect_common(graph, is_u) if motif.significance == "expected-degrees" else _NO_MEANS),
+        1.0 if motif.fdr is None else motif.fdr,
+    )
+
+
+def refuse_held(listing: Listing | None) -> None:
+    """Raise UnsupportedError for a listing of the pairs of some vertices alone."""
+    if listing is not None and (listing.with_u or listing.with_v):
+        raise UnsupportedError("a projection has the pairs of all vertices; leave out those to be held")
+
+
 class ProjectionCpu(SearchEngine):
     """Counts the pairs of a projection; with a ``listing`` it lists them.
 
@@ -94,8 +119,7 @@ class ProjectionCpu(SearchEngine):
 
     def __init__(self, threads: int | None = None, listing: Listing | None = None) -> None:
         super().__init__(threads)
-        if listing is not None and (listing.with_u or listing.with_v):
-            raise UnsupportedError("a projection has the pairs of all vertices; leave out those to be held")
+        refuse_held(listing)
         self.listing = listing
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedProjection:
@@ -107,18 +131,7 @@ class ProjectionCpu(SearchEngine):
         n_own, n_other = (index.n_u, index.n_v) if is_u else (index.n_v, index.n_u)
         first, begin = (0, index.n_u) if is_u else (index.n_u, 0)
         degrees = np.diff(index.offsets[begin : begin + n_other + 1])
-        question = PairQuestion(
-            first,
-            index.order_u if is_u else index.order_v,
-            motif.min_common,
-            mask_counters(motif.min_common),
-            WEIGHTINGS.index(motif.weighting),
-            _terms_of(motif.weighting, degrees),
-            TESTS.index(motif.significance),
-            n_other,
-            *(_expect_common(graph, is_u) if motif.significance == "expected-degrees" else _NO_MEANS),
-            1.0 if motif.fdr is None else motif.fdr,
-        )
+        question = ask_pairs(graph, motif, first, index.order_u if is_u else index.order_v, degrees)
         ids = np.arange(n_own, dtype=np.int32)
         none = np.empty(0, np.int32)
         most = np.minimum(index.items - first, index.costs)

@@ -45,7 +45,11 @@ WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
 TESTS = (None, "hypergeometric", "expected-degrees")
 """Tests of pairs, likewise."""
 
-_JACCARD, _COSINE, _SUMMED = 1, 2, 3
+_JACCARD, _COSINE = 1, 2
+
+SUMMED = 3
+"""First of the weights that are sums over the common neighbours."""
+
 _HYPERGEOMETRIC = 1
 
 _KEPT = 1 << 17
@@ -113,12 +117,17 @@ def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> Pai
     """Return the state of a thread."""
     n = -(-question.order.size // 8) * 8
     tables = make_tables(n, max_degree)
-    kept = _KEPT if question.test else 0
     return PairState(
         tables.narrow, tables.wide, tables.narrow.view(np.uint64), tables.wide.view(np.uint64), tables.sums,
-        np.zeros(n if question.weighting >= _SUMMED else 0),
-        np.zeros((kept, 2), np.int64), np.zeros(kept), np.zeros(1, np.int64), block,
+        np.zeros(n if question.weighting >= SUMMED else 0),
+        *make_kept(question), np.zeros(1, np.int64), block,
     )  # fmt: skip
+
+
+def make_kept(question: PairQuestion) -> tuple[Ints, Floats]:
+    """Return empty ``keys`` and ``values`` of :class:`PairState`."""
+    kept = _KEPT if question.test else 0
+    return np.zeros((kept, 2), np.int64), np.zeros(kept)
 
 
 def make_block(question: PairQuestion, n_rows: int) -> PairBlock:
@@ -250,11 +259,23 @@ def _p_value(
 
 
 @inlined
+def _weigh_pair(
+    question: PairQuestion, common: Index, degree: Index, other: Index, sums: Floats, at: Index
+) -> float:
+    """Return the weight of a pair; of a weighting that is a sum, the entry of ``sums``."""
+    if question.weighting == _JACCARD:
+        return float(common / (degree + other - common))
+    if question.weighting == _COSINE:
+        return float(common / sqrt(float(degree) * float(other)))
+    return float(sums[at])
+
+
+@inlined
 def _take_pair(
     rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, degree: Index, end: Index, common: Index
 ) -> None:  # fmt: skip
     """Make a row of a pair of at least ``min_common`` common neighbours, unless its p-value is too large."""
-    row_of_end, block, p_value, weight = question.first + end, state.block, 0.0, 0.0
+    row_of_end, block, p_value = question.first + end, state.block, 0.0
     other = rows.offsets[row_of_end + 1] - rows.offsets[row_of_end]
     if question.test:
         p_value = _p_value(question, state.keys, state.values, common, other, degree)
@@ -269,15 +290,34 @@ def _take_pair(
     block.pairs[at, 0], block.pairs[at, 1] = min(own, met), max(own, met)
     block.common[at] = common
     if question.weighting:
-        if question.weighting == _JACCARD:
-            weight = common / (degree + other - common)
-        elif question.weighting == _COSINE:
-            weight = common / sqrt(float(degree) * float(other))
-        else:
-            weight = state.sums[end]
-        block.weights[at] = weight
+        block.weights[at] = _weigh_pair(question, common, degree, other, state.sums, end)
     if question.test:
         block.p_values[at] = p_value
+
+
+@compiled
+def number_pairs(question: PairQuestion, degrees: Ints, block: PairBlock, keys: Ints, values: Floats) -> int:
+    """Complete rows whose pairs, common neighbours and sums a device has found; return how many rows are kept.
+
+    These come first in the block. ``degrees`` are those of the layer, by id; ``keys`` and ``values`` as in
+    :class:`PairState`.
+    """
+    kept = 0
+    for row in range(block.common.size):
+        common = np.int64(block.common[row])
+        one, two = degrees[block.pairs[row, 0]], degrees[block.pairs[row, 1]]
+        degree, other = max(one, two), min(one, two)
+        if question.test:
+            p_value = _p_value(question, keys, values, common, degree, other)
+            if p_value > question.max_p:
+                continue
+            block.p_values[kept] = p_value
+        if question.weighting:
+            block.weights[kept] = _weigh_pair(question, common, degree, other, block.weights, row)
+        block.pairs[kept, 0], block.pairs[kept, 1] = block.pairs[row, 0], block.pairs[row, 1]
+        block.common[kept] = block.common[row]
+        kept += 1
+    return kept
 
 
 @compiled
@@ -298,7 +338,7 @@ def _take_start(
     """Make rows of the pairs of one start, for which the block has room."""
     degree = rows.offsets[row + 1] - rows.offsets[row]
     top, wedges = scan_start(rows, row, counters, state.old)
-    if question.weighting >= _SUMMED:
+    if question.weighting >= SUMMED:
         _add_terms(rows, row, question.terms, state.sums)
     if top <= _SPAN_PER_WEDGE * wedges:
         lanes = 8 // counters.itemsize
@@ -308,7 +348,7 @@ def _take_start(
                     if counters[place] >= question.min_common:
                         _take_pair(rows, question, state, row, degree, place, np.int64(counters[place]))
             words[word] = 0
-        if question.weighting >= _SUMMED:
+        if question.weighting >= SUMMED:
             state.sums[:top] = 0.0
         return
     middles = first_middle(rows, row)
@@ -319,7 +359,7 @@ def _take_start(
             if counters[end] >= question.min_common:
                 _take_pair(rows, question, state, row, degree, end, np.int64(counters[end]))
             counters[end] = 0
-            if question.weighting >= _SUMMED:
+            if question.weighting >= SUMMED:
                 state.sums[end] = 0.0
 
 

@@ -9,9 +9,7 @@ rows of some chunks while the device makes the next.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -33,8 +31,8 @@ from papilio.kernels.engine import (
     require_interval,
 )
 from papilio.kernels.exact import mix
-from papilio.kernels.listing import cut_blocks
-from papilio.kernels.threads import Outlet, RowSink, available_threads, drop_rows
+from papilio.kernels.listing import RowWriters
+from papilio.kernels.threads import Outlet, RowSink, drop_rows
 from papilio.kernels.tree.gpu import TreeEngine
 from papilio.motifs import Listing
 
@@ -52,9 +50,6 @@ _SPARE = 1.25
 
 _MOST_PARTS = 1 << 20
 """Most searches of one item; an item with more would take unacceptably long."""
-
-_WRITERS = 32
-"""Maximum number of threads that write rows."""
 
 
 class RaggedOnDevice(NamedTuple):
@@ -120,42 +115,6 @@ class _Part:
         if len(cuts) == 2:
             cuts.insert(1, self.start + 1)
         return [_Part(a, b) for a, b in pairwise(cuts)]
-
-
-class _Writers:
-    """Run threads that pass rows on, each to its own writer; each writes one block of rows while others wait.
-
-    The first blocks are small, so that all threads soon have one. Later blocks are whole chunks: the work in Python
-    takes as long for a small block as for a large one, and the thread of the device needs Python's lock, too.
-    """
-
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
-        self._pools = [
-            ThreadPoolExecutor(1, "papilio-rows") for _ in range(min(_WRITERS, available_threads()))
-        ]
-        self._most = 3 * len(self._pools) // 2 + 1
-        self._under_way: deque[Future[None]] = deque()
-        self._n_passed = 0
-
-    def write(self, columns: Sequence[RowColumn]) -> None:
-        """Pass the rows of a chunk to the threads by turns; wait if more than half as many blocks are queued."""
-        is_early = self._n_passed < 2 * len(self._pools)
-        for block in cut_blocks(columns) if is_early else [columns]:
-            if len(self._under_way) == self._most:
-                self._under_way.popleft().result()
-            turn = self._n_passed % len(self._pools)
-            self._under_way.append(self._pools[turn].submit(self._outlet.take, *block, part=turn))
-            self._n_passed += 1
-
-    def close(self) -> None:
-        """Wait for all threads; raise any exception of a thread here."""
-        try:
-            while self._under_way:
-                self._under_way.popleft().result()
-        finally:
-            for pool in self._pools:
-                pool.shutdown(cancel_futures=True)
 
 
 class TreeListing(Prepared):
@@ -271,7 +230,7 @@ class _Run:
 
     def __init__(self, lister: TreeLister, prepared: Any, outlet: Outlet, cut: StopCheck) -> None:
         self.lister, self.prepared, self.outlet, self._cut = lister, prepared, outlet, cut
-        self.writers = _Writers(outlet)
+        self.writers = RowWriters(outlet.take)
         self.work = self.rows = self._closed = 0
         device = lister.device
         self._hashes = device.xp.zeros(1, dtype=np.uint64)  # sum of the hashes of the rows made
@@ -377,16 +336,6 @@ class _Run:
         for key in (keys[1], keys[0]):
             order = order[xp.argsort(key[order], kind="stable")]
         return Records(records.places[order], records.words)
-
-
-def cut_chunks(xp: Any, ends: Any, most: int) -> Iterator[tuple[int, int]]:
-    """Yield intervals of rows with at most ``most`` vertices, or of one row; ``ends`` (n_rows + 1) rise from 0."""
-    begin, n_rows = 0, int(ends.size) - 1
-    while begin < n_rows:
-        below = xp.searchsorted(ends, ends[begin : begin + 1] + most, side="right")
-        end = min(n_rows, max(begin + 1, int(below[0]) - 1))
-        yield begin, end
-        begin = end
 
 
 def _sort_rows(

@@ -25,7 +25,7 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
     const WedgeGraph graph GRAPH_FIELDS;
     const int lane = lane_id();
     RunningSum sums{total};
-    Sweep sweep{result};
+    Sweep sweep SWEEP_FIELDS;
     for (int first = next_for_warp(counter, at_once); first < n_rows; first = next_for_warp(counter, at_once)) {
         for (int position = first; position < min(first + at_once, n_rows); ++position) {
             const Start start = load_start(graph, row_of(rows[position]), rows[position] < 0);
@@ -38,8 +38,8 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
                 const unsigned peers = __match_any_sync(kFullMask, label);
                 const unsigned count = __popc(peers);
                 const unsigned before = __popc(peers & lanes_before(lane));
-#if GIVES == 1
-                sweep.take(before == 0 && active ? count : 0);
+#if GIVES == 1 || GIVES == 3
+                sweep.take(end, before == 0 && active ? count : 0);
 #elif GIVES == 2
                 unsigned of_kind[kKinds];
 #pragma unroll
@@ -116,7 +116,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
     fill_quads(shared_quads, (1 << log2_slots) / 4, kFullMask);
     fill_quads(shared_quads + (1 << log2_slots) / 4, kCountQuads * (1 << log2_slots) / 4, 0);
     RunningSum sums{total};
-    Sweep sweep{result};
+    Sweep sweep SWEEP_FIELDS;
     BlockQueue queue(counter, &next_position);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         const Start start = load_start(graph, row_of(rows[at]), rows[at] < 0);
@@ -138,8 +138,8 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
 #if GIVES > 0
         sweep.begin(graph, start);
         for (int slot = threadIdx.x; slot < used; slot += blockDim.x) {
-#if GIVES == 1
-            sweep.take(keys[slot] != kEmpty ? (unsigned)counts[slot] + 1 : 0);
+#if GIVES != 2
+            sweep.take(keys[slot], keys[slot] != kEmpty ? (unsigned)counts[slot] + 1 : 0);
 #else
             const unsigned positive = (unsigned)counts[2 * slot], negative = (unsigned)counts[2 * slot + 1];
             if ((positive | negative) != 0)
@@ -176,13 +176,13 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, table_words / 4, 0);
     RunningSum sums{total};
-    Sweep sweep{result};
+    Sweep sweep SWEEP_FIELDS;
     BlockQueue queue(counter, &next_position);
     for (int at = queue.next(); at < n_rows; at = queue.next()) {
         Start start = load_start(graph, row_of(rows[at]), rows[at] < 0);
         sweep.begin(graph, start);
         const auto use = [&](const DenseTile& tile, int low) {
-            if (kSweeps) sweep.take_counters(tile.range, [&](unsigned x) { return tile.count(x); });
+            if (kSweeps) sweep.take_counters(low, tile.range, [&](unsigned x) { return tile.count(x); });
             if (kPerVertex || kPerEdge)
                 give_wedges(graph, start, warp, n_warps, [&](int end) { return tile.count(end - low) - 1; }, result);
             if (kPerVertex)

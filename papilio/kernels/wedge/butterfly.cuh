@@ -5,6 +5,9 @@
 // CENSUS_CLASSES in motifs.py; SIDE is the layer of the pairs whose signs make the class, 0 for U, 1 for V. A butterfly is
 // met from one pair alone, of whichever layer: from the other two vertices ++/-- is +-/+- with both positive edges at
 // one vertex, and the other way round; all else is the same from both.
+// GIVES = 3: pairs of ends with `least` or more common neighbours, total[0] of them so far. With `writes` those of a launch
+// are written in any order, result[i] = (row of the start, rank of the end) in the halves of a word, commons[i] the common
+// neighbours; the caller bounds their number by the sum over the starts of the lesser of ends and wedges / least.
 #pragma once
 
 #include "hub_columns.cuh"
@@ -22,10 +25,19 @@ constexpr bool kSweeps = GIVES > 0;
 constexpr bool kCensus = GIVES == 2;
 constexpr int kClasses = 6;
 
+#if GIVES == 3
+#define RESULT_PARAMETERS \
+    unsigned long long *total, unsigned long long *result, int *commons, const int least, const int writes
+#define SWEEP_FIELDS {total, result, commons, (unsigned)least, writes}
+#else
+#define RESULT_PARAMETERS unsigned long long *total, unsigned long long *result
+#define SWEEP_FIELDS {result}
+#endif
+
 /// The sums of one warp.
 struct Sweep {
-    unsigned long long* result;
 #if GIVES == 2
+    unsigned long long* result;
     SplitSum classes[kClasses];
     bool own_side;
 
@@ -46,9 +58,9 @@ struct Sweep {
         classes[5].add(b * mixed);
     }
 
-    /// Counters [0, n), kKinds of a pair side by side. The block.
+    /// The first n counters from an end on, kKinds of a pair side by side. The block.
     template <class Count>
-    __device__ __forceinline__ void take_counters(unsigned n, Count count) {
+    __device__ __forceinline__ void take_counters(int, unsigned n, Count count) {
         for (unsigned x = kKinds * threadIdx.x; x < n; x += kKinds * blockDim.x)
             take_pair(count(x), count(x + 1), count(x + 2), count(x + 3));
     }
@@ -62,26 +74,63 @@ struct Sweep {
         return (unsigned long long)count * (count - 1u) / 2;
     }
 #else
+#if GIVES == 3
+    unsigned long long* found;
+    unsigned long long* pairs;
+    int* commons;
+    unsigned least;
+    int writes;
+    unsigned row = 0;
+    unsigned long long held = 0;  // pairs of this lane that are only counted
+
+    __device__ __forceinline__ void begin(const WedgeGraph&, const Start& start) { row = (unsigned)start.row; }
+
+    /// The counter of an end; all lanes of the warp together, 0 for lanes without one.
+    __device__ __forceinline__ void take(int end, unsigned count) {
+        const bool hit = count >= least;
+        if (!writes) {
+            held += hit;
+            return;
+        }
+        const unsigned hits = __ballot_sync(kFullMask, hit);
+        if (hits == 0) return;
+        unsigned long long first = 0;
+        if (lane_id() == 0) first = atomicAdd(found, (unsigned long long)__popc(hits));
+        first = __shfl_sync(kFullMask, first, 0);
+        if (!hit) return;
+        const unsigned long long at = first + __popc(hits & lanes_before(lane_id()));
+        pairs[at] = (unsigned long long)row << 32 | (unsigned)end;
+        commons[at] = (int)count;
+    }
+
+    __device__ __forceinline__ void flush() const {
+        const unsigned long long all = warp_sum(held);
+        if (lane_id() == 0 && all != 0) atomicAdd(found, all);
+    }
+#else
+    unsigned long long* result;
+
     __device__ __forceinline__ void begin(const WedgeGraph&, const Start&) {}
 
-    /// A counter; all lanes of the warp together, 0 for lanes without one.
-    __device__ __forceinline__ void take(unsigned count) const {
+    /// The counter of an end; all lanes of the warp together, 0 for lanes without one.
+    __device__ __forceinline__ void take(int, unsigned count) {
         const unsigned kept = count >= 2 ? count : 0;
         const unsigned peers = __match_any_sync(kFullMask, kept);
         if (kept != 0 && (peers & lanes_before(lane_id())) == 0)
             atomicAdd(&result[kept], (unsigned long long)__popc(peers));
     }
 
-    /// Counters [0, n). The block.
+    __device__ __forceinline__ void flush() const {}
+#endif
+
+    /// The first n counters from the end `low` on. The block.
     template <class Count>
-    __device__ __forceinline__ void take_counters(unsigned n, Count count) const {
+    __device__ __forceinline__ void take_counters(int low, unsigned n, Count count) {
         for (unsigned base = threadIdx.x - lane_id(); base < n; base += blockDim.x) {
             const unsigned x = base + lane_id();
-            take(x < n ? count(x) : 0);
+            take(low + (int)x, x < n ? count(x) : 0);
         }
     }
-
-    __device__ __forceinline__ void flush() const {}
 #endif
 };
 
@@ -101,7 +150,6 @@ constexpr bool kPerVertex = PER == 1;
 constexpr bool kPerEdge = PER == 2;
 
 #define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
-#define RESULT_PARAMETERS unsigned long long *total, unsigned long long *result
 
 /// The row of a scheduled start; 2^31 less of it where the bit matrix counts the ends in the hub columns.
 __device__ __forceinline__ int row_of(int scheduled) { return scheduled & 0x7fffffff; }

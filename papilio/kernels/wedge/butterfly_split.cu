@@ -44,7 +44,7 @@ butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, 
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     fill_quads(shared_quads, table_words / 4, 0);
     RunningSum sums{total};
-    Sweep sweep{result};
+    Sweep sweep SWEEP_FIELDS;
     BlockQueue queue(counter, &next_position);
     for (int chunk = queue.next(); chunk < n_chunks; chunk = queue.next()) {
         Start start = starts.load(graph, chunk);
@@ -67,7 +67,7 @@ butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, 
         const unsigned n_counters = (unsigned)(kKinds * start.rank);
         if (kSweeps) {
             sweep.begin(graph, start);
-            sweep.take_counters(n_counters, [&](unsigned x) { return peek(&of_start[x]); });
+            sweep.take_counters(0, n_counters, [&](unsigned x) { return peek(&of_start[x]); });
             continue;
         }
         unsigned long long sum = 0;

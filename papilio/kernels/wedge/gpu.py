@@ -131,8 +131,12 @@ class ButterflyGpu(Engine):
         per: Granularity,
         counting: Counting = UNSIGNED,
         first_layer: Layer | None = None,
+        min_degree: int = 2,
     ) -> PreparedButterflyGpu:
-        """Prepare a whole graph; ``counting`` and ``first_layer`` are as in :func:`build_wedge_graph`."""
+        """Prepare a whole graph; ``counting`` and ``first_layer`` are as in :func:`build_wedge_graph`.
+
+        Vertices with fewer than ``min_degree`` neighbours are not items.
+        """
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
             return PreparedButterflyGpu(motif, graph, per, None, none, none)
@@ -141,7 +145,7 @@ class ButterflyGpu(Engine):
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()))
-            items, costs = order_items(self.device, built)
+            items, costs = order_items(self.device, built, min_degree)
             return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built)
 
     def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
@@ -221,15 +225,14 @@ class ButterflyGpu(Engine):
         with self.device.guard():
             work = int(prepared.costs[start:stop].sum()) if start < stop else 0
             check_run_wedges(work, stop - start)
-            total = self.device.xp.zeros(2, dtype=np.uint64)
-            result, end = self._empty_result(prepared), start
+            results, end = self._make_results(prepared), start
             if start < stop and not prepared.schedules:
                 end = stop
             elif start < stop:
-                end = self._run_slices(prepared, [start, *bounds, stop], cut, total, result)
+                end = self._run_slices(prepared, [start, *bounds, stop], cut, results)
             if end < stop:
                 work = int(prepared.costs[start:end].sum()) if start < end else 0
-            return self._answer(prepared, Partial(end - start, 0, work), total, result)
+            return self._answer(prepared, Partial(end - start, 0, work), *results[:2])
 
     def _answer(self, prepared: PreparedButterflyGpu, counted: Partial, total: Any, result: Any) -> Partial:
         low, high = (int(part) for part in self.device.to_host(total))
@@ -248,20 +251,20 @@ class ButterflyGpu(Engine):
         return (("no hub columns, counter tables alone", reason),)
 
     def _run_slices(
-        self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: StopCheck, total: Any, result: Any
+        self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: StopCheck, results: tuple[Any, ...]
     ) -> int:
-        """Launch the slices; return the item at which the run ended."""
+        """Launch the slices, with ``results`` as the last arguments; return the item at which the run ended."""
         found = self._find_bounds(prepared, bounds)
         counters = self.device.xp.zeros((len(bounds), len(prepared.schedules)), dtype=np.int32)
 
         def launches(at: int) -> Iterator[Launch]:
-            yield from self._launch_split(prepared, bounds[at], bounds[at + 1], (total, result))
+            yield from self._launch_split(prepared, bounds[at], bounds[at + 1], results)
             for number, schedule in reversed(list(enumerate(prepared.schedules))):
                 first, last = (int(end) for end in found[number][at : at + 2])
                 if first < last:
                     counter = counters[at, number : number + 1]
                     rows = prepared.scheduled_rows[first:last]
-                    yield partial(self._launch, prepared, schedule, rows, counter, total, result)
+                    yield partial(self._launch, prepared, schedule, rows, counter, results)
 
         return launch_slices(self.device, bounds, launches, cut)
 
@@ -281,8 +284,7 @@ class ButterflyGpu(Engine):
         schedule: Schedule,
         rows: Any,
         counter: Any,
-        total: Any,
-        result: Any,
+        results: tuple[Any, ...],
         stream: int,
     ) -> None:
         graph, tuning, n_rows = prepared.graph, self.tuning, int(rows.size)
@@ -306,13 +308,13 @@ class ButterflyGpu(Engine):
             (threads,),
             (
                 *graph.arguments(), *hub_rows, rows, np.int32(n_rows), counter, *of_rows,
-                *own, total, result,
+                *own, *results,
             ),
             shared_mem=schedule.shared_bytes + threads // 64 * schedule.pair_bytes,
         )  # fmt: skip
 
     def _launch_split(
-        self, prepared: PreparedButterflyGpu, start: int, stop: int, results: tuple[Any, Any]
+        self, prepared: PreparedButterflyGpu, start: int, stop: int, results: tuple[Any, ...]
     ) -> Iterator[Launch]:
         """Yield the launch of the items ``[start, stop)`` that blocks share, if there are any."""
         graph = prepared.graph
@@ -330,6 +332,9 @@ class ButterflyGpu(Engine):
         """Load the counting kernels; the first call is while the graph is built, so that they compile meanwhile."""
         given = {"PER": GRANULARITIES.index(per), "HUB_WORDS": self.tuning.hub_words}
         return self.device.load(stem, {**given, **defines})
+
+    def _make_results(self, prepared: PreparedButterflyGpu) -> tuple[Any, ...]:
+        return self.device.xp.zeros(2, dtype=np.uint64), self._empty_result(prepared)
 
     def _empty_result(self, prepared: PreparedButterflyGpu) -> Any:
         size = 1 if prepared.graph is None else prepared.graph.result_size(prepared.per)
@@ -354,7 +359,7 @@ class ButterflyGpu(Engine):
         return {"edge": self.device.to_host(gather_edges(self.device, graph, source, self.tuning, result))}
 
 
-_SUM, _HISTOGRAM, _CENSUS = 0, 1, 2
+_SUM, _HISTOGRAM, _CENSUS, PAIRS = 0, 1, 2, 3
 """Result of the kernels: ``GIVES`` of ``butterfly.cuh``."""
 
 

@@ -28,7 +28,7 @@ class Counting:
     # Counters of a pair of ends: 1 without signs, 2 by whether both edges have the same sign, 4 by both signs.
     kinds: int = 1
     # 0: the sum of C(c, 2) over the counters; 1: number of counters that end at c, for every c from 2 on; 2: the
-    # census.
+    # census; 3: pairs of ends by their common neighbours.
     gives: int = 0
     # Layer of the pairs of a census: 0 for U, 1 for V.
     side: int = 0

@@ -112,18 +112,21 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
     return Schedule("butterfly_dense", threads, table.table_bytes, argument=table.table_bytes // 4)
 
 
-def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:
-    """Return (start rows, wedges) of the work items: wedges falling, then priority."""
+def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple[Any, Any]:
+    """Return (start rows, wedges) of the work items: wedges falling, then priority.
+
+    Rows with fewer than ``min_degree`` neighbours are not items.
+    """
     xp, n_rows, module = device.xp, graph.n_rows, device.load("wedge_order", {})
     keys, row_at = xp.empty(n_rows, dtype=np.uint64), xp.empty(n_rows, dtype=np.int32)
     found = xp.zeros(2, dtype=np.uint64)
     launch_over(
-        device, module, "item_keys", n_rows, graph.degree, graph.wedges, graph.priority, np.int32(n_rows), keys,
-        row_at, found,
+        device, module, "item_keys", n_rows, graph.degree, graph.wedges, graph.priority, np.int32(n_rows),
+        np.int32(min_degree), keys, row_at, found,
     )  # fmt: skip
     n_items, most = (int(value) for value in device.to_host(found))
     if most > 0xFFFFFFFF:
-        rows = xp.nonzero((graph.degree >= 2) & (graph.wedges > 0))[0]
+        rows = xp.nonzero((graph.degree >= min_degree) & (graph.wedges > 0))[0]
         keys = order_falling(xp, graph.wedges[rows], graph.priority[rows].astype(np.uint64)).astype(np.uint64)
     else:
         keys.sort()
@@ -261,7 +264,7 @@ def launch_split_starts(
     starts: SplitStarts,
     graph_arguments: tuple[Any, ...],
     gives: bool,
-    results: tuple[Any, Any],
+    results: tuple[Any, ...],
 ) -> Launch:
     """Return the launch that counts ``starts``; with ``gives`` a second one adds their motifs to vertices or edges."""
     xp = device.xp

@@ -58,16 +58,17 @@ place_rows(const unsigned long long* __restrict__ keys, const int n_u, const int
     }
 }
 
-/// (falling wedges, priority) of each row that is a work item, and the row at each priority. `found` gets the number of
-/// items and the most wedges of one: from 2^32 on the keys do not hold them, and are not to be used.
+/// (falling wedges, priority) of each row that is a work item, with wedges and `least` neighbours, and the row at each
+/// priority. `found` gets the number of items and the most wedges of one: from 2^32 on the keys do not hold them, and are
+/// not to be used.
 extern "C" __global__ void __launch_bounds__(256)
 item_keys(const int* __restrict__ degree, const unsigned long long* __restrict__ wedges,
-          const long long* __restrict__ priority, const int n_rows, unsigned long long* keys, int* row_at,
+          const long long* __restrict__ priority, const int n_rows, const int least, unsigned long long* keys, int* row_at,
           unsigned long long* found) {
     const long long padded = ((long long)n_rows + kWarpSize - 1) / kWarpSize * kWarpSize;
     for (long long row = global_thread(); row < padded; row += grid_threads()) {
         const bool is_row = row < n_rows;
-        const unsigned long long cost = is_row && degree[row] >= 2 ? wedges[row] : 0;
+        const unsigned long long cost = is_row && degree[row] >= least ? wedges[row] : 0;
         if (is_row) {
             keys[row] = cost ? (0xffffffffull - cost) << 32 | (unsigned)priority[row] : kNone;
             row_at[priority[row]] = (int)row;

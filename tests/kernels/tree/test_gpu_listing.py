@@ -110,7 +110,13 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_lister_of_the_gpu_is_asked() -> None:
-    found = {name for name, row in FAMILIES.items() if row.listed is not None and "gpu" in row.listed.listers}
+    found = {
+        name
+        for name, row in FAMILIES.items()
+        if row.listed is not None
+        and "gpu" in row.listed.listers
+        and issubclass(resolve(row.listed.listers["gpu"]), TreeLister)
+    }
     assert found == {motif.name for _, motif in QUESTIONS.values()}
 
 
@@ -332,7 +338,7 @@ def test_records_that_lost_a_row_are_found_out(monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_thread_writes_while_one_block_of_each_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     n_threads, n_blocks = 3, 30
-    monkeypatch.setattr(module, "available_threads", lambda: n_threads)
+    monkeypatch.setattr(row_blocks, "available_threads", lambda: n_threads)
     lock, all_write = threading.Lock(), threading.Barrier(n_threads, timeout=60)
     begun, ended, most, parts = 0, 0, 0, []
 
@@ -351,8 +357,8 @@ def test_every_thread_writes_while_one_block_of_each_waits(monkeypatch: pytest.M
             ended += 1
             parts.append((int(column[0, 0]), part))
 
-    monkeypatch.setattr(module, "cut_blocks", cut)
-    writers = module._Writers(Outlet(sink, None))
+    monkeypatch.setattr(row_blocks, "cut_blocks", cut)
+    writers = row_blocks.RowWriters(Outlet(sink, None).take)
     writers.write([np.arange(n_blocks, dtype=np.int32)[:, None]])
     writers.close()
     assert sorted(parts) == [(block, block % n_threads) for block in range(n_blocks)]
@@ -360,11 +366,11 @@ def test_every_thread_writes_while_one_block_of_each_waits(monkeypatch: pytest.M
 
 
 def test_the_first_blocks_are_small_and_later_ones_whole_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "available_threads", lambda: 2)
+    monkeypatch.setattr(row_blocks, "available_threads", lambda: 2)
     monkeypatch.setattr(row_blocks, "BLOCK_VALUES", 4)
     found: dict[int, list[int]] = {0: [], 1: []}
     chunk = np.arange(10, dtype=np.int32)[:, None]
-    writers = module._Writers(Outlet(lambda rows, part: found[part].append(len(rows)), None))
+    writers = row_blocks.RowWriters(Outlet(lambda rows, part: found[part].append(len(rows)), None).take)
     for _ in range(4):
         writers.write([chunk])
     writers.close()
