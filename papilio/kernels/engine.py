@@ -132,7 +132,7 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
     """
     if a.vectors.keys() != b.vectors.keys():
         raise UnsupportedError(
-            f"partials of different granularities cannot be folded: {sorted(a.vectors)} and {sorted(b.vectors)}"
+            f"cannot fold partials of different granularities: {sorted(a.vectors)} and {sorted(b.vectors)}"
         )
     n_best = max(a.n_best, b.n_best)
     return Partial(
@@ -179,10 +179,10 @@ def require_request(
     if not isinstance(motif, motif_type):
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
     if isinstance(graph, Part) and type(graph) is not part_type:
-        raise UnsupportedError(f"the {engine} engine cannot count in a {type(graph).__name__}")
+        raise UnsupportedError(f"the {engine} engine cannot count a {type(graph).__name__}")
     if not isinstance(graph, graph_type | Part):
         kind = graph_type.__name__.removesuffix("Graph").lower()
-        raise UnsupportedError(f"{engine} counts need a {kind} graph, not a {type(graph).__name__}")
+        raise UnsupportedError(f"the {engine} engine requires a {kind} graph, not a {type(graph).__name__}")
     if per not in motif.granularities:
         raise UnsupportedError(
             f"{motif.title} cannot be counted per {per!r}; known: {', '.join(motif.granularities)}"
@@ -254,7 +254,7 @@ class Engine(Protocol):
         The same on every engine, bit for bit. ``items`` and ``seeds`` have the shape (n_probes,). UnsupportedError
         where there are no probes for the question.
         """
-        raise UnsupportedError(f"the {self.name} engine has no probes for this question")
+        raise UnsupportedError(f"the {self.name} engine cannot probe this count")
 
     def lots(self, prepared: Any) -> NDArray[Any]:
         """Return in proportion to what probes draw items, shape (n_items,); by default their costs."""
@@ -288,12 +288,12 @@ class Engine(Protocol):
         do not tell vertices apart.
         """
         raise UnsupportedError(
-            f"the {self.name} engine does not estimate counts per vertex; give engine 'cpu'"
+            f"the {self.name} engine cannot estimate counts per vertex; use engine 'cpu'"
         )
 
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
-        raise UnsupportedError(f"the {self.name} engine has no probes for this question")
+        raise UnsupportedError(f"the {self.name} engine cannot probe this count")
 
     def time_items(self, prepared: Any) -> float | None:
         """Return the seconds that all items take one thread, or the device, by running one; None for most engines."""
@@ -344,11 +344,11 @@ class CostTable:
 
     def __post_init__(self) -> None:
         if len(self.items) != len(self.work) or not self.items or (self.items[0], self.work[0]) != (0, 0):
-            raise ValueError("a cost table starts at item 0 with work 0 and pairs each item with its work")
+            raise ValueError("a cost table must start at item 0 with work 0, and have as many items as work values")
         if not all(map(lt, self.items, self.items[1:])):
-            raise ValueError("the items of a cost table rise strictly")
+            raise ValueError("the items of a cost table must be strictly increasing")
         if not all(map(le, self.work, self.work[1:])):
-            raise ValueError("the work of a cost table never falls")
+            raise ValueError("the work of a cost table must not decrease")
 
     @classmethod
     def from_costs(cls, costs: NDArray[np.int64], max_entries: int = MAX_TABLE_ENTRIES) -> CostTable:
@@ -397,7 +397,7 @@ def find_breakpoints(
     if n_items == 0:
         return np.zeros(1, np.int64), np.zeros(1, np.int64)
     if float(costs.sum(dtype=np.float64)) > _MAX_WORK:
-        raise CapacityError(f"the predicted work is above {_MAX_WORK} units; such a job cannot be planned")
+        raise CapacityError(f"the predicted work exceeds {_MAX_WORK} units, the maximum for a job")
     cumulative = np.cumsum(costs, dtype=np.int64)
     total = int(cumulative[-1])
     if n_items <= max_entries:

@@ -44,7 +44,7 @@ def require_room(
     """Refuse, before it is taken, memory that is not there: CapacityError; None bytes of room are enough for all."""
     if room_bytes is not None and needed_bytes > room_bytes:
         raise CapacityError(
-            f"{what} about {show_bytes(needed_bytes)} of {kind}; there are {show_bytes(room_bytes)}: {remedy}"
+            f"{what} about {show_bytes(needed_bytes)} of {kind}, but {show_bytes(room_bytes)} are available: {remedy}"
         )
 
 
@@ -55,8 +55,8 @@ def check_run_wedges(wedges: int, n_items: int) -> None:
     """
     if wedges > MAX_RUN_WEDGES:
         raise LeaseTooLargeError(
-            f"{n_items} work items have {wedges} wedges; one run of the gpu engine adds up at most {MAX_RUN_WEDGES}: "
-            "count them in several runs"
+            f"{n_items} work items have {wedges} wedges; a run of the gpu engine can add up at most {MAX_RUN_WEDGES}: "
+            "split the items into several runs"
         )
 
 
@@ -75,7 +75,7 @@ def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -
         bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
         raise CapacityError(
             f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
-            f"counts per vertex hold at most {MAX_VERTEX_COUNT}: count the total or per edge instead"
+            f"counts per vertex are limited to {MAX_VERTEX_COUNT}: count the total or per edge instead"
         )
 
 
@@ -103,7 +103,7 @@ def check_part_vertices(root_entries: int, entries: int, widest_start: int, wide
     if bound > MAX_VERTEX_COUNT:
         raise CapacityError(
             f"a vertex of a part of {root_entries} and {entries} edges, with rows of {widest_start} and "
-            f"{widest_middle}, could be in {bound} butterflies; counts per vertex hold at most {MAX_VERTEX_COUNT}: "
+            f"{widest_middle}, could be in {bound} butterflies; counts per vertex are limited to {MAX_VERTEX_COUNT}: "
             "cut smaller parts, or count the total or per edge instead"
         )
 

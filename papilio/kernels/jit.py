@@ -153,7 +153,7 @@ def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> N
             kinds.append("none")
             slots.append(0)
         else:
-            raise TypeError(f"compiled functions take no {type(each).__name__}")
+            raise TypeError(f"compiled functions cannot take arguments of type {type(each).__name__}")
 
 
 def _format_slot(slot: Any) -> str:
@@ -180,7 +180,7 @@ class _Code:
         status = self._run(memory)
         if status:
             raise ArithmeticError(
-                f"{self._entry}: compiled code ended with an error (status {status}), such as a division by zero"
+                f"{self._entry}: compiled code failed with status {status}, for example by a division by zero"
             )
         result = self._result.unpack_from(memory, size)
         return result if self._is_tuple else result[0] if result else None

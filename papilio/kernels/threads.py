@@ -59,7 +59,7 @@ def choose_threads(threads: int | None) -> int:
     if threads is None:
         return available_threads()
     if threads < 1:
-        raise InputError(f"threads is {threads}; at least 1 is needed")
+        raise InputError(f"threads is {threads}; it must be at least 1")
     return threads
 
 
@@ -291,7 +291,7 @@ class SearchEngine(CpuEngine):
                 outlet.take(*block)
         if not outlet.full and outlet.rows != found.total:
             raise ExecutionError(
-                f"{outlet.rows} rows of the items [{start}, {end}) were listed; there are {found.total}"
+                f"the search listed {outlet.rows} rows of items [{start}, {end}) but counted {found.total}"
             )
         return outlet.answer(stop - start, found)
 

@@ -316,8 +316,8 @@ def find_pairs(
         if n_found * PAIR_BYTES > limit_bytes:
             raise CapacityError(
                 f"more than {n_found} pairs of vertices of the anchored layer share {min_common} neighbours; "
-                f"{limit_bytes} bytes have room for {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
-                "anchor the other layer, ask for larger p and q, or use a machine with more memory"
+                f"{limit_bytes} bytes hold {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
+                "anchor the other layer, choose larger p and q, or use a machine with more memory"
             )
         found[begin] = others[:size].copy(), common[:size].copy()
 

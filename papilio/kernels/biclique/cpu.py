@@ -126,7 +126,7 @@ class BicliqueCpu(SearchEngine):
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
         if algorithm not in ("auto", *_CODES):
-            raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
+            raise InputError(f"algorithm is {algorithm!r}; expected one of auto, enumerate, pivot")
         super().__init__(threads)
         self.algorithm, self.anchor = algorithm, anchor
 

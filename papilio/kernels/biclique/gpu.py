@@ -357,8 +357,8 @@ class BicliqueGpu(TreeEngine):
         if wanted <= full:
             raise LeaseTooLargeError(
                 f"the leaves of {n_items} work items need a table of more than {full} slots of "
-                f"{_SLOT_BYTES} bytes; {room_bytes} bytes of device memory are free, and {_MAX_SLOTS} slots are the "
-                "most: use a device with more memory, or --engine cpu"
+                f"{_SLOT_BYTES} bytes; {room_bytes} bytes of device memory are free, and the maximum is {_MAX_SLOTS} "
+                "slots: use a device with more memory, or --engine cpu"
             )
         return wanted
 

@@ -180,8 +180,8 @@ def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
             f"{n_pairs} pairs of vertices of the anchored layer share {least} neighbours; {limit} bytes of device "
-            f"memory have room for {limit // PAIR_BYTES} ({PAIR_BYTES} bytes each): anchor the other layer, ask for "
-            "larger p and q, partition the graph into smaller parts, or use --engine cpu"
+            f"memory hold {limit // PAIR_BYTES} ({PAIR_BYTES} bytes each): anchor the other layer, choose larger p "
+            "and q, partition the graph into smaller parts, or use --engine cpu"
         )
     if not n_pairs:
         empty = xp.zeros(0, dtype=np.int32)

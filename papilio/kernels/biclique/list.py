@@ -157,7 +157,7 @@ class BicliqueLister(SearchEngine):
         super().__init__(threads)
         if algorithm == "pivot":
             raise UnsupportedError(
-                "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
+                "algorithm 'pivot' counts without visiting every biclique; use 'enumerate' to list them"
             )
         self.listing, self.anchor = listing, anchor
 
@@ -257,7 +257,7 @@ class BicliqueLister(SearchEngine):
 def _probed(prepared: PreparedListing) -> BicliqueIndex:
     """Return the index whose items are probed; UnsupportedError where there is none."""
     if prepared.index is None:
-        raise UnsupportedError("stars, bicliques with one vertex on a side, are not probed")
+        raise UnsupportedError("cannot probe stars, bicliques with one vertex on a side")
     return prepared.index
 
 

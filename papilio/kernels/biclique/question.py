@@ -52,7 +52,7 @@ def count_wedges(graph: Layers) -> tuple[int, int]:
 def read_anchor(anchor: str) -> bool | None:
     """Return whether ``anchor`` is V, None for ``auto``; InputError for an unknown anchor."""
     if anchor not in ANCHORS:
-        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+        raise InputError(f"anchor is {anchor!r}; expected one of {', '.join(ANCHORS)}")
     return None if anchor == "auto" else anchor == "v"
 
 
@@ -89,8 +89,8 @@ def anchor_part(part: RootPart, anchor: str) -> str:
     read_anchor(anchor)
     if anchor not in ("auto", part.layer):
         raise UnsupportedError(
-            f"anchor {anchor!r} is asked for, but the partition has roots in layer {part.layer.upper()}; use anchor "
-            f"'auto' or {part.layer!r}, or partition the graph with the anchor that is wanted"
+            f"anchor is {anchor!r}, but the partition has roots in layer {part.layer.upper()}; use anchor "
+            f"'auto' or {part.layer!r}, or partition the graph with that anchor"
         )
     return part.layer
 
@@ -198,15 +198,15 @@ class BicliqueQuestion:
         if self.per == "vertex":
             if asked == "pivot":
                 raise UnsupportedError(
-                    "algorithm 'pivot' counts totals; for every vertex use 'enumerate' or 'auto'"
+                    "algorithm 'pivot' cannot count per vertex; use 'enumerate' or 'auto'"
                 )
             return "enumerate"
         fixed = sizes.min_left == sizes.max_left or sizes.is_empty
         if asked == "enumerate" and not fixed:
             raise UnsupportedError(
-                "algorithm 'enumerate' needs one given size of the anchored layer "
+                "algorithm 'enumerate' needs a single size of the anchored layer "
                 f"({'q, as V is anchored' if index.swapped else 'p, as U is anchored'}); "
-                "use 'pivot', give that size or anchor the other layer"
+                "use 'pivot', specify that size or anchor the other layer"
             )
         if asked != "auto":
             return asked

@@ -44,7 +44,7 @@ def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
     for layer, size in (("U", graph.n_u), ("V", graph.n_v)):
         if 2 * size > MAX_VERTICES:
             raise CapacityError(
-                f"layer {layer} has {size} vertices; balanced bicliques are counted with at most {MAX_VERTICES // 2}"
+                f"layer {layer} has {size} vertices; the maximum for balanced bicliques is {MAX_VERTICES // 2}"
             )
     assert graph.sign is not None
     u, v = np.empty(2 * graph.n_edges, np.int32), np.empty(2 * graph.n_edges, np.int32)

@@ -220,7 +220,7 @@ class CliqueGpu(TreeEngine):
         if need > room:
             raise CapacityError(
                 f"cliques among {prepared.max_later} later neighbours need {need} bytes of device memory for the "
-                f"counts of leaves; {room} bytes are free: ask for one small k, or use --engine cpu"
+                f"counts of leaves; {room} bytes are free: count a single small k, or use --engine cpu"
             )
 
 

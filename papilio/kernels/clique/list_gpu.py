@@ -156,7 +156,7 @@ class CliqueGpuLister(_CliqueLister):
         ways = prepared.ways[(records.lengths - 1 - n_held) * (k + 1) + k - n_held]
         if most_rows is None and ways.size and int(ways.max()) >= _MOST_WAYS:
             raise CapacityError(
-                f"more than {_MOST_WAYS} cliques of {k} vertices lie within one set of vertices; give --limit"
+                f"more than {_MOST_WAYS} cliques of {k} vertices lie within one set of vertices; specify --limit"
             )
         ends = make_offsets(self.device, ways if most_rows is None else xp.minimum(ways, most_rows))[1:]
         n_rows = int(ends[-1]) if most_rows is None else min(int(ends[-1]), most_rows)

@@ -51,7 +51,7 @@ def choose_algorithm(
     able = motif.k is not None and motif.k >= 3 and per == "total"
     if asked == "orient" and not able:
         raise UnsupportedError(
-            f"algorithm 'orient' counts one k of at least 3, in all; {motif.title} per {per} needs 'pivot'"
+            f"algorithm 'orient' counts totals, of a single k of at least 3; use 'pivot' for {motif.title} per {per}"
         )
     if asked != "auto":
         return asked, "asked for"
@@ -178,7 +178,7 @@ def require_part_order(order: str) -> None:
     """Reject the order by degeneracy, which a part of a graph does not have."""
     if order == "degeneracy":
         raise UnsupportedError(
-            "parts of a graph are in the order of degrees; ask for order 'auto' or 'degree'"
+            "parts of a graph are ordered by degree; use order 'auto' or 'degree'"
         )
 
 

@@ -88,7 +88,7 @@ class CudaDevice:
             self.limit_memory(limit_bytes)
             attributes = cupy.cuda.Device().attributes
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise EngineUnavailableError(f"no CUDA device can be used ({error}); use --engine cpu") from error
+            raise EngineUnavailableError(f"no usable CUDA device ({error}); use --engine cpu") from error
         self.sm_count = int(attributes["MultiProcessorCount"])
         self.max_shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self._modules: dict[tuple[Any, ...], _CudaModule] = {}
@@ -109,7 +109,7 @@ class CudaDevice:
         if limit_bytes is None:
             return
         if limit_bytes < 1:
-            raise InputError(f"the limit of device memory is {limit_bytes} bytes; at least 1 is needed")
+            raise InputError(f"the limit of device memory is {limit_bytes} bytes; it must be at least 1")
         cupy.get_default_memory_pool().set_limit(size=limit_bytes)
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
@@ -184,8 +184,8 @@ class CudaDevice:
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
             if _is_lost():
                 raise DeviceLostError(
-                    f"a kernel failed and {_name_device(self._number)} refuses all further work of this process "
-                    f"({error}): look at it with papilio doctor, or count with --engine cpu"
+                    f"a kernel failed, and this process can no longer use {_name_device(self._number)} ({error}): "
+                    "check the device with papilio doctor, or use --engine cpu"
                 ) from error
             raise
 

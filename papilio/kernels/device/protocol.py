@@ -134,7 +134,7 @@ def check_fits(name: str, size: int, limit: int, unit: str) -> None:
     """Raise :class:`CapacityError` when ``size`` passes ``limit``."""
     if size > limit:
         raise CapacityError(
-            f"{name} is {size} {unit}; the gpu engine takes at most {limit}; use --engine cpu"
+            f"{name} is {size} {unit}; the maximum for the gpu engine is {limit}; use --engine cpu"
         )
 
 

@@ -312,7 +312,7 @@ class MaximalBicliqueGpu(TreeEngine):
         if n_keys > min(_MAX_SLOTS, room_bytes // _SLOT_BYTES):
             raise LeaseTooLargeError(
                 f"the sizes of maximal bicliques need a table of {n_keys} slots of {_SLOT_BYTES} bytes; {room_bytes} "
-                f"bytes of device memory are free, and {_MAX_SLOTS} slots are the most: use a device with more "
+                f"bytes of device memory are free, and the maximum is {_MAX_SLOTS} slots: use a device with more "
                 "memory, or --engine cpu"
             )
         keys, by_key = (xp.zeros(n_keys, dtype=np.uint64) for _ in range(2))

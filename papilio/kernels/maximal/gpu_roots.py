@@ -132,7 +132,7 @@ def group_pieces(
             if not held:
                 raise LeaseTooLargeError(
                     f"the rows around one vertex take {4 * int(sizes[root])} bytes of device memory; "
-                    f"{4 * room} bytes are for them: use a device with more memory, or --engine cpu"
+                    f"{4 * room} bytes are available: use a device with more memory, or --engine cpu"
                 )
             yield begin, piece
             begin, held, used = piece, set(), 0

@@ -143,7 +143,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             )  # fmt: skip
             if int(device.to_host(wrong)[0]):
                 raise ExecutionError(
-                    f"{int(wrong[0])} maximal bicliques have not as many vertices as the search has counted; list "
+                    f"the numbers of vertices of {int(wrong[0])} maximal bicliques differ from the search; list "
                     "with --engine cpu"
                 )
             sides = [RaggedOnDevice(*each) for each in zip(ends, on_host, made, longest, strict=True)]

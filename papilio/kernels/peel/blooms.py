@@ -166,7 +166,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     """
     n_edges, n_items = index.n_edges, int(index.items.size)
     if n_edges > MAX_EDGES:
-        raise CapacityError(f"the graph has {n_edges} edges; wing numbers are for at most {MAX_EDGES}")
+        raise CapacityError(f"the graph has {n_edges} edges; the maximum for wing numbers is {MAX_EDGES}")
     rows, items = index.rows, index.items
     n_ranks = max(index.n_u, index.n_v)
     blooms, wedges = np.zeros(n_items, np.int64), np.zeros(n_items, np.int64)
@@ -179,7 +179,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     bloom_starts, wedge_starts = offsets_of(blooms), offsets_of(wedges)
     n_blooms, n_wedges = int(bloom_starts[-1]), int(wedge_starts[-1])
     if n_blooms > MAX_EDGES:
-        raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
+        raise CapacityError(f"the graph has {n_blooms} blooms; the maximum for wing numbers is {MAX_EDGES}")
     needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
     what = f"wing numbers of {n_wedges} wedges in {n_blooms} blooms need"
     require_room(what, needed, memory_bytes, "use a machine with more memory")
@@ -339,7 +339,7 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
     size = int(offsets[-1])
     needed = pair_bytes(size // 2, 6 * n)
     what = f"tip numbers of layer {layer}, with {size // 2} pairs of two common neighbours or more, need"
-    require_room(what, needed, memory_bytes, "take the other layer, or a machine with more memory")
+    require_room(what, needed, memory_bytes, "choose the other layer, or use a machine with more memory")
     others, common = np.empty(size, np.int32), np.empty(size, np.uint32)
     cursors = offsets[:-1].copy()
 

@@ -350,8 +350,8 @@ class TreeLauncher:
         )
         if n_searched > ending.promised:
             raise ExecutionError(
-                f"piece {n_searched - 1} was searched, although those from {ending.promised} on were left to others; "
-                "the count would be wrong"
+                f"this run searched piece {n_searched - 1}, although it had left all pieces from {ending.promised} on "
+                "to another worker; the count would be wrong"
             )
         searched = self._pieces.until(n_searched)
         missing = [

@@ -317,8 +317,8 @@ class _Run:
             n = int(_SPARE * max(found / n_records, found_words / self._n_words)) + 1
             if n * part.n_windows > _MOST_PARTS:
                 raise CapacityError(
-                    f"{found} motifs, or leaves of the search, were found in one work item, of which {n_records} fit "
-                    "the device memory for them: use a device with more memory, --limit, or --engine cpu"
+                    f"{found} motifs, or leaves of the search, were found in one work item; device memory holds "
+                    f"{n_records}: use a device with more memory, --limit, or --engine cpu"
                 )
             waiting += reversed(part.split(max(2, n), costs))
         return n_parts, end

@@ -164,7 +164,7 @@ def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: 
             return n_streams, n_warps
     raise LeaseTooLargeError(
         f"the search around one vertex needs {4 * far_words} bytes of device memory; "
-        f"{_slab_room(tuning, free_bytes, 1)} bytes are free for it: use a device with more memory, or --engine cpu"
+        f"{_slab_room(tuning, free_bytes, 1)} bytes are available: use a device with more memory, or --engine cpu"
     )
 
 

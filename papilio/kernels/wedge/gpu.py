@@ -112,7 +112,7 @@ class ButterflyGpu(Engine):
     def stage(self, block: Loadable) -> Loadable:
         """Copy the large arrays of a block to the device, beside the kernels of other threads."""
         if isinstance(block, RootPart):
-            raise UnsupportedError("the butterfly engine cannot count in a RootPart")
+            raise UnsupportedError("the butterfly engine cannot count a RootPart")
         with self.device.guard(), self.device.staging():
             return stage_wedges(self.device, block)
 
@@ -362,7 +362,7 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
+        raise UnsupportedError(f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}")
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)

@@ -165,7 +165,7 @@ def check_start_bound(xp: Any, wedges: Any, items: Any, degree: Any) -> None:
     allowed = np.uint64(2 * MAX_START_COUNT) // xp.maximum(degree[items], 1).astype(np.uint64)
     if bool((wedges > allowed).any()):
         raise CapacityError(
-            f"one vertex could own more than {MAX_START_COUNT} butterflies; the gpu engine adds them in 64 bits"
+            f"one vertex could own more than {MAX_START_COUNT} butterflies, too many for 64 bits; use --engine cpu"
         )
 
 

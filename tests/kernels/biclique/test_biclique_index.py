@@ -152,11 +152,11 @@ def test_pairs_that_are_all_the_answer_are_counted_and_not_kept(motif: Biclique)
 def test_unknown_options_and_threads_are_refused() -> None:
     for options, message in (
         ({"threads": 0}, "threads is 0; at least 1"),
-        ({"algorithm": "guess"}, "'guess'; known: auto, enumerate, pivot"),
+        ({"algorithm": "guess"}, "'guess'; expected one of auto, enumerate, pivot"),
     ):
         with pytest.raises(InputError, match=message):
             biclique.BicliqueCpu(**options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="'w'; known: auto, u, v"):
+    with pytest.raises(InputError, match="'w'; expected one of auto, u, v"):
         biclique.BicliqueCpu(anchor="w").prepare(complete_graph(2, 2), Biclique(2, 2), "total")
 
 
@@ -164,7 +164,7 @@ def test_more_pairs_than_memory_are_refused_with_what_to_do(monkeypatch: pytest.
     monkeypatch.setattr(biclique_index, "available_bytes", lambda: 12_000)
     graph = complete_graph(50, 50)
     with pytest.raises(
-        CapacityError, match=r"share 3 neighbours; 12000 bytes have room for 500 \(24 bytes each\)"
+        CapacityError, match=r"share 3 neighbours; 12000 bytes hold 500 \(24 bytes each\)"
     ):
         build_biclique_index(graph, Biclique(3, 3), 2)
     monkeypatch.setattr(biclique_index, "available_bytes", lambda: 0)

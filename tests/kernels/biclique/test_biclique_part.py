@@ -234,7 +234,7 @@ def test_the_part_says_which_layer_is_anchored(engine: BicliqueCase) -> None:
 
 def test_enumeration_of_a_side_without_a_size_is_refused(engine: BicliqueCase) -> None:
     part = parts_of(complete_graph(5, 5))[0]
-    with pytest.raises(UnsupportedError, match="needs one given size of the anchored layer"):
+    with pytest.raises(UnsupportedError, match="needs a single size of the anchored layer"):
         engine.prepare(part, Biclique(None, 3), algorithm="enumerate")
 
 

@@ -311,7 +311,7 @@ def test_the_order_is_that_of_peeling_in_rounds() -> None:
 
 def test_what_cannot_be_counted_is_refused(engine: str) -> None:
     graph = complete(4)
-    with pytest.raises(UnsupportedError, match="'orient' counts one k of at least 3, in all"):
+    with pytest.raises(UnsupportedError, match="'orient' counts totals, of a single k of at least 3"):
         prepared_and_engine(engine, graph, Clique(), "total", algorithm="orient")
     with pytest.raises(UnsupportedError, match="cannot be counted per 'edge'"):
         prepared_and_engine(engine, graph, Clique(1), "edge")

@@ -326,7 +326,7 @@ def test_records_that_lost_a_row_are_found_out(monkeypatch: pytest.MonkeyPatch) 
         return end
 
     monkeypatch.setattr(lister.engine, "leave_records", spoil)
-    with pytest.raises(ExecutionError, match="have not as many vertices"):
+    with pytest.raises(ExecutionError, match="bicliques differ from the search"):
         list_rows(lister, graph, motif)
 
 
