@@ -197,9 +197,7 @@ class BicliqueQuestion:
         asked, sizes = self.asked[1], index.sizes
         if self.per == "vertex":
             if asked == "pivot":
-                raise UnsupportedError(
-                    "algorithm 'pivot' cannot count per vertex; use 'enumerate' or 'auto'"
-                )
+                raise UnsupportedError("algorithm 'pivot' cannot count per vertex; use 'enumerate' or 'auto'")
             return "enumerate"
         fixed = sizes.min_left == sizes.max_left or sizes.is_empty
         if asked == "enumerate" and not fixed:

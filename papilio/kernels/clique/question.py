@@ -177,9 +177,7 @@ def _join_lots(costs: NDArray[np.int64], wanted: Floats) -> Floats:
 def require_part_order(order: str) -> None:
     """Reject the order by degeneracy, which a part of a graph does not have."""
     if order == "degeneracy":
-        raise UnsupportedError(
-            "parts of a graph are ordered by degree; use order 'auto' or 'degree'"
-        )
+        raise UnsupportedError("parts of a graph are ordered by degree; use order 'auto' or 'degree'")
 
 
 def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:

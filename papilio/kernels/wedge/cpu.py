@@ -280,7 +280,9 @@ class BalancedButterflyCpu(ButterflyCpu):
 
     def stage(self, block: Loadable) -> Loadable:
         """Raise UnsupportedError: only whole graphs are counted."""
-        raise UnsupportedError(f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}")
+        raise UnsupportedError(
+            f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}"
+        )
 
     def _run_span(
         self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: StopCheck

@@ -362,7 +362,9 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        raise UnsupportedError(f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}")
+        raise UnsupportedError(
+            f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}"
+        )
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)

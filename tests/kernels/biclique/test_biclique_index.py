@@ -163,9 +163,7 @@ def test_unknown_options_and_threads_are_refused() -> None:
 def test_more_pairs_than_memory_are_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(biclique_index, "available_bytes", lambda: 12_000)
     graph = complete_graph(50, 50)
-    with pytest.raises(
-        CapacityError, match=r"share 3 neighbours; 12000 bytes hold 500 \(24 bytes each\)"
-    ):
+    with pytest.raises(CapacityError, match=r"share 3 neighbours; 12000 bytes hold 500 \(24 bytes each\)"):
         build_biclique_index(graph, Biclique(3, 3), 2)
     monkeypatch.setattr(biclique_index, "available_bytes", lambda: 0)
     assert build_biclique_index(graph, Biclique(2, 3), 2, keep_pairs=False).closed_total > 0
