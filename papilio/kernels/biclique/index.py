@@ -22,8 +22,8 @@ Maximal bicliques use the same index, without closed forms.
 
 The anchored layer is left; its vertices are *rows* of the search, taken one after the other. Vertices of the other
 layer are *columns*. A maximal biclique of at least two rows and two columns belongs to the item of its first two rows,
-where rows that hold all columns of the first one count as the last. Maximal bicliques of one row or one column are
-stars, which are found without a search (:mod:`papilio.kernels.maximal.stars`).
+except that rows with all columns of the first row come last. Maximal bicliques of one row or one column are stars,
+which are found without a search (:mod:`papilio.kernels.maximal.stars`).
 
 For a part (:class:`~papilio.parts.MaximalPart`) each root is an item. The excluded vertices near it come before its
 later ones: they are rows that are never taken.

@@ -54,7 +54,7 @@ def choose_algorithm(
             f"algorithm 'orient' counts totals, of a single k of at least 3; use 'pivot' for {motif.title} per {per}"
         )
     if asked != "auto":
-        return asked, "asked for"
+        return asked, "requested"
     if not able or motif.k is None:
         return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
     most = MOST_ORIENTED[engine]
@@ -313,7 +313,7 @@ class Restricted(NamedTuple):
     @property
     def reason(self) -> tuple[str, str]:
         what = f"search among {self.graph.n} vertices and {self.graph.n_edges} edges"
-        return what, "only these go with what every clique must hold"
+        return what, "only these are compatible with the required vertices"
 
 
 def restrict_graph(graph: UnipartiteGraph, held: Ids32, k: int | None) -> Restricted:

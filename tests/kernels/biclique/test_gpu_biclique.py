@@ -216,7 +216,7 @@ def test_what_was_decided_is_told_with_its_reason(device: Device, per: Granulari
     assert algorithm == "algorithm enumerate"
     assert reason in {
         "all sets of its vertices are few",
-        "it knows the vertices of what it counts",
+        "it counts per vertex",
     }
 
 
