@@ -159,12 +159,10 @@ biclique_search(const long long* __restrict__ indptr, const int* __restrict__ co
     unsigned* const counters = kEnumerates ? warp_memory(kWords + near_words) : nullptr;
     if (kEnumerates) ones.open(min_right);
     if (kDense) LeafHistogram::open_dense(dense);
-    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right, kDense ? dense : nullptr), ones, counters
-    + kLeafWords, nullptr, 0,
+    SubsetTree subsets{arena, queue, LeafHistogram(counters, sums, min_right, kDense ? dense : nullptr), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     if (kEnumerates)
-        subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, min_left - 4) *
-        kSubsetFrameWords));
+        subsets.frames = reinterpret_cast<SubsetFrame*>(arena.take((long long)max(0, min_left - 4) * kSubsetFrameWords));
     PivotTree pivots{arena, queue, LeafTable(keys, counts, n_keys, full),
                      PivotLimits{min_left, max_left, min_right, max_right}, 0};
     BicliqueSearch search{arena,      Adjacency{indptr, columns}, Adjacency{right_indptr, right_rows},

@@ -3,10 +3,10 @@
 // Requires: the index and the work items of biclique.cu.
 // Counted once: the left side of a biclique is taken in ascending order; its first two vertices are the item's root and
 // a child.
-// A block fills the rows of the children over the columns of the root, in its shared memory or its part of the slab,
-// and its warps take strips of them (pairs.cuh). LEFT 3  pairs of children are the leaves: a strip of 32 is paired with
-// all later ones. LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and
-// their pairs are
+// A block fills the rows of the children over the columns of the root, in its shared memory or its part of the slab, and
+// its warps take strips of them (pairs.cuh).
+// LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
+// LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and their pairs are
 //         the leaves. Candidates are found for a strip at a time; if one word holds the columns, the lists of the strip
 //         are counted together (pairs.cuh), otherwise each by tiles, by slices or, for two words, in registers
 //         (subset_tree.cuh).
@@ -37,8 +37,7 @@ constexpr int kKeptWords = KEPT_WORDS;
 constexpr int kOwnWords = kLeafWords + (LEFT == 4 ? kRunWords : 0);
 
 /// The pairs of candidates of a child; bit i of `marked` stands for row base + i; the warp.
-__device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned*
-marked,
+__device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned* marked,
                                             int n_marked, int base) {
     Arena& arena = subsets.arena;
     int* later = reinterpret_cast<int*>(arena.take_far(matrix.n - child));
@@ -68,8 +67,8 @@ __device__ __forceinline__ void count_children(SubsetTree& subsets, const RowLis
     mark_strip(matrix, first, last, subsets.leaves.least, marked, stride);
     const Arena::Mark opened = subsets.arena.mark();
     long long n_pairs = 0;
-    unsigned left = count_short_lists(matrix, first, last, marked, stride, subsets.run, subsets.ones, subsets.leaves,
-    n_pairs); subsets.spend(n_pairs);
+    unsigned left = count_short_lists(matrix, first, last, marked, stride, subsets.run, subsets.ones, subsets.leaves, n_pairs);
+    subsets.spend(n_pairs);
 #pragma unroll 1
     for (; left != 0; left &= left - 1) {
         const int at = __ffs((int)left) - 1;
@@ -102,8 +101,7 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     ones.open(min_right);
     Arena arena{nullptr, nullptr, 0, 0, 0, 0};
     TreeQueue nobody{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
-    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, min_right, dense), ones, counters + kLeafWords,
-    nullptr, 0,
+    SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, min_right, dense), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
     const int n_parts = max(1, (int)gridDim.x / n_items);
     BlockQueue queue(&state[kQueueNextItem], &position);

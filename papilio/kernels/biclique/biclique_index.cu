@@ -20,8 +20,7 @@ static_assert(COUNT_PAIRS != SUM_PAIRS && WRITE_PAIRS != COUNT_PAIRS && WRITE_PA
 constexpr int kBins = PAIR_BINS;
 
 #define GRAPH_PARAMETERS \
-    const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, const int
-    n_left
+    const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, const int n_left
 #define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
 #define PASS_PARAMETERS                                                                                          \
     const int mode, const int least, int *partners, int *found, const long long *__restrict__ places,            \
@@ -77,8 +76,8 @@ place_core(const long long* __restrict__ ids, const int n, const int* __restrict
 }
 
 /// The wedges of each left vertex, none for the first `n_ends`, which are no roots; and the key of each with at least
-/// `least`: by schedule, the first of `tables` (maximum wedges and, unless negative, highest rank) that takes it, then
-/// by descending wedges. All others follow. `found` counts the roots of each schedule; wedges are below 2^58.
+/// `least`: by schedule, the first of `tables` (maximum wedges and, unless negative, highest rank) that takes it, then by
+/// descending wedges. All others follow. `found` counts the roots of each schedule; wedges are below 2^58.
 extern "C" __global__ void __launch_bounds__(256)
 classify_roots(const long long* __restrict__ upto, const long long* __restrict__ indptr, const int n_left,
                const int n_ends, const long long least, const long long* __restrict__ tables, const int n_tables,
@@ -353,8 +352,8 @@ estimate_children(const long long* __restrict__ hop_indptr, const int* __restric
     }
 }
 
-/// Cut the children of a row into items of at most cost `most`, or of one child; the warp calls `give(first, last,
-/// cost)`. `ends`: inclusive sums of the costs of all children, which are positive.
+/// Cut the children of a row into items of at most cost `most`, or of one child; the warp calls `give(first, last, cost)`.
+/// `ends`: inclusive sums of the costs of all children, which are positive.
 template <class Give>
 __device__ __forceinline__ void cut_row(long long begin, long long end, const long long* ends, long long most,
                                         Give give) {
@@ -368,8 +367,10 @@ __device__ __forceinline__ void cut_row(long long begin, long long end, const lo
             const unsigned outside = __ballot_sync(kFullMask, beyond) & valid;
             if (outside == 0) break;
             const long long last = window + __ffs((int)outside) - 1;
-            const long long reached = last == window ? ends[last - 1] : __shfl_sync(kFullMask, sum, (int)(last - window)
-            - 1); give(first, last, reached - before); first = last; before = reached;
+            const long long reached = last == window ? ends[last - 1] : __shfl_sync(kFullMask, sum, (int)(last - window) - 1);
+            give(first, last, reached - before);
+            first = last;
+            before = reached;
         }
     }
     if (begin < end) give(first, end, ends[end - 1] - before);
@@ -406,8 +407,8 @@ write_items(const long long* __restrict__ hop_indptr, const long long* __restric
     }
 }
 
-/// Of each item: children of its root from its first one on, right vertices of the root, and maximum right vertices
-/// that the root shares with a child of the item; all 0 for the root -1. A warp per item.
+/// Of each item: children of its root from its first one on, right vertices of the root, and maximum right vertices that
+/// the root shares with a child of the item; all 0 for the root -1. A warp per item.
 extern "C" __global__ void __launch_bounds__(256)
 measure_items(const int* __restrict__ roots, const long long* __restrict__ firsts, const long long* __restrict__ lasts,
               const long long n_items, const long long* __restrict__ indptr, const long long* __restrict__ hop_indptr,

@@ -1,13 +1,15 @@
 // Probes of the searches for (p,q)-bicliques: one random branch each, by enumeration and by pivots.
 //
-// Requires: the index of biclique.cu; `probe_roots`, `probe_children` (places in `hop`), weights and seeds of each
-// probe. A warp owns a probe. It fills the rows of the candidates of the child over the columns shared with the root,
-// descends one branch of a pivot tree, or of the tree of subsets, or of both, and divides by the probability of each
-// step. The branches equal those of kernels/biclique/probe_loops.py bit for bit: every draw is a hash, every product is
-// rounded separately. by_size[n]: bicliques of a left side that shares n columns. by_sets, by_pivots: the results of
-// each probe (Found of probe.cuh), without vertices; by_sets if bit 0 of `walks` is set, by_pivots if bit 1 is. Words
-// have 64 bits. Memory of a warp: `near_words` of shared memory, `far_words` of the slab. Source: Knuth, Math. Comp.
-// 29, 1975.
+// Requires: the index of biclique.cu; `probe_roots`, `probe_children` (places in `hop`), weights and seeds of each probe.
+// A warp owns a probe. It fills the rows of the candidates of the child over the columns shared with the root, descends
+// one branch of a pivot tree, or of the tree of subsets, or of both, and divides by the probability of each step. The
+// branches equal those of kernels/biclique/probe_loops.py bit for bit: every draw is a hash, every product is rounded
+// separately.
+// by_size[n]: bicliques of a left side that shares n columns.
+// by_sets, by_pivots: the results of each probe (Found of probe.cuh), without vertices; by_sets if bit 0 of `walks` is
+// set, by_pivots if bit 1 is. Words have 64 bits.
+// Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
+// Source: Knuth, Math. Comp. 29, 1975.
 #include "search.cuh"
 
 #include "bit_matrix.cuh"
@@ -35,8 +37,7 @@ __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, i
 }
 
 /// A branch of the tree of sets of `take` rows of a list, which is overwritten.
-__device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws
-draws,
+__device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
                               const double* by_size, unsigned* mask, const Found found) {
     const int n_words = wide_words(n_columns);
     if (take == 0) {
@@ -71,8 +72,8 @@ draws,
         }
         unsigned size = 0;
 #pragma unroll 1
-        for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, one) & list.at(k,
-        two)); sum += by_size[warp_total(size)];
+        for (int k = lane_id(); k < list.n_words; k += kWarpSize) size += (unsigned)__popc(list.at(k, one) & list.at(k, two));
+        sum += by_size[warp_total(size)];
     }
     found.add_motifs(multiply(weight * (double)(take == 2 ? pairs : list.n), sum / PROBE_PAIRS), 0.0);
 }
@@ -126,8 +127,7 @@ __device__ __forceinline__ void take_branch(const RowList& lines, const RowList&
 }
 
 /// A branch of the pivot tree of a list.
-__device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int
-max_left, int min_right,
+__device__ __forceinline__ void probe_pivots(Arena& arena, const RowList& rows, int n_columns, int min_left, int max_left, int min_right,
                              int max_right, double weight, Draws draws, const Found found) {
     const RowList columns = transpose_rows(arena, rows, n_columns);
     const int n_left = columns.n_words, n_right = rows.n_words;
@@ -255,8 +255,7 @@ biclique_lots(const long long* __restrict__ hop_indptr, const int* __restrict__ 
 }
 
 /// An estimate of the bicliques of a root, its child and one or more rows of a list; see _count_sets of probe_loops.py.
-__device__ __forceinline__ double count_sets(const RowList& list, RowList room, int min_left, int max_left, int least,
-Draws& draws,
+__device__ __forceinline__ double count_sets(const RowList& list, RowList room, int min_left, int max_left, int least, Draws& draws,
                              const double* by_size, const double* by_columns, unsigned* mask) {
     double weight = 1.0, total = 0.0;
     RowList rows = list;
@@ -281,9 +280,8 @@ Draws& draws,
     return total;
 }
 
-/// Estimates of the bicliques of pieces: `found[i]` for piece `pieces[i]`, -1 for none. Draws a child by its weight,
-/// then rows of the candidates below it. `by_size`, `by_columns` and `by_common` are CountTables. Memory of a warp as
-/// above.
+/// Estimates of the bicliques of pieces: `found[i]` for piece `pieces[i]`, -1 for none. Draws a child by its weight, then
+/// rows of the candidates below it. `by_size`, `by_columns` and `by_common` are CountTables. Memory of a warp as above.
 extern "C" __global__ void __launch_bounds__(128, 4)
 biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
@@ -306,12 +304,16 @@ biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ co
         double total = min_left <= 2 ? by_size[commons[child]] : 0.0;
         const int n_later = (int)(children.end - child) - 1;
         if (max_left > 2 && n_later >= max(min_left - 2, 1)) {
-            int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root),
-            rows.size(hop[child])))); const int n_columns = list_shared(rows, root, hop[child], shared); RowList list =
-            fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights); __syncwarp(); unsigned* const
-            mask = arena.take(list.n_words); fill_set(mask, n_columns); keep_rows(list, mask, 0, least); const RowList
-            room{arena.take((long long)list.n * list.n_words), list.n, list.n, list.n_words}; const int repeats =
-            max_left > 3 ? PROBE_REPEATS : 1; double below = 0.0;
+            int* const shared = reinterpret_cast<int*>(arena.take((long long)min(rows.size(root), rows.size(hop[child]))));
+            const int n_columns = list_shared(rows, root, hop[child], shared);
+            RowList list = fill_rows(arena, shared, n_columns, hop + child + 1, n_later, rows, rights);
+            __syncwarp();
+            unsigned* const mask = arena.take(list.n_words);
+            fill_set(mask, n_columns);
+            keep_rows(list, mask, 0, least);
+            const RowList room{arena.take((long long)list.n * list.n_words), list.n, list.n, list.n_words};
+            const int repeats = max_left > 3 ? PROBE_REPEATS : 1;
+            double below = 0.0;
 #pragma unroll 1
             for (int i = 0; i < repeats; ++i)
                 below += count_sets(list, room, min_left, max_left, least, draws, by_size, by_columns, mask);

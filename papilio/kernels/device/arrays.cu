@@ -112,8 +112,7 @@ value_starts(const int* __restrict__ values, const long long n, const long long 
 
 /// The key of each of the n entries of n_rows rows: (id, row), or (row, id) unless turned.
 extern "C" __global__ void __launch_bounds__(256)
-entry_keys(const long long* __restrict__ offsets, const long long n_rows, const int* __restrict__ ids, const long long
-n,
+entry_keys(const long long* __restrict__ offsets, const long long n_rows, const int* __restrict__ ids, const long long n,
            const int turned, unsigned long long* keys) {
     for (long long i = global_thread(); i < n; i += grid_threads()) {
         const unsigned row = (unsigned)(first_from(offsets, n_rows + 1, i + 1) - 1), id = (unsigned)ids[i];

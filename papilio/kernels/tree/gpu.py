@@ -182,7 +182,7 @@ _LOOK_S = 0.01
 """Interval at which a run checks whether to end early."""
 
 _LOOKS_TOLD = 25
-"""Number of checks between reports of progress to others."""
+"""Number of checks between progress reports."""
 
 _NO_LIMIT = 2**31 - 1
 

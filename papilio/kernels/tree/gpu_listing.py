@@ -42,7 +42,7 @@ _WORDS_PER_RECORD = 8
 """Words of the buffer for each record that it has room for: sorting the records takes about eight words each."""
 
 _ROOM_FRACTION = 0.125
-"""Largest share of free device memory for the buffer; the search and its rows need memory, too."""
+"""Maximum share of free device memory for the buffer; the search and its rows need memory, too."""
 
 _FIRST_PARTS = 16
 """Number of parts of the items, by cost, of which the first search of a run takes one."""
@@ -51,7 +51,7 @@ _SPARE = 1.25
 """Factor by which parts should stay below the capacity."""
 
 _MOST_PARTS = 1 << 20
-"""Most searches of one item; an item with more would take unacceptably long."""
+"""Maximum searches of one item; an item with more would take unacceptably long."""
 
 _WRITERS = 32
 """Maximum number of threads that write rows."""
@@ -380,7 +380,7 @@ class _Run:
 
 
 def cut_chunks(xp: Any, ends: Any, most: int) -> Iterator[tuple[int, int]]:
-    """Yield intervals of rows with at most ``most`` vertices, or of one row; ``ends`` (n_rows + 1) rise from 0."""
+    """Yield intervals of rows with at most ``most`` vertices, or of one row; ``ends`` (n_rows + 1) ascend from 0."""
     begin, n_rows = 0, int(ends.size) - 1
     while begin < n_rows:
         below = xp.searchsorted(ends, ends[begin : begin + 1] + most, side="right")

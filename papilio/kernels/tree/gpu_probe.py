@@ -15,7 +15,7 @@ _WARPS, _NEAR_WORDS = 4, 1024
 """Warps of a block, and words of shared memory of each."""
 
 _SLAB_FRACTION = 0.25
-"""Largest share of free device memory for the matrices of all warps."""
+"""Maximum share of free device memory for the matrices of all warps."""
 
 _MAX_INT = 2**31 - 1
 

@@ -248,7 +248,7 @@ def test_items_are_classed_by_what_they_need() -> None:
                 "no sub-trees are left to waiting warps",
             ],
         ),
-        (50_000, ["2 work items do not fit the device"]),
+        (50_000, ["2 work items do not fit on the device"]),
     ],
 )
 def test_what_is_too_little_is_told(free_bytes: int, said: list[str]) -> None:
