@@ -182,7 +182,7 @@ BEGIN, CANDIDATES, EXCLUDED, ROWS, WIDTH, COLUMNS, N_COLUMNS, TAKEN = range(8)
 
 
 class BicliqueStack(NamedTuple):
-    """Hold the working memory of one thread, sized for c (most columns of a root) and n (most rows around it).
+    """Hold the working memory of one thread, sized for c (maximum columns of a root) and n (maximum rows around it).
 
     ``frames`` (c + 2, 8) and ``hash_at`` (c + 2): by level. ``columns`` (3 c + 128): ids of the columns, by frame.
     ``taken`` (n + 2): rows taken; ``shared`` (c + 1): columns of the last biclique found. ``row_hashes``,
