@@ -49,16 +49,16 @@ from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
 _MOST_LATER = (1 << 16) - 2
-"""Most later neighbours of a vertex: the kernel stores their numbers, and the numbers held and free, in 16 bits."""
+"""Maximum later neighbours of a vertex: the kernel stores their numbers, and the numbers held and free, in 16 bits."""
 
 _PER: Mapping[Granularity, int] = {"total": 0, "vertex": 1, "edge": 2}
-"""Codes that clique.cu is compiled with."""
+"""Codes passed to the compilation of clique.cu."""
 
 _LANES = 32
-"""Most candidates that one lane searches; larger nodes need their own memory."""
+"""Maximum candidates that one lane searches; larger nodes need their own memory."""
 
 _NODE_HEAD = 4
-"""Words of a node beside its sets (clique_matrix.cuh)."""
+"""Words of a node besides its sets (clique_matrix.cuh)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class PreparedCliqueGpu(Prepared):
     algorithm: str  # orient or pivot
     probed: str  # the same for probes, which do not depend on the engine
     search: TreeSearch
-    max_later: int  # most later neighbours of a vertex
+    max_later: int  # maximum later neighbours of a vertex
     classes: tuple[TreeClass, ...]
     decisions: tuple[Choice, ...]
 

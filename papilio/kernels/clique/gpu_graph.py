@@ -29,7 +29,7 @@ from papilio.kernels.wedge.gpu_graph import MAX_EDGES, MAX_ROWS
 from papilio.parts import CliquePart
 
 _BLOCK_EDGES = 1 << 17
-"""Most edges that a single block peels: its barriers cost less than grid barriers.
+"""Maximum edges that a single block peels: its barriers cost less than grid barriers.
 
 One H200, kernels, ms, block and grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5,
 soc-Epinions1 (405,740) 5.1 and 2.5.

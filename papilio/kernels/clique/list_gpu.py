@@ -29,20 +29,20 @@ from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 
 _MOST_WAYS = 1 << 40
-"""Most cliques of one leaf: a longer listing would take many terabytes."""
+"""Maximum cliques of one leaf: a longer listing would take many terabytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedCliqueListing(TreeListing):
     """A graph ready for the ``run`` of a lister; all arrays but ``ids_n`` are on the device."""
 
-    searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph that is left to search
+    searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph to search
     row_size: int | None  # vertices of a row; None for any number
     positions: Any  # in ``ids_n``, of every rank: int32
-    always: Any  # positions that are added to each clique: int32
+    always: Any  # positions added to each clique: int32
     hashes: tuple[Any]  # of the vertices, by position: uint64
     ways: Any  # of cliques of one size: C(n, j), see clique_order.cu; int64
-    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, ascending
     decisions: tuple[tuple[str, str], ...]
 
 

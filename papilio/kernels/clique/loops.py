@@ -222,8 +222,8 @@ class RowBuffer(NamedTuple):
     """The rows of one thread; ``positions`` is empty if cliques are only counted.
 
     ``positions`` (n) is the position of each rank in the ids of the listing. ``held`` has the positions, and
-    ``held_hash`` (1) the sum of the hashes, of the vertices added to every clique. ``longest`` (1) is the most vertices
-    of a row. ``path`` is the current clique, as ranks; ``cursor`` (2) is where the search resumes.
+    ``held_hash`` (1) the sum of the hashes, of the vertices added to every clique. ``longest`` (1) is the maximum
+    number of vertices of a row. ``path`` is the current clique, as ranks; ``cursor`` (2) is where the search resumes.
     """
 
     positions: NDArray[np.int32]

@@ -35,7 +35,7 @@ class Earlier(NamedTuple):
 
 
 class MaximalSearch(NamedTuple):
-    """Memory of one thread; d is the most later neighbours of a root, w its words, x the most earlier neighbours.
+    """Memory of one thread; d and x are the maximum later and earlier neighbours of a root, w the words of d bits.
 
     ``rows`` ((d + x) * w): candidates, then excluded vertices. ``sets`` and ``rest`` ((d + 1) * w): by level, the
     candidates and the ones still to branch on. ``excluded``: the rows of excluded vertices, level after level, from

@@ -21,7 +21,7 @@ from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcoun
 
 
 class MaximumSearch(NamedTuple):
-    """Memory of one thread; d is the most later neighbours of a root, w its words.
+    """Memory of one thread; d is the maximum number of later neighbours of a root, w its words.
 
     ``rows`` (d * w) is the matrix, ``names`` (d) the vertex of each row. ``sets`` ((d + 1) * w) are the candidates by
     level, ``uncoloured`` and ``class_`` (w) the current ones. ``stack`` and ``colours`` (d * (d + 1) / 2 + 1) hold the

@@ -2,7 +2,7 @@
 
 ``count_pivots`` is the succinct clique tree of Pivoter (Jain and Seshadhri, WSDM'20) with the cuts of Almasri et al.
 (ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may or may not contain. A leaf with h held
-vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends once
+vertices and p pivots represents C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends once
 it holds the requested number of vertices, and is dropped if its remaining vertices cannot reach the least size. A
 vertex next to all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is
 not searched: it is a leaf, and each of its candidates and each edge among these is one.

@@ -88,7 +88,7 @@ _MAX_INT = 2**31 - 1
 def find_stars_on_device(
     device: Device, edges: DeviceEdges, motif: MaximalBiclique, part: MaximalPart | None = None
 ) -> Stars:
-    """Find stars as :func:`~papilio.kernels.maximal.loops.find_stars`, given sorted edges of a graph or part, U left."""
+    """Find stars as :func:`~papilio.kernels.maximal.loops.find_stars`, given the sorted edges, U left."""
     n_u, n_v = int(edges.degree_left.size), int(edges.degree_right.size)
     rows = make_offsets(device, edges.degree_left), edges.rights
     columns = turn_rows(device, *rows, n_v)

@@ -147,7 +147,7 @@ def test_what_is_chosen_is_told(engine: str) -> None:
         chosen[k] = decisions["algorithm"].split(":")[0]
     assert chosen == {2: "pivot", 3: "orient", 4: "pivot", 9: "pivot", None: "pivot"}
     prepared, _ = prepared_and_engine(engine, complete(5), Clique(3), "edge")
-    assert dict(prepared.decisions)["algorithm"].startswith("pivot: a leaf tells")
+    assert dict(prepared.decisions)["algorithm"].startswith("pivot: a leaf has")
 
 
 @pytest.mark.parametrize("order", ORDERS)
