@@ -79,7 +79,7 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "--all-q", "--algorithm", "enumerate",
              "--anchor", "v", *HERE),
-            4, "needs one given size of the anchored layer",
+            4, "needs a single size of the anchored layer",
         ),
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "-q", 3, "--per", "edge", *HERE),

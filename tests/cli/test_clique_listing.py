@@ -155,7 +155,7 @@ def test_what_the_command_refuses(store: Path, tmp_path: Path, run: Run) -> None
             2,
             f"{store} has no vertex with the label 'nobody'",
         ),
-        (("-k", 3, "--limit", 3, "--algorithm", "pivot"), 4, "list with 'orient'"),
+        (("-k", 3, "--limit", 3, "--algorithm", "pivot"), 4, "use 'orient' to list"),
         (("-k", 3, "--limit", 3, "--with-v", "v03"), 2, "is unipartite and has no layer V"),
     ):
         found, _, err = run(*asked, *flags)

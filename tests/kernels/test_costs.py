@@ -230,7 +230,7 @@ def test_refuses_bad_arguments() -> None:
         CostTable((0, 1, 2), (0, 3, 2))
     with pytest.raises(ValueError, match="must start at item 0"):
         CostTable((1, 2), (0, 3))
-    with pytest.raises(CapacityError, match="cannot be planned"):
+    with pytest.raises(CapacityError, match="the maximum for a job"):
         CostTable.from_costs(np.full(4, 2**61, dtype=np.int64))
 
 

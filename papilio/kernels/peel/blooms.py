@@ -30,7 +30,7 @@ from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 Edges = NDArray[np.int32]
 
 MAX_EDGES = 2**31 - 1
-"""Largest number of edges of a graph, and of its blooms: their ids are int32."""
+"""Maximum number of edges of a graph, and of its blooms: their ids are int32."""
 
 
 class BloomIndex(NamedTuple):
@@ -264,7 +264,7 @@ def _measure_pairs(
     met: Ids,
     degrees: Ints,
 ) -> None:
-    """Add the pairs of the ranks ``[start, stop)`` with earlier ones to the degrees of both, beside other threads."""
+    """Add the pairs of the ranks ``[start, stop)`` with earlier ones to both degrees; several threads may run it."""
     for rank in range(start, stop):
         found = np.int64(0)
         for place in range(_count_before(rows, first + rank, first, middles, counters, met)):
@@ -290,7 +290,7 @@ def _fill_pairs(
     others: Items,
     common: Ids,
 ) -> None:
-    """Write the pairs of the ranks ``[start, stop)`` with earlier ones in both directions, beside other threads."""
+    """Write the pairs of the ranks ``[start, stop)`` with earlier ones, both ways; several threads may run it."""
     for rank in range(start, stop):
         own = order[rank]
         for place in range(_count_before(rows, first + rank, first, middles, counters, met)):

@@ -40,8 +40,8 @@ N_BINS = (64 - BIN_BITS) << BIN_BITS
 def bin_end(place: int) -> int:
     """Return the first support after a bin.
 
-    Bins rise with supports, and each of the first 64 supports has its own; each engine has a ``bin_of`` that returns
-    the bin of a support.
+    Bins increase with supports, and each of the first 64 supports has its own; each engine has a ``bin_of`` that
+    returns the bin of a support.
     """
     shift = max(0, (place >> BIN_BITS) - 1)
     return ((place - (shift << BIN_BITS)) + 1) << shift
@@ -71,7 +71,7 @@ class Peeled:
 
     numbers: NDArray[np.uint64]  # shape (n_items,): by edge id, or by id within the layer
     ranges: int  # Ranges of the coarse phase
-    # Rounds, those of all ranges together
+    # Rounds, summed over all ranges
     coarse_rounds: int
     fine_rounds: int
     updates: int  # Supports that were changed, both phases together

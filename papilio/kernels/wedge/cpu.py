@@ -105,7 +105,7 @@ class ButterflyCpu(CpuEngine):
         return PreparedButterflyCpu(index, motif, per)
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:
-        """Return the least work of a slice: slices are free, except per edge, as each scans a whole graph."""
+        """Return the minimum work of a slice: slices are free, except per edge, as each scans a whole graph."""
         if prepared.per == "edge" and isinstance(prepared.index, WedgeIndex):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1

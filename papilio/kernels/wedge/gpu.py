@@ -110,7 +110,7 @@ class ButterflyGpu(Engine):
         self.tuning = tuning if tuning is not None else wedge_tuning(device.max_shared_bytes)
 
     def stage(self, block: Loadable) -> Loadable:
-        """Copy the large arrays of a block to the device, beside the kernels of other threads."""
+        """Copy the large arrays of a block to the device, while kernels of other threads run."""
         if isinstance(block, RootPart):
             raise UnsupportedError("the butterfly engine cannot count a RootPart")
         with self.device.guard(), self.device.staging():
@@ -245,7 +245,7 @@ class ButterflyGpu(Engine):
             return ()
         uses_hubs[:] = 0
         reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are free for it"
-        return (("no hub columns, counter tables alone", reason),)
+        return (("no hub columns, only counter tables", reason),)
 
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: StopCheck, total: Any, result: Any

@@ -31,7 +31,7 @@ SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
 NOT_SCHEDULED = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << LARGE_PLANES
-"""Least degree that overflows the planes of the bit matrix."""
+"""Minimum degree that overflows the planes of the bit matrix."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Schedule:
     """A kernel, its launch, and its argument after the items, if any."""
 
     kernel: str
-    # Threads of a block: fewest, with many items, and most
+    # Threads of a block: minimum, with many items, and maximum
     threads: tuple[int, int]
     # Shared memory of a block, and additional memory per pair of its warps
     shared_bytes: int = 0
@@ -176,7 +176,7 @@ class SplitStarts:
     # Work item, ascending, and its start row.
     items: NDArray[np.int64]
     rows: NDArray[np.int32]
-    # Most entries of a chunk, and number of chunks.
+    # Maximum entries of a chunk, and number of chunks.
     entries: NDArray[np.int32]
     chunks: NDArray[np.int32]
     # Counters in device memory.

@@ -74,7 +74,7 @@ class WedgeIndex:
     ids: NDArray[np.uint32]
     # shape (2 * n_edges,): number of counted wedges with the row's vertex as start and the neighbour as middle
     prefix: NDArray[np.uint32]
-    edge_ids: EdgeIds  # shape (2 * n_edges,), or (0,): edge id of each entry; empty unless asked for
+    edge_ids: EdgeIds  # shape (2 * n_edges,), or (0,): edge id of each entry; empty unless requested
     # shape (n_u + n_v,): number of neighbours that precede the row's vertex in the total order
     split: NDArray[np.int64]
     # shape (n_u,) and (n_v,): original id of each rank
@@ -105,7 +105,7 @@ class WedgeIndex:
 
     @property
     def most_vectors(self) -> int:
-        """Return how many count vectors, one per thread, take at most twice the memory of the index."""
+        """Return the number of count vectors, one per thread, that take at most twice the memory of the index."""
         return max(1, 2 * array_bytes(self) // (8 * self.n_rows + 1))
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
@@ -166,7 +166,7 @@ def _fill_rows_v(
 ) -> None:
     """Write the rows of V: each gets the ranks of its U neighbours, ascending (edges are sorted by u).
 
-    ``starts`` has the first edge of each u, ``cursor`` the begin of the row of each v, and is used up.
+    ``starts`` has the first edge of each u, ``cursor`` the start of the row of each v, and is overwritten.
     """
     with_edges = edge_ids.size > 0
     for r in range(order_u.size):

@@ -5,18 +5,18 @@
 // degree, ties by layer, then id. A wedge (u, v, w) is owned by its start w and counted when its end u
 // precedes both the middle v and w; the ends of (w, v) are then a prefix of N(v), of length
 //     prefix[j] = min(position of w in N(v), number of ends in N(v) that precede v)   for entry j = (w, v).
-// Each pair (u, w) on one side is met from the later of the two alone, hence counted once.
+// Each pair (u, w) on one side is met only from the later of the two, hence counted once.
 //
 // Bound: the ends that precede v are at least as large in degree as v, so p of them need p^2 <= m edges:
 // prefix[j] <= sqrt(m) <= 2^20 for m <= 2^40, and the wedges of 32 entries fit in 32 bits.
 //
-// PART = 1: a part in place of a whole graph. Its starts and its ends are numbered apart, the ends by rank; rows of
-// starts hold middles, -1 for one without ends here, and rows of middles hold the ends that precede them. The rank of
+// PART = 1: a part in place of a whole graph. Its starts and its ends are numbered separately, the ends by rank; rows of
+// starts hold middles, -1 for a middle without ends here, and rows of middles hold the ends that precede them. The rank of
 // a start is the number of ends that precede it.
 //
 // KINDS > 1: every edge has a sign. Entries of the adjacency are then 2 * rank + (1 for a negative edge), and each end
 // has a counter for every kind of wedge: 2, whether both edges have the same sign, or 4, by the signs of both. A count
-// costs what one without signs over more ends would. Where one layer precedes the other, lists are as long as degrees:
+// costs as much as an unsigned one over more ends. If one layer precedes the other, lists are as long as degrees:
 // the caller bounds these below 2^27, for the sum of 32.
 #pragma once
 
@@ -88,7 +88,7 @@ struct WedgeGraph {
 #define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_u}
 #endif
 
-/// Where the ends of all middles lie.
+/// Locations of the ends of all middles.
 __device__ __forceinline__ const int* all_ends(const WedgeGraph& graph) {
 #if PART
     return graph.ends;
@@ -97,7 +97,7 @@ __device__ __forceinline__ const int* all_ends(const WedgeGraph& graph) {
 #endif
 }
 
-/// The start of a work item: its row and what the traversal needs of it.
+/// The start of a work item: its row and the data for its traversal.
 struct Start {
     int row;
     int rank;           // side-local
@@ -138,7 +138,7 @@ __device__ __forceinline__ int lower_bound(const int* ends, int length, int boun
     return first_not(length, [=](int i) { return ends[i] < bound; });
 }
 
-/// Logarithm of the bits of a counter of a start of this degree, which no count passes.
+/// Logarithm of the bits of a counter that no count of a start of this degree exceeds.
 __device__ __forceinline__ int log2_counter_bits(long long degree) {
     return degree < DENSE_8_BELOW ? 3 : degree < DENSE_16_BELOW ? 4 : 5;
 }
@@ -148,13 +148,13 @@ constexpr int kLog2LeastBits = 2;
 
 constexpr int kEmpty = -1;
 
-/// Where to look for a key first in an open-addressing table of 2^log2_slots slots.
+/// First slot to check for a key in an open-addressing table of 2^log2_slots slots.
 __device__ __forceinline__ int home_of(int key, int log2_slots) {
     return (int)(((unsigned)key * 2654435769u) >> (32 - log2_slots));
 }
 
-/// The slot of a key in a table of block-wide shared memory, taken for it if no slot holds it. Ends when an empty slot or
-/// the key is met: the table is never full.
+/// The slot of a key in a table of block-wide shared memory, claimed if no slot holds the key. Ends at an empty slot or
+/// the key: the table is never full.
 __device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
     int slot = home_of(key, log2_slots);
     for (;;) {
