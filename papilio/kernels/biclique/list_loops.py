@@ -54,9 +54,7 @@ class Cursor(NamedTuple):
     shared: Ids32  # shape (maximum right vertices of a leaf,): positions of its right vertices, ascending
     chosen: Ints  # shape (right vertices to search for,): the next subset of them
     ids: Ids32  # shape (words of the levels,): candidate of each row of the levels
-    leaves: (
-        Ints  # shape (maximum right vertices of a leaf + 1,): leaves of a search by number of right vertices
-    )
+    leaves: Ints  # shape (maximum right vertices of a leaf + 1,): leaves by number of right vertices
     work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
