@@ -92,7 +92,7 @@ class LargestMotif:
     """One of the largest motifs."""
 
     value: int
-    members: tuple[tuple[int, ...], ...]  # ids, rising, of each layer
+    members: tuple[tuple[int, ...], ...]  # ids, ascending, of each layer
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ its sums (``SplitSum`` in warp.cuh) provably stay below 2^64. A term t adds min(
 
 * Totals: the T <= 2^11 terms of a start (lanes of a block with a table, and of a block with hub columns, for two kinds)
   sum to at most its W (d - 1) / 2 butterflies, for W wedges and d entries. By Cauchy and Schwarz the low
-  halves of one start are at most sqrt(T * 2^32 * W d / 2) <= 2^21 sqrt(W d), and those of all at most
+  halves of one start are at most sqrt(T * 2^32 * W d / 2) <= 2^21 sqrt(W d), and the low halves of all at most
   2^21 sqrt(sum W * sum d) <= 2^21 * sqrt(2^48 * 2^36) = 2^63.
 * Census: the term of a class and a pair with c wedges is at most c^2 / 2, its low half at most sqrt(2^31) c; so the sum
   of each class is at most 2^15.5 * 2^48 = 2^63.5.

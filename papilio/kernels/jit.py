@@ -123,7 +123,7 @@ def write_code(folder: Path, name: str, target: Target, content: bytes) -> None:
 
 
 def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> None:
-    """Append the kind of each argument, and the 8-byte numbers that compiled code takes for it.
+    """Append the kind of each argument, and the 8-byte numbers that represent it in compiled code.
 
     The kinds distinguish all types that Numba compiles for.
     """
@@ -164,7 +164,7 @@ class _Code:
     """Loaded machine code of a function.
 
     It gets the address of a block of memory: 8 bytes of its own, its arguments in 8 bytes each, and its result. A
-    nonzero status is an error, a division by zero or a failed assertion; it does not tell which.
+    nonzero status is an error, a division by zero or a failed assertion; the status does not distinguish them.
     """
 
     def __init__(self, content: bytes, entry: str) -> None:

@@ -149,7 +149,7 @@ class Memory:
         """Return the maximum host and device memory to prepare and run one part, without the part itself, in bytes.
 
         ``threads`` is the number of threads of the cpu engine. ``layer`` is the layer of the roots of bicliques; by
-        default, the layer of which exactly two vertices are taken, if there is one. On a device the search takes the
+        default, the layer from which exactly two vertices are taken, if there is one. On a device the search takes the
         memory that is left.
         """
         return self.part(motif, engine, per, threads, layer, pairs_per_edge)

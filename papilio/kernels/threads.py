@@ -69,7 +69,7 @@ def cut_by_cost(
 
     Costs are not negative, and their sum is below 2^63. Each of ``n_slices`` slices of a run gets at least one chunk
     per thread; as costs may be far from the truth, there are up to MOST_CHUNKS chunks of ``serial_cost`` each. Below a
-    total of ``serial_cost`` (by default, that of wedges) there is one interval.
+    total of ``serial_cost`` (by default, :data:`SERIAL_COST`) there is one interval.
     """
     if costs.size == 0:
         return []

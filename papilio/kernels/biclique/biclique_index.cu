@@ -123,7 +123,7 @@ struct PairPass {
     int* found;                  // pairs of each root; kCountPairs
     const long long* places;     // start of the pairs of each root; WRITE_PAIRS, as the following
     const int* final_rank;       // number of each left vertex in the index
-    int first_paired;            // least number of a vertex with a pair
+    int first_paired;            // lowest number of a vertex with a pair
     int rank_bits, common_bits;  // key: (smaller, greater number, each minus first_paired, shared); no bits: `commons`
     unsigned long long* keys;
     int* commons;

@@ -338,7 +338,7 @@ def _link_core(
     roots: NDArray[np.int32] | None,
     excluded: NDArray[np.int32] | None,
 ) -> _Core:
-    """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
+    """Number the core: left vertices by descending degree, then id, roots last; sort its edges into rows."""
     xp, linker, n_all = device.xp, _load_linker(device), edges.degree_left.size
     lefts, rights = (find_least(device, each, 1) for each in (edges.degree_left, edges.degree_right))
     n_left, n_edges = lefts.size, edges.lefts.size

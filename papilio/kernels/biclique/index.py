@@ -10,8 +10,8 @@ the wedges then counts pairs without keeping them: for totals of (2, q), (p, 2) 
 holds no pairs, and the counts are among its closed forms. On yelp2018 with two threads, (2, 3) takes 0.24 s, as long as
 the butterflies; with 9.4 million pairs kept, laid out and counted it took 0.9 s and 230 MB.
 
-Left vertices are sorted by rising number of pairs (the number of 2-hop neighbours that share enough), so that the many
-pairs of a hub are in the rows of the others, and the remaining rows stay short.
+Left vertices are sorted by increasing number of pairs (the number of 2-hop neighbours that share enough), so that the
+many pairs of a hub are in the rows of the others, and the remaining rows stay short.
 
 For a part of a graph (:class:`~papilio.parts.RootPart`) the roots come first, by the same rule, then the other left
 vertices. Only pairs with a root are found, and only roots are searched: a biclique with a root has a root as its first
@@ -183,7 +183,7 @@ def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Int
 
 
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
-    """Return the left vertices in search order: by rising number of pairs, ties in the given order."""
+    """Return the left vertices in search order: by increasing number of pairs, ties in the given order."""
     return _sort_rising(count_partners(pairs))
 
 

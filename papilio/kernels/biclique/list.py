@@ -255,7 +255,7 @@ class BicliqueLister(SearchEngine):
 
 
 def _probed(prepared: PreparedListing) -> BicliqueIndex:
-    """Return the index whose items are probed; raise UnsupportedError if there is none."""
+    """Return the index whose items are probed; raise UnsupportedError without an index."""
     if prepared.index is None:
         raise UnsupportedError("cannot probe stars, bicliques with one vertex on a side")
     return prepared.index

@@ -46,7 +46,7 @@ class Positions(NamedTuple):
 class Cursor(NamedTuple):
     """The current place of a search."""
 
-    # shape (6,): phase; item; next place among its children; level; right vertices of the leaf at hand; end of
+    # shape (6,): phase; item; next place among its children; level; right vertices of the current leaf; end of
     # their first
     at: Ints
     path: Ids32  # shape (left vertices to search for,)

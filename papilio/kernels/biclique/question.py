@@ -59,7 +59,7 @@ def read_anchor(anchor: str) -> bool | None:
 def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     """Return whether V is anchored: as requested, or for ``auto`` by the first of these rules that applies:
 
-    1. the layer of which only two vertices are taken,
+    1. the layer from which only two vertices are taken,
     2. the layer of fixed size if the other has none, unless its pairs have :data:`MANY_TIMES` the wedges,
     3. the layer whose pairs have fewer wedges.
     """

@@ -125,7 +125,7 @@ def count_triples(
 
 @compiled
 def _forget(around: RootGraph, n: int) -> None:
-    """Drop the candidates, of which there are too few to count."""
+    """Drop the candidates: they are too few to count."""
     for i in range(n):
         around.shared[around.met[i]] = 0
 

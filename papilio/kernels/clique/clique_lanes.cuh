@@ -325,7 +325,7 @@ struct CliqueLanes {
         for (int j = 0; counts != 0; ++j, counts >>= 5) add_leaf(held + j, (unsigned)counts & 31u);
     }
 
-    /// Count all cliques of m pairs, where each vertex is adjacent to all but the other one of its pair.
+    /// Count all cliques of m pairs, where each vertex is adjacent to all others except its partner.
     __device__ __forceinline__ void add_pairs(int m) const {
         unsigned count = 1;
         for (int j = 0; j <= m; ++j) {

@@ -237,7 +237,7 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
 
 #else
 
-/// Take the candidates that are next to all others as free, and return the first that is next to most of the others, or -1.
+/// Take the candidates adjacent to all others as free, and return the first one adjacent to most of the others, or -1.
 __device__ __forceinline__ int choose_pivot(const Node& node, int size, int& free) {
     unsigned most = 0, best = 0;
 #pragma unroll 1
@@ -270,7 +270,7 @@ __device__ __forceinline__ long long count_edges(const Node& node) {
     return (long long)(warp_sum(ends) / 2);
 }
 
-/// Words that the search intersects in order at a node that lacks two vertices: from that of each candidate on.
+/// Words that the search intersects in order at a node that lacks two vertices: from the word of each candidate on.
 __device__ __forceinline__ long long count_words_after(const Node& node, int w) {
     unsigned words = 0;
 #pragma unroll 1
@@ -368,7 +368,7 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
 
 #endif
 
-/// How many later neighbours n vertices have: entries that are read to open a root. The warp.
+/// The number of later neighbours of n vertices: entries read to open a root. The warp.
 __device__ __forceinline__ long long count_entries(const Adjacency& later, const int* ids, int n) {
     unsigned long long entries = 0;
 #pragma unroll 1

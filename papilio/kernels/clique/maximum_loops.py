@@ -120,7 +120,7 @@ def _colour(search: MaximumSearch, level: int, w: int, least: int, top: int) -> 
 def _find_larger(search: MaximumSearch, w: int, held: int, bound: int, shared: Ints, first_only: bool) -> int:
     """Find the largest clique of more than ``bound`` vertices, among the candidates of level 0 and ``held`` more.
 
-    Returns its size, or 0 if there is none; its candidates are the first entries of ``found``. ``shared`` (1) is the
+    Returns its size, or 0 without one; its candidates are the first entries of ``found``. ``shared`` (1) is the
     largest size found by any thread, and raises the bound. With ``first_only`` the first clique is enough.
     """
     level, size = 0, 0

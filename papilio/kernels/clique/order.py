@@ -1,6 +1,6 @@
 """The order of the vertices, and the graph oriented by it: every clique is found at its first vertex.
 
-The degeneracy order peels in synchronous rounds at rising degree, and ranks by (round, id): it does not depend on
+The degeneracy order peels in synchronous rounds at ascending degree, and ranks by (round, id): it does not depend on
 threads, and no vertex has more later neighbours than the degeneracy (Matula & Beck 1983). The degree order ranks by
 (degree, id). Everything but the sorts of rounds and of degrees takes O(n + n_edges).
 """

@@ -277,7 +277,7 @@ def _probe_cliques(
 
 @compiled
 def _keep_excluded(search: MaximalSearch, w: int, n: int, chosen: int) -> int:
-    """Keep, of n excluded vertices, those next to a chosen candidate and to one of its own; return their number."""
+    """Keep, of n excluded vertices, the ones next to a candidate and to one of its own; return their number."""
     kept = 0
     word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
     for place in range(n):

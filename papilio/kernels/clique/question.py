@@ -29,7 +29,7 @@ MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 4}
 """Maximum k for which vertices are taken in order: only edges or triangles of roots remain to be counted.
 
 Beyond it pivots win on every graph. A pivot saves the branches of all its neighbours and costs a scan of the rows of a
-node, little beside the edges or triangles that both algorithms count in the end. One thread, ms, in order and by
+node, little compared to the edges or triangles that both algorithms count in the end. One thread, ms, in order and by
 pivots: facebook_combined k=3 2 and 13, k=4 17 and 16, k=5 105 and 41; soc-Epinions1 k=4 50 and 49, k=5 79 and 77;
 ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.24, k=5 0.73 and 0.83, k=6 4.8
 and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R-MAT graph of 9,144,391 edges k=4 15 and 18, k=5

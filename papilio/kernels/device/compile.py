@@ -39,7 +39,7 @@ def find_cubin(text: str, defines: Mapping[str, int], capability: str, cuda: int
     """Return an undamaged file for a device with this compute capability, such as "90", and this CUDA driver, or None.
 
     Code for an architecture also runs on later ones of the same major version, and a driver loads code from compilers
-    of its own major version or an older one.
+    of the same major version or an older one.
     """
     found = list(_list_fitting(_digest_source(text, defines), capability, cuda))
     for name, path in sorted(found, key=lambda each: int(each[0]["arch"]), reverse=True):

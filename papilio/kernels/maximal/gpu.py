@@ -135,7 +135,7 @@ class MaximalBicliqueGpu(TreeEngine):
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
         self._slots = WeakKeyDictionary[PreparedMaximalGpu, int]()  # of tables that were too small
         self.n_branches = 0
-        """Branches of the last run: one for each maximal biclique if none is checked in vain."""
+        """Branches of the last run: one per maximal biclique, plus branches checked in vain."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
         require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)

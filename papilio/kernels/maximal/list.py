@@ -162,7 +162,7 @@ def _values(by: str, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDA
 
 
 def _find_bound(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> int:
-    """Return the value of the n-th largest, or of the smallest if there are fewer; 0 if there is none."""
+    """Return the value of the n-th largest, or of the smallest if there are fewer; 0 without any."""
     stars = (prepared.stars.of_u, prepared.stars.of_v)
     values = [_values(by, np.diff(u[0]), np.diff(v[0])) for u, v in stars]
     largest = np.sort(np.concatenate(values))[::-1][:n]

@@ -307,7 +307,7 @@ def _drop_narrow(words: Words, ids: Ids32, n: int, end: int) -> int:
 
 @compiled
 def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
-    """Drop those of the first n rows that lie inside one of the rows from n to ``end``; return the number left."""
+    """Drop the rows before n that lie inside one of the rows from n to ``end``; return the number left."""
     words, ids = stack
     if width == 1:
         return _drop_narrow(words[begin : begin + end], ids[begin : begin + end], n, end)

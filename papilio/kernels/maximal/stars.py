@@ -70,7 +70,7 @@ def ask_centres(
 def make_stars(
     of_u: tuple[RaggedColumn, RaggedColumn], of_v: tuple[RaggedColumn, RaggedColumn], part: MaximalPart | None
 ) -> Stars:
-    """Return all stars, given each centre and its neighbours; those of a part have their ids in the whole graph."""
+    """Return all stars, given each centre and its neighbours; stars of a part have their ids in the whole graph."""
     of_v = of_v[::-1]
     if part is not None:
         of_u, of_v = (((u[0], part.ids_u[u[1]]), (v[0], part.ids_v[v[1]])) for u, v in (of_u, of_v))

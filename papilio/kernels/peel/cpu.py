@@ -68,7 +68,7 @@ class Peeling(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The items by range; none is empty."""
+    """The items by range; ranges are not empty."""
 
     of: Items
     """Range of each item."""
@@ -264,7 +264,7 @@ class Round(NamedTuple):
 
 @compiled
 def lower_support(round_: Round, item: Index, lost: Index) -> None:
-    """Lower a support, in any of several threads; the thread that crosses the bound queues the item."""
+    """Lower a support, by atomics; the thread that crosses the bound queues the item."""
     before = fetch_add(round_.supports, item, -lost)
     if before >= round_.bound and before - lost < round_.bound:
         round_.following[fetch_add(round_.n_following, 0, np.int64(1))] = item

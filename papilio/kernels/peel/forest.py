@@ -1,6 +1,6 @@
 """The forest of components, level by level: the connected groups among items of a number or more.
 
-Items come by falling number. A union-find holds the components so far, and each component has its latest *node*. The
+Items come by descending number. A union-find holds the components so far, and each component has its latest *node*. The
 first union at a level that meets a component gives it a node of that level; the nodes of the components that it joins
 become its children. Two nodes of one level that meet become one. Unions follow the motifs: pairs of wedges of a bloom
 (wings) or pairs of vertices (tips), at the lowest number of the items in the motif.
@@ -194,7 +194,7 @@ def _sum_up(parents: Items, sizes: Ints) -> None:
 
 
 def _falling(numbers: Numbers) -> Items:
-    """Return the items by falling number, then id."""
+    """Return the items by descending number, then id."""
     return np.argsort(~numbers, kind="stable").astype(np.int32)
 
 
@@ -234,7 +234,7 @@ def build_tip_forest(
 ) -> Forest:
     """Return the components of a layer's vertices at each tip number; the pairs come from a PairGraph.
 
-    ``order`` holds the vertices by falling number, then id, if known.
+    ``order`` holds the vertices by descending number, then id, if known.
     """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     _grow_tip(forest, _falling(numbers) if order is None else order, numbers, offsets, others, nodes)

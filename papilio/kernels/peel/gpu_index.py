@@ -196,7 +196,7 @@ def _link(
 
 
 def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedges, Any]:
-    """Return the wedges by bloom and falling range, linked within their ranges, and the range of each segment.
+    """Return the wedges by bloom and descending range, linked within their ranges, and the range of each segment.
 
     Leaves out exact ranges, and segments whose bloom has no other wedge in that range or a higher one.
     """
@@ -330,7 +330,7 @@ _Spanning = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
     """Return the chosen pairs of edges, by edge, in the form of a PairGraph; None without memory for it.
 
-    Also returns the edges by falling number, then id, the form of
+    Also returns the edges by descending number, then id, the form of
     :func:`~papilio.kernels.peel.forest.build_tip_forest`.
     """
     if not _has_room(device, blooms.n_items, blooms.n_blooms):
@@ -378,7 +378,7 @@ def _has_room(device: Device, n_items: int, n_blooms: int) -> bool:
 
 
 def _order_falling(device: Device, numbers: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the items by falling number, below 2^63, then id; on the host."""
+    """Return the items by descending number, below 2^63, then id; on the host."""
     order = order_falling(device, device.to_device(numbers).view(np.int64))
     return device.to_host(low_halves(device, order.view(np.uint64)))
 

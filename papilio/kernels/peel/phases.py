@@ -88,7 +88,7 @@ class Forest:
 
     # shape (n_items,): node of each item, whose level is the item's number; -1 for items of number 0
     item_nodes: NDArray[np.int32]
-    # shape (n_nodes,): the highest k at which the node is a component; rising, then by the least item
+    # shape (n_nodes,): the highest k at which the node is a component; ascending, then by the least item
     levels: NDArray[np.uint64]
     # shape (n_nodes,): node that absorbs it at a lower level, always an earlier one; -1 for the root of a tree
     parents: NDArray[np.int32]

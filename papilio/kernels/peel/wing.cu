@@ -2,7 +2,7 @@
 //
 // A bloom is a pair of ends of the wedge engine with at least two counted wedges (u, v, w); any two of its wedges are a
 // butterfly, and every butterfly is in one bloom (Wang et al., ICDE 2020). The wedges of a bloom are adjacent; in the
-// fine phase they are ordered by falling range (of the lower edge), and a *segment* is the wedges of one bloom and range. In
+// fine phase they are ordered by descending range (of the lower edge), and a *segment* is the wedges of one bloom and range. In
 // the coarse phase there is one range, and a segment is a bloom. `left` is the number of wedges of the bloom in the range
 // or higher ones that have lost no edge. An edge of such a wedge is in left - 1 butterflies of the bloom. When `lost`
 // wedges are removed in a round, each edge of the remaining wedges loses `lost`; the twin of a removed edge loses left - 1.
@@ -240,7 +240,7 @@ take_blooms(const long long* __restrict__ order, const long long* __restrict__ u
 __device__ __forceinline__ unsigned bloom_in(unsigned long long key) { return (unsigned)(key >> 32); }
 __device__ __forceinline__ int range_in(unsigned long long key) { return (int)(0x7fffffffu - (unsigned)key); }
 
-/// (bloom, falling range) of each wedge: the range is the lower one of its edges, from `range_of`.
+/// (bloom, descending range) of each wedge: the range is the lower one of its edges, from `range_of`.
 extern "C" __global__ void __launch_bounds__(256)
 range_keys(const int* __restrict__ one, const int* __restrict__ other, const int* __restrict__ bloom_of,
            const int* __restrict__ range_of, const long long n, unsigned long long* keys) {

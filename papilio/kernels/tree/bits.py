@@ -27,7 +27,7 @@ popcount = cast(Callable[[np.uint64], int], Instruction("popcount"))
 
 @compiled
 def lowest_bit(word: np.uint64) -> int:
-    """Return the number of the lowest set bit, or 64 if there is none; one instruction once compiled."""
+    """Return the number of the lowest set bit, or 64 for an empty word; one instruction once compiled."""
     return popcount(~word & (word - ONE))
 
 
@@ -120,7 +120,7 @@ class LeafTable(NamedTuple):
     A search multiplies nothing: it counts its leaves by key, and the host computes their worth. The hash table has
     open addressing and a power of two as its size. It takes no new key when half full: the item is then undone
     (:func:`clear_leaves`), the host doubles the table (:func:`grow_leaves`), and the item is searched again. No leaf is
-    lost and none is counted twice.
+    lost or counted twice.
 
     ``used`` lists the occupied slots; ``size[0]`` is their number.
     """

@@ -45,7 +45,7 @@ _ROOM_FRACTION = 0.125
 """Maximum share of free device memory for the buffer; the search and its rows need memory, too."""
 
 _FIRST_PARTS = 16
-"""Number of parts of the items, by cost, of which the first search of a run takes one."""
+"""Number of parts, of equal cost, into which the items are cut; the first search of a run takes one part."""
 
 _SPARE = 1.25
 """Factor by which parts should stay below the capacity."""

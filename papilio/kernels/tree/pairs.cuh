@@ -312,7 +312,7 @@ __device__ __forceinline__ void list_sets(const unsigned* sets, int stride, unsi
 }
 
 /// Return where the list of each lane begins, which has `n` rows, if any; all lists have `n_rows`. Lists are sorted by
-/// rising number of digits of n, since adjacent lanes continue until the longest of their lists is done.
+/// ascending number of digits of n, since adjacent lanes continue until the longest of their lists is done.
 __device__ __forceinline__ int place_by_size(int n, int n_rows) {
     int begin = 0, n_placed = 0;
 #pragma unroll 1

@@ -191,7 +191,7 @@ def frame_words(n_rows: int, n_columns: int) -> int:
 
 
 def make_matrix_stack(column_words: int, words: int, frames: int) -> MatrixStack:
-    """Return scratch: most words of a matrix by columns, most :func:`frame_words`, most min(rows, columns) + 1."""
+    """Return scratch, given maxima: words of a matrix by columns, :func:`frame_words`, min(rows, columns) + 1."""
     return MatrixStack(
         make_pivot_stack(),
         np.empty(column_words, np.uint64),
@@ -305,7 +305,7 @@ def _branch(
 def _hold_gap(
     lines: Words, words: Words, frame: int, own: int, n_own: int, other: int, n_other: int, gaps: int
 ) -> bool:
-    """Replace the current node by the branch of the next gap of a frame; return False if there is none.
+    """Replace the current node by the branch of the next gap of a frame; return False if no gap is left.
 
     ``lines`` are the lines of the gap's side.
     """

@@ -8,7 +8,7 @@
 //   match   at most 32 wedges: one warp, equal ends found by __match_any_sync, no memory
 //   hash    a block with an open-addressing table in shared memory: 8 bytes per slot, load at most 5/8
 //   dense   a block with counters indexed by rank in shared memory, 8, 16 or 32 bits wide by the bound
-//           c(u, w) <= d(w) or, where those do not fit, of 4 or 8 bits as long as none is full; else in tiles
+//           c(u, w) <= d(w) or, if those do not fit, of 4 or 8 bits unless one is full; else in tiles
 //           over the ranks
 // Sums: a returning atomic gives the count before the increment, and 0 + 1 + ... + (c - 1) = C(c, 2).
 // Bound: the caller rejects graphs in which one start could own 2^63 butterflies, so one start's sum fits in

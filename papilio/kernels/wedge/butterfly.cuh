@@ -89,7 +89,7 @@ struct Sweep {
 //
 // PER = 0: total; 1: per vertex, result[row]; 2: per edge, result[entry], to be added over both directions.
 // GIVES > 0: no sum, but the result of a sweep over the counters of each start, see butterfly.cuh.
-// PART = 1 (see wedges.cuh): vertices are starts, then ends, then middles; entries those of starts, then those of ends.
+// PART = 1 (see wedges.cuh): vertices are starts, then ends, then middles; entries of starts, then of ends.
 
 #ifndef PER
 #define PER 0

@@ -83,7 +83,7 @@ class PreparedButterflyGpu(Prepared):
     per: Granularity
     # The graph in rank space, or the part; None for a graph without edges.
     graph: WedgeGraph | WedgePartGraph | None
-    # Start row of each work item, int32, and its wedges, uint64; falling, except in a part.
+    # Start row of each work item, int32, and its wedges, uint64; descending, except in a part.
     items: Any
     costs: Any
     # The bit matrix, uint32; None if no start uses it.
@@ -197,7 +197,7 @@ class ButterflyGpu(Engine):
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
-        """Return the wedges of each work item, int64 of shape (n_items,), host; falling, except in a part."""
+        """Return the wedges of each work item, int64 of shape (n_items,), host; descending, except in a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
     def probe_counts(
@@ -244,7 +244,7 @@ class ButterflyGpu(Engine):
         if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
             return ()
         uses_hubs[:] = 0
-        reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are free for it"
+        reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
         return (("no hub columns, only counter tables", reason),)
 
     def _run_slices(
@@ -289,7 +289,7 @@ class ButterflyGpu(Engine):
         assert graph is not None
         threads = schedule.threads_for(n_rows, tuning.sm_threads * self.device.sm_count)
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
-        # Take as many at once as leave some for every warp
+        # Take as many at once as possible while leaving some for every warp
         argument, per_block = schedule.argument, 1
         if by_warp:
             argument = max(1, min(tuning.warp_items, n_rows // (tuning.warp_share * self.device.sm_count)))

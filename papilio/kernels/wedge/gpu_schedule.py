@@ -113,7 +113,7 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
 
 
 def order_items(device: Device, graph: WedgeGraph) -> tuple[Any, Any]:
-    """Return (start rows, wedges) of the work items: wedges falling, then priority."""
+    """Return (start rows, wedges) of the work items: descending wedges, then priority."""
     xp, n_rows, module = device.xp, graph.n_rows, device.load("wedge_order", {})
     keys, row_at = xp.empty(n_rows, dtype=np.uint64), xp.empty(n_rows, dtype=np.int32)
     found = xp.zeros(2, dtype=np.uint64)
@@ -145,7 +145,7 @@ def take_scheduled(device: Device, scheduled: Any, items: Any, uses_hubs: Any) -
 
 
 def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
-    """Return ``ties``, distinct and below 2^32, by falling cost, then by their own order; as int64."""
+    """Return ``ties``, distinct and below 2^32, by descending cost, then by their own order; as int64."""
     if costs.size and int(costs.max()) > 0xFFFFFFFF:
         order = xp.lexsort(xp.stack((ties, np.uint64(2**64 - 1) - costs)))
         return ties[order].astype(np.int64)

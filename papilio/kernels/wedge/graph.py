@@ -1,14 +1,14 @@
 """Wedges from their highest end: the graph form that every CPU kernel of the wedge engine scans.
 
-All vertices of both layers have one total order: falling degree, ties by layer (U before V), then by id; the first is
-the largest hub. A wedge (u, v, w) with ends u, w and middle v is counted if u precedes both v and w. Each wedge with a
-fixed pair of ends then belongs to exactly one start, its later end w, and the work is O(sum over edges of min(d(u),
+All vertices of both layers have one total order: descending degree, ties by layer (U before V), then by id; the first
+is the largest hub. A wedge (u, v, w) with ends u, w and middle v is counted if u precedes both v and w. Each wedge with
+a fixed pair of ends then belongs to exactly one start, its later end w, and the work is O(sum over edges of min(d(u),
 d(v))) (BFC-VP++, PVLDB 2019).
 
 The *rank* of a vertex is its place among its layer's vertices in that order. The rows of :class:`WedgeIndex` hold the
 neighbours of each vertex by rank, ascending. Hence, for a start w and a middle v, the ends u of counted wedges are the
 first ``min(place of w in the row of v, number of entries of that row that precede v)`` entries of the row of v: a
-contiguous prefix, with its length stored beside v in the row of w. The transposition that builds the rows yields the
+contiguous prefix, with its length stored next to v in the row of w. The transposition that builds the rows yields the
 places without a search.
 """
 
@@ -124,7 +124,7 @@ class WedgeIndex:
 
 @compiled
 def _sort_falling(keys: Ints, order: Ints, spare: Ints, starts: Ints, shift: int) -> None:
-    """Sort ``order`` into ``spare`` by the digit of the keys from the bit ``shift`` on, falling; stable."""
+    """Sort ``order`` into ``spare`` by the digit of the keys from the bit ``shift`` on, descending; stable."""
     mask = starts.size - 2
     for digit in range(starts.size):
         starts[digit] = 0
@@ -139,7 +139,7 @@ def _sort_falling(keys: Ints, order: Ints, spare: Ints, starts: Ints, shift: int
 
 
 def order_falling(keys: Ints) -> Ints:
-    """Return the permutation (int64) that sorts non-negative int64 keys falling; stable, linear time."""
+    """Return the permutation (int64) that sorts non-negative int64 keys in descending order; stable, linear time."""
     order, spare = np.arange(keys.size), np.empty(keys.size, np.int64)
     starts = np.empty((1 << _DIGIT_BITS) + 1, np.int64)
     for shift in range(0, int(keys.max(initial=0)).bit_length(), _DIGIT_BITS):

@@ -105,7 +105,7 @@ struct BitCounters {
         return add<2>(four_a, four_b);
     }
 
-    /// Add a number of a bit for each column to plane kPlane and those above.
+    /// Add a number of a bit for each column to plane kPlane and the planes above.
     template <int kPlane>
     __device__ __forceinline__ void carry_up(const HubRow& carried) {
 #pragma unroll

@@ -52,7 +52,7 @@ class WedgePartIndex:
     # shares fewer than two of them with ends
     prefix: NDArray[np.uint32]
     ends: NDArray[np.uint32]  # shape (entries,): ends of each middle, the array of the block
-    items: NDArray[np.int64]  # shape (n_starts,): starts by falling work in the whole graph, ties by rank
+    items: NDArray[np.int64]  # shape (n_starts,): starts by descending work in the whole graph, ties by rank
     costs: NDArray[np.int64]  # shape (n_starts,): number of counted wedges of each item
     # Entries of the longest row of a start, and of a middle
     max_degree: int

@@ -17,7 +17,7 @@ __device__ __forceinline__ unsigned long long warp_most(unsigned long long value
 
 __device__ __forceinline__ unsigned falling_of(unsigned long long key) { return (unsigned)(key >> 32) & kDegreeMask; }
 
-/// (layer, falling degree, id) of each vertex; layer U has the first n_u of them. Sorted, they are the rows by rank.
+/// (layer, descending degree, id) of each vertex; layer U has the first n_u of them. Sorted, they are the rows by rank.
 extern "C" __global__ void __launch_bounds__(256)
 rank_keys(const int* __restrict__ degree, const int n_u, const int n_rows, unsigned long long* keys) {
     for (long long i = global_thread(); i < n_rows; i += grid_threads()) {
@@ -27,7 +27,7 @@ rank_keys(const int* __restrict__ degree, const int n_u, const int n_rows, unsig
     }
 }
 
-/// Keys of an ascending list of one layer whose falling degree is below `bound`.
+/// Number of keys of an ascending list of one layer whose inverted degree, kDegreeMask - degree, is below `bound`.
 __device__ __forceinline__ int count_falling_below(const unsigned long long* keys, int n, unsigned bound) {
     return first_not(n, [=](int i) { return falling_of(keys[i]) < bound; });
 }
@@ -58,7 +58,7 @@ place_rows(const unsigned long long* __restrict__ keys, const int n_u, const int
     }
 }
 
-/// (falling wedges, priority) of each row that is a work item, and the row at each priority. `found` gets the number of
+/// (descending wedges, priority) of each row that is a work item, and the row at each priority. `found` gets the number of
 /// items and the maximum wedges of one: from 2^32 on the keys overflow and must not be used.
 extern "C" __global__ void __launch_bounds__(256)
 item_keys(const int* __restrict__ degree, const unsigned long long* __restrict__ wedges,

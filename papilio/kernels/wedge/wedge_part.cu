@@ -13,7 +13,7 @@
 
 constexpr int kChunk = 1024;
 
-/// preceding[i]: ends whose rank is below that of start i.
+/// preceding[i]: number of ends whose rank is below the rank of start i.
 extern "C" __global__ void __launch_bounds__(256)
 count_preceding(const int* __restrict__ start_rank, const int n_starts, const int* __restrict__ end_rank,
                 const int n_ends, int* preceding) {

@@ -164,7 +164,7 @@ __device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
     }
 }
 
-/// A lane's row among those of its warp: the first lane of the same row, and whether the caller is the last and adds.
+/// A lane's row among the rows of its warp: the first lane of the same row, and whether the caller is the last and adds.
 struct RowEnd {
     int first;
     bool counts;
@@ -189,10 +189,10 @@ __device__ __forceinline__ RowEnd add_to_rows(unsigned row, unsigned length, uns
     return RowEnd{first, counts};
 }
 
-/// A lane's share of a window as the traversal hands it to a motif's body: consecutive wedges through one middle.
+/// A lane's share of a window, passed to a motif's body: consecutive wedges through one middle.
 template <int kWidth>
 struct Wedges {
-    int end[kWidth];   // counter of each end u: its side-local rank, or with signs that of the kind; -1 for none
+    int end[kWidth];   // counter of each end u: its side-local rank, or with signs the counter of the kind; -1 for none
     long long at;      // entry (v, u) of the first: its position in the middle's row
     long long entry;   // entry (w, v): position of the middle in the start's row
     int segment;       // first lane of this window with the same entry
@@ -205,7 +205,7 @@ struct Team {
     int n_teams, number;
 };
 
-/// Teams as small as the row allows: one warp where there is an entry for each, more where entries are few.
+/// Teams as small as the row allows: one warp if there is an entry for each warp, more if entries are few.
 __device__ __forceinline__ Team form_teams(int degree, int warp, int n_warps) {
     int log2_size = 0;
     while (2 << log2_size <= n_warps && degree <= n_warps >> (log2_size + 1)) ++log2_size;
@@ -215,16 +215,16 @@ __device__ __forceinline__ Team form_teams(int degree, int warp, int n_warps) {
 
 constexpr int kSignShift = 62;
 
-/// Entries of N(w) held by one warp, a list per lane. A list is taken in *shares* of `kWidth` wedges, which begin where
-/// addresses are multiples of their size, so that one load brings a share; the exclusive prefix sum numbers the shares.
+/// Entries of N(w) held by one warp, a list per lane. A list is taken in *shares* of `kWidth` wedges, which begin at
+/// multiples of their size in bytes, so that one load fetches a share; the exclusive prefix sum numbers the shares.
 struct Lists {
-    long long source;  // adjacency position of the first end; 2^62 more for a negative edge (w, v)
+    long long source;  // adjacency position of the first end; plus 2^62 for a negative edge (w, v)
     int length;
     unsigned first;  // shares before this list
     unsigned total;  // shares of all lists
 };
 
-/// How many entries of the share that holds the entry `at` come before it.
+/// The number of entries before the entry `at` in its share.
 template <int kWidth>
 __device__ __forceinline__ int place_in_share(const int* at) {
     return (int)((unsigned long long)at / sizeof(int) % kWidth);
@@ -260,7 +260,7 @@ __device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start
     return lists;
 }
 
-/// The lane whose list holds share t (the last lane with first <= t); empty lists are passed over.
+/// The lane whose list holds share t (the last lane with first <= t); empty lists are skipped.
 __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, unsigned t) {
     const unsigned started = __ballot_sync(kFullMask, lists.first <= window);
     const unsigned inside = __ballot_sync(kFullMask, lists.first > window && lists.first < window + kWarpSize);
@@ -273,8 +273,8 @@ __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, uns
     return lane;
 }
 
-/// Load the entries [low, high) of a share, which begins at `at`. Others of it may be loaded too: one of a list lies in
-/// the same 16 bytes, so that nothing beyond the memory of the array is touched; nobody looks at them.
+/// Load the entries [low, high) of a share, which begins at `at`. Other entries of the share may be loaded too, unused: an
+/// entry of a list lies in the same 16 bytes, so no memory beyond the array is read.
 template <int kWidth>
 __device__ __forceinline__ void load_share(const int* at, int low, int high, int (&entries)[kWidth]) {
 #ifndef PAPILIO_EMULATED
@@ -305,7 +305,7 @@ __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const St
     const int degree = (int)(start.end - start.begin);
     const Team team = form_teams(degree, warp, n_warps);
     const unsigned window_step = kWarpSize * team.size;
-    // At most 2^20 entries behind the last one.
+    // At most 2^20 entries after the last one.
     for (unsigned base = team.number; base < (unsigned)degree; base += kWarpSize * team.n_teams) {
         const Lists lists = load_lists<kWidth>(graph, start, start.begin + (base + lane * team.n_teams));
         for (unsigned window = kWarpSize * team.member; window < lists.total; window += kAhead * window_step) {
@@ -348,7 +348,7 @@ __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const St
 
 using Share = Wedges<WEDGES_AT_ONCE>;
 
-/// Call body(end) for every counter that a wedge of `start` ends at, in lanes apart. For the rest see for_each_share.
+/// Call body(end) for every counter that a wedge of `start` ends at, in separate lanes. Otherwise as for_each_share.
 template <class Body>
 __device__ __forceinline__ void for_each_end(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                              Body body) {
