@@ -58,7 +58,7 @@ def choose_threads(threads: int | None) -> int:
     if threads is None:
         return available_threads()
     if threads < 1:
-        raise InputError(f"threads is {threads}; it must be at least 1")
+        raise InputError(f"threads is {threads}; expected at least 1")
     return threads
 
 

@@ -109,7 +109,7 @@ class CudaDevice:
         if limit_bytes is None:
             return
         if limit_bytes < 1:
-            raise InputError(f"the limit of device memory is {limit_bytes} bytes; it must be at least 1")
+            raise InputError(f"the limit of device memory is {limit_bytes} bytes; expected at least 1")
         cupy.get_default_memory_pool().set_limit(size=limit_bytes)
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:

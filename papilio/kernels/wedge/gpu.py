@@ -244,7 +244,9 @@ class ButterflyGpu(Engine):
         if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
             return ()
         uses_hubs[:] = 0
-        reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
+        reason = (
+            f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
+        )
         return (("no hub columns, only counter tables", reason),)
 
     def _run_slices(
