@@ -39,7 +39,7 @@ CHUNKS_PER_THREAD = 32
 """Enough that the last chunk to end takes a few percent of a thread's share, at some 5 us per chunk."""
 
 MOST_CHUNKS = 1 << 12
-"""Maximum number of chunks, except for short runs: a long run can then be cut at any time."""
+"""Maximum chunks that a run gets for its cost alone, so that even a long run ends soon after a cut."""
 
 SERIAL_COST = 1 << 20
 """Below this many wedges (about a millisecond) threads cost more than they save."""
