@@ -171,7 +171,7 @@ def _add_entry(bitcode: bytes, name: str, n_slots: int, entry: str) -> bytes:
 
 
 def emit(bitcode: bytes, entry: str, target: Target) -> bytes:
-    """Optimise a module for a kind of processor; return its machine code, in which only the entry is visible."""
+    """Optimise a module for a kind of processor. Return its machine code, in which only the entry is visible."""
     module = llvm.parse_bitcode(bitcode)
     for function in module.functions:
         if not function.is_declaration and function.name != entry:

@@ -68,11 +68,11 @@ class SharedCut(Protocol):
         ...
 
     def is_worth(self, done: float, left: float) -> bool:
-        """Return whether the remaining work is worth sharing, given the work done so far; False answers the request."""
+        """Return whether the remaining work is worth sharing, given the work done. False answers the request."""
         ...
 
     def leave(self, stop: int | None) -> None:
-        """Answer that the run ends before item ``stop`` and leaves all later items; None leaves nothing."""
+        """Answer that the run ends before item ``stop`` and leaves all later items. None leaves nothing."""
         ...
 
     @property
@@ -263,7 +263,7 @@ class Engine(Protocol):
     def probe_counts(
         self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> NDArray[np.float64]:
-        """Return an unbiased estimate of the number of motifs of each given item, shape (n_probes,); see :meth:`probe`.
+        """Return an unbiased estimate of the number of motifs of each given item, shape (n_probes,). See :meth:`probe`.
 
         A family may have a better estimator than branches of the tree.
         """

@@ -41,7 +41,7 @@ The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 
 def require_room(
     what: str, needed_bytes: int, room_bytes: int | None, remedy: str, kind: str = "memory"
 ) -> None:
-    """Raise CapacityError if more memory is needed than is available; no limit if ``room_bytes`` is None."""
+    """Raise CapacityError if more memory is needed than is available. No limit if ``room_bytes`` is None."""
     if room_bytes is not None and needed_bytes > room_bytes:
         raise CapacityError(
             f"{what} about {show_bytes(needed_bytes)} of {kind}, but {show_bytes(room_bytes)} are available: {remedy}"

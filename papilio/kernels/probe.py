@@ -107,7 +107,7 @@ def draw_items(
     *,
     independent: bool = False,
 ) -> Draws:
-    """Draw items of every stratum in proportion to their lots; a pure function, with the same result everywhere.
+    """Draw items of every stratum in proportion to their lots. Pure, with the same result everywhere.
 
     ``lots``, shape (n_items,), holds the weights of all items (:meth:`papilio.kernels.engine.Engine.lots`), above 0 if
     an item has anything to search; ``bounds`` comes from :func:`cut_strata`; ``n_probes``, int64 (n_strata,), is the

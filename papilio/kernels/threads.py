@@ -92,7 +92,7 @@ def items_in(chunks: Sequence[tuple[int, int]], n_chunks: int) -> int:
 
 
 class ChunkRunner(Generic[State]):
-    """Pool of threads that take chunks in order as they become free; each thread has its own state.
+    """Pool of threads that take chunks in order as they become free. Each thread has its own state.
 
     Later calls of :meth:`run` reuse the states. With one thread, or one chunk, everything runs in the caller.
     ``failed`` means that a thread raised, or that the caller was interrupted; long kernels may then stop early.
@@ -192,7 +192,7 @@ def drop_rows(*columns: RowColumn, part: int | None = None) -> None:
 
 
 class Outlet:
-    """Collects the rows of the threads of one run; it passes on at most ``limit`` rows, and then is full."""
+    """Collects the rows of the threads of one run. It passes on at most ``limit`` rows, and then is full."""
 
     def __init__(self, sink: RowSink, limit: int | None) -> None:
         self.rows, self.full = 0, False
@@ -243,7 +243,7 @@ class CpuEngine(Engine):
 
 
 class SearchEngine(CpuEngine):
-    """Base of the CPU engines whose threads search; with a ``listing`` they also pass on the motifs as rows.
+    """Base of the CPU engines whose threads search. With a ``listing`` they also pass on the motifs as rows.
 
     The state of a thread points to an item. A search ends at the end of a chunk or when a block of rows is full.
     """
@@ -302,7 +302,7 @@ class SearchEngine(CpuEngine):
         search: Callable[[Any, int, int], None],
         cut: StopCheck,
     ) -> int:
-        """Search the items ``span``, or the first of them if cut; return the end of the searched items."""
+        """Search the items ``span``, or the first of them if cut. Return the end of the searched items."""
         start, stop = span
         chunks = cut_by_cost(prepared.work[start:stop], self.threads, n_slices, self.serial_cost)
         return start + items_in(
@@ -319,7 +319,7 @@ class SearchEngine(CpuEngine):
 
     @abstractmethod
     def _search(self, prepared: Any, state: Any, end: int) -> bool:
-        """Continue the search; return True if the items below ``end`` are done, False if the block is full."""
+        """Continue the search. Return True if the items below ``end`` are done, False if the block is full."""
 
     @abstractmethod
     def _fold(self, prepared: Any, span: tuple[int, int], states: Sequence[Any]) -> Partial:

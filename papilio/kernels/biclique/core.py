@@ -212,7 +212,7 @@ def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
 
 @compiled
 def _meet(lefts: Rows, rights: Rows, after: Ints, left: int, counters: _Counters) -> int:
-    """Count the right vertices that a left vertex shares with each later one; return the number of vertices met."""
+    """Count the right vertices that a left vertex shares with each later one. Return the number of vertices met."""
     counts, met = counters
     n_met = 0
     for at in range(lefts.indptr[left], lefts.indptr[left + 1]):

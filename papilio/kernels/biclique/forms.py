@@ -159,7 +159,7 @@ def _count_sizes(leaves: dict[Leaf, int], held: int, asked: range) -> int:
 
 
 def _expand_packed(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells:
-    """Expand leaves, all left sizes of a (held, free) right at once; the leaves bound ``lefts``."""
+    """Expand leaves, all left sizes of a (held, free) right at once. The leaves bound ``lefts``."""
     bound = sum(count << free for (_, free, _, _), count in leaves.items())
     width = bound.bit_length() // 8 + 1
     by_right = _pack_lefts(leaves, lefts, width)

@@ -103,7 +103,7 @@ class _VertexTables:
 
 
 def _make_tables(device: Device, question: BicliqueQuestion, index: BicliqueDeviceIndex) -> _VertexTables:
-    """Return the tables for a given p and q; the edges are on the host or the device."""
+    """Return the tables for a given p and q. The edges are on the host or the device."""
     most, min_right = int(index.item_common.max(initial=0)), index.sizes.min_right
     sets = choose_modulo(most, min_right)
     members = np.zeros_like(sets)
@@ -336,7 +336,7 @@ class BicliqueGpu(TreeEngine):
     def _search(
         self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck
     ) -> tuple[int, Cells]:
-        """Search items, again with a larger table if one was full; return the end of the run, and the cells."""
+        """Search items, again with a larger table if one was full. Return the end of the run, and the cells."""
         full, (start, stop) = 0, span
         wanted = self._slots.get(prepared, self.tuning.leaf_slots) if prepared.algorithm != "enumerate" else 1
         while True:

@@ -286,7 +286,7 @@ def _stars_of(
 
 
 def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Degrees]:
-    """Copy the edges, U left, and count degrees; return also the sizes and degrees for decisions, on the host.
+    """Copy the edges, U left, and count degrees. Return also the sizes and degrees for decisions, on the host.
 
     At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices in both layers.
     """
@@ -305,7 +305,7 @@ def _load_linker(device: Device) -> Module:
 
 
 def _peel(device: Device, edges: DeviceEdges, sizes: SizeRange) -> int:
-    """Keep the edges of the core in ``edges``, in order, and its degrees, 0 outside; return their number.
+    """Keep the edges of the core in ``edges``, in order, and its degrees, 0 outside. Return their number.
 
     Rounds pass over all edges; the removed ones are dropped when they are more than half.
     """
@@ -338,7 +338,7 @@ def _link_core(
     roots: NDArray[np.int32] | None,
     excluded: NDArray[np.int32] | None,
 ) -> _Core:
-    """Number the core: left vertices by descending degree, then id, roots last; sort its edges into rows."""
+    """Number the core: left vertices by descending degree, then id, roots last. Sort its edges into rows."""
     xp, linker, n_all = device.xp, _load_linker(device), edges.degree_left.size
     lefts, rights = (find_least(device, each, 1) for each in (edges.degree_left, edges.degree_right))
     n_left, n_edges = lefts.size, edges.lefts.size

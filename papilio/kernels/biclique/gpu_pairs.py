@@ -96,7 +96,7 @@ class _Passes:
         self.lists: Any = xp.empty(max(self.n_slabs * n_left, 1), dtype=np.int32)
 
     def make_room(self, needed: int) -> None:
-        """Free ``needed`` bytes of device memory if possible; one block of the last class must remain."""
+        """Free ``needed`` bytes of device memory if possible. One block of the last class must remain."""
         if self.n_slabs > 1:
             self.counters, self.lists = None, None
             self._make_slabs(max(self.device.free_bytes() - needed, 8 * self.rows.n_left))

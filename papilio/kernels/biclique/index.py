@@ -175,7 +175,7 @@ def bound_choices(most: int, size: int) -> Ints:
 
 
 def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Cut the children of all roots into pieces; return root, first and last child, and cost, heaviest first."""
+    """Cut the children of all roots into pieces. Return root, first and last child, and cost, heaviest first."""
     most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
     roots, firsts, lasts, costs = cut_items(indptr, child_costs, most)
     order = _sort_rising(-costs)
@@ -306,7 +306,7 @@ def divide_index(index: BicliqueIndex, seconds: float) -> BicliqueIndex:
 def _cut_pieces(
     pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool, lists: bool
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
-    """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
+    """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``. See BicliqueItems.
 
     ``items`` is the item of each left vertex of a part, -1 for vertices that are not roots; None for a whole graph. If
     ``finer``, an item of a part may have several pieces.
@@ -345,7 +345,7 @@ def build_maximal_index(
     has_stars: bool = False,
     part: MaximalPart | None = None,
 ) -> BicliqueIndex:
-    """Build the index; if there are stars, it has an item even if nothing is searched.
+    """Build the index. If there are stars, it has an item even if nothing is searched.
 
     With ``part``, whose layer is anchored, the graph is the graph of the part, and vertices have their ids in the whole
     graph.

@@ -110,7 +110,7 @@ class BicliqueItems:
         return sums
 
     def pieces_at(self, items: Sequence[int]) -> list[int]:
-        """Return the first piece of each item; for the end of the items, the end of the pieces."""
+        """Return the first piece of each item. For the end of the items, the end of the pieces."""
         if self.item_ptr is None:
             return [int(item) for item in items]
         found: list[int] = self.item_ptr[np.asarray(items, np.int64)].tolist()

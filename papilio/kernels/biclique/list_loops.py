@@ -102,7 +102,7 @@ def _open_leaf(cursor: Cursor, positions: Positions, n_shared: int, first: int, 
 
 @compiled
 def _write_rows(cursor: Cursor, block: Block) -> bool:
-    """Write the rows of the leaf from the chosen subset on; return whether all are written."""
+    """Write the rows of the leaf from the chosen subset on. Return whether all are written."""
     chosen, size = cursor.chosen, cursor.chosen.size
     n_shared, lead = cursor.at[_SHARED], cursor.at[_LEAD]
     n, room = block.size[0], block.lefts.shape[0]
@@ -136,7 +136,7 @@ def _write_rows(cursor: Cursor, block: Block) -> bool:
 def list_stars(
     rows: Rows, positions: Positions, cursor: Cursor, block: Block, items: Items, end: int
 ) -> bool:
-    """List the items up to ``end``, with one left vertex in each row; return False when the block is full.
+    """List the items up to ``end``, with one left vertex in each row. Return False when the block is full.
 
     The children of a root are the entries of its row, as places in ``rows.ids``: the first right vertices.
     """
@@ -181,7 +181,7 @@ def _share_row(
     child: tuple[int, int, int],
     row: int,
 ) -> int:
-    """Take the bits of a row as the right vertices shared by the leaf; return their number."""
+    """Take the bits of a row as the right vertices shared by the leaf. Return their number."""
     root, kid, n_words = child
     first, top = around.kid_ptr[kid], graph.lefts.indptr[root]
     n = 0
@@ -258,7 +258,7 @@ def list_items(
     items: Items,
     end: int,
 ) -> bool:
-    """List the items up to ``end``, two left vertices or more in each row; return False when the block is full."""
+    """List the items up to ``end``, two left vertices or more in each row. Return False when the block is full."""
     at = cursor.at
     while True:
         phase, item = at[_PHASE], at[_ITEM]

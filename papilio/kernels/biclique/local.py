@@ -181,7 +181,7 @@ def seek_candidates(around: RootGraph, kid: int, least: int) -> tuple[int, int]:
 
 @inlined
 def share_densely(around: RootGraph, kid: int, first: int) -> int:
-    """Write the shared columns of ``kid`` and each child from ``first`` on to ``sizes``; return their number."""
+    """Write the shared columns of ``kid`` and each child from ``first`` on to ``sizes``. Return their number."""
     n_words, begin, n_kids = around.dense
     n = int(n_kids - first)
     share_columns(around.columns, n_kids - begin, n_words, kid - begin, first - begin, around.sizes[:n])
@@ -190,7 +190,7 @@ def share_densely(around: RootGraph, kid: int, first: int) -> int:
 
 @inlined
 def meet_densely(around: RootGraph, kid: int, first: int, least: int) -> int:
-    """List the children from ``first`` on that share at least ``least`` columns with ``kid``; return their number."""
+    """List the children from ``first`` on that share at least ``least`` columns with ``kid``. Return their number."""
     sizes = around.sizes
     n = 0
     for i in range(share_densely(around, kid, first)):
@@ -203,7 +203,7 @@ def meet_densely(around: RootGraph, kid: int, first: int, least: int) -> int:
 
 @compiled
 def set_bits(around: RootGraph, kid: int, n: int, n_words: int, rows: Words) -> None:
-    """Write the row of each candidate: bit j for the j-th column of ``kid``; reset the counts to 0.
+    """Write the row of each candidate: bit j for the j-th column of ``kid``. Reset the counts to 0.
 
     Walks the columns of the child or of the candidates, whichever have fewer entries. Around a dense root the bits come
     from the existing rows.

@@ -120,7 +120,7 @@ def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray
 def draw_pieces(
     index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Draw a piece of each item in proportion to its cost; return it and its weight, 0 if the item has none."""
+    """Draw a piece of each item in proportion to its cost. Return it and its weight, 0 if the item has none."""
     if index.item_ptr is None:
         return items, np.ones(items.size)
     random = _randoms(mix(seeds), 3)

@@ -47,7 +47,7 @@ from papilio.kernels.tree.probe_loops import (
 def open_child(
     lefts: Rows, hop_indptr: Ints, hop: Ids32, root: int, child: int, least: int, number: Ids32, rows: Words
 ) -> tuple[int, int]:
-    """Write the rows of the candidates of a child; return their number, and the number of their columns."""
+    """Write the rows of the candidates of a child. Return their number, and the number of their columns."""
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
         number[lefts.ids[at]] = -1
     common = 0
@@ -149,7 +149,7 @@ def sum_choices(free: int, low: int, high: int) -> float:
 
 @compiled
 def _scan(lines: Words, n: int, n_words: int, own: Words, other: Words) -> int:
-    """Take the lines without gaps out of ``own``; return the fewest gaps of the others << 32 | their line, or -1."""
+    """Take the lines without gaps out of ``own``. Return the fewest gaps of the others << 32 | their line, or -1."""
     best = -1
     for i in range(n):
         if own[i >> 6] >> np.uint64(i & 63) & ONE:
@@ -191,7 +191,7 @@ def _branch(
 
 @compiled
 def _choose_branch(state: Words, n_gaps: int, n: int, take: int) -> tuple[int, float]:
-    """Draw a branch of a pivot with gaps among n lines; return it and its probability.
+    """Draw a branch of a pivot with gaps among n lines. Return it and its probability.
 
     Of ``take`` independently drawn lines, branch 0 has none in a gap; otherwise the first gap is held. One time in
     eight all branches are equally likely, so that each can be drawn.
@@ -337,7 +337,7 @@ def measure_probes(
 
 @compiled
 def weigh_child(common: int, later: int, law: int, by_common: Floats) -> Any:
-    """Return the weight of a child with this many later children in a draw; see make_count_tables."""
+    """Return the weight of a child with this many later children in a draw. See make_count_tables."""
     if law == 0:
         return by_common[common]
     if law == 1:
@@ -444,7 +444,7 @@ def _cut_rows(
     kept_names: Ids32,
     sizes: Ints,
 ) -> int:
-    """Intersect the rows with row ``taken``, all columns if -1, and drop that row; return the number of rows left.
+    """Intersect the rows with row ``taken``, all columns if -1, and drop that row. Return the number of rows left.
 
     ``kept`` may be ``rows``, with room for one more row, and ``kept_names`` holds their names.
     """

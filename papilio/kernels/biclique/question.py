@@ -78,7 +78,7 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
 
 
 def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
-    """Return the anchor; for ``auto`` with ``enumerate``, the only layer that can be enumerated, if any."""
+    """Return the anchor. For ``auto`` with ``enumerate``, the only layer that can be enumerated, if any."""
     if anchor == "auto" and algorithm == "enumerate" and (motif.p is None) != (motif.q is None):
         return "v" if motif.p is None else "u"
     return anchor

@@ -270,7 +270,7 @@ def _count_row(rows: Words, begin: int, n_words: int, counts: VertexCounts) -> i
 
 @compiled
 def take_row(levels: Levels, ids: Ids32, depth: int, i: int, n_words: int, least: int) -> int:
-    """Write the next level, row i intersected with the later rows of its level; return the number of rows kept."""
+    """Write the next level, row i intersected with the later rows of its level. Return the number of rows kept."""
     rows, begin, n = levels.rows, levels.begin[depth], levels.size[depth]
     to = begin + n * n_words
     kept = 0

@@ -75,7 +75,7 @@ class PreparedRoots(Prepared):
 
 
 class RootsCpu(SearchEngine):
-    """Base of the clique engines; the state of a thread is its search memory and its rows, which hold the position."""
+    """Base of the clique engines. The state of a thread is its search memory and its rows, which hold the position."""
 
     serial_cost = 1 << 16
     """In predicted set operations: about a millisecond."""

@@ -378,7 +378,7 @@ class MaximalCliqueGpu(TreeEngine):
         cut: StopCheck,
         arguments: tuple[Any, ...] = (),
     ) -> tuple[int, Any, Any]:
-        """Return where the run ended, the cliques by size, and their checksum; both on the device."""
+        """Return where the run ended, the cliques by size, and their checksum. The latter two are on the device."""
         xp, later, items = self.device.xp, prepared.later, prepared.items
         sums = xp.zeros(prepared.max_later + 2, dtype=np.uint64)
         checksum = xp.zeros(1, dtype=np.uint64)

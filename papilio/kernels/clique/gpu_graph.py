@@ -56,7 +56,7 @@ class DeviceLater:
 def orient_on_device(
     device: Device, graph: UnipartiteGraph | CliquePart, by_degree: bool, with_edges: bool = False
 ) -> DeviceLater:
-    """Order the vertices by degeneracy, or by degree, and orient the graph; one sort of the edges.
+    """Order the vertices by degeneracy, or by degree, and orient the graph. One sort of the edges.
 
     A part is left unchanged: its ids are in degree order. A graph has at most 2^32 - 2^13 edges and 2^31 - 2^20
     vertices.

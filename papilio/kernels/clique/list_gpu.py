@@ -34,7 +34,7 @@ _MOST_WAYS = 1 << 40
 
 @dataclass(frozen=True, eq=False)
 class PreparedCliqueListing(TreeListing):
-    """A graph ready for the ``run`` of a lister; all arrays but ``ids_n`` are on the device."""
+    """A graph ready for the ``run`` of a lister. All arrays but ``ids_n`` are on the device."""
 
     searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph to search
     row_size: int | None  # vertices of a row; None for any number

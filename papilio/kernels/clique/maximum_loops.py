@@ -88,7 +88,7 @@ def _open_root(later: Later, search: MaximumSearch, root: int, d: int) -> None:
 
 @compiled
 def _colour(search: MaximumSearch, level: int, w: int, least: int, top: int) -> int:
-    """Colour the candidates of a level; push colours from ``least`` on and return the end of the stack."""
+    """Colour the candidates of a level. Push colours from ``least`` on and return the end of the stack."""
     at = level * w
     left = np.uint64(0)
     for word in range(w):

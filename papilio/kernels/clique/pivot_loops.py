@@ -112,7 +112,7 @@ def _end_pairs(
 
 @inlined
 def choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
-    """Take candidates next to all others as pivots; return the one next to most remaining ones, or -1.
+    """Take candidates next to all others as pivots. Return the one next to most remaining ones, or -1.
 
     Also returns the number of pivots on the path afterwards.
     """
@@ -161,7 +161,7 @@ def _enter_node(
     choose: Sums,
     per: int,
 ) -> tuple[int, int]:
-    """Count a node without branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
+    """Count a node without branches, or choose the pivot of its branches. Return it, or -1, and the pivots."""
     w, size = words_of(d), 0
     for word in range(w):
         size += popcount(search.sets[at + word])

@@ -173,7 +173,7 @@ def _walk_cliques(
     path: _Path,
     per: int,
 ) -> None:
-    """Descend one branch below a root with a filled matrix; the sets of level 1 are scratch."""
+    """Descend one branch below a root with a filled matrix. The sets of level 1 are scratch."""
     w, last_row, stride = words_of(d), tables.ways.shape[0] - 1, tables.ways.shape[1]
     least, most = tables.least, tables.most
     fill_span(search.sets, d)
@@ -312,7 +312,7 @@ def _walk_maximal(
     bounds: tuple[Floats, Floats],
     path: _Path,
 ) -> None:
-    """Descend one branch below a root with a filled matrix; the sets of level 1 are scratch."""
+    """Descend one branch below a root with a filled matrix. The sets of level 1 are scratch."""
     w, held = words_of(d), 0
     fill_span(search.sets, d)
     while True:

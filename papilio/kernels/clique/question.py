@@ -218,7 +218,7 @@ def expand_leaves(
 
 
 def size_range(motif: Clique, max_later: int) -> tuple[int, int]:
-    """Return the least and most vertices of a counted clique; for every k at most the possible sizes."""
+    """Return the least and most vertices of a counted clique. Without a k the maximum is at most the largest possible size."""
     if motif.k is not None:
         return motif.k, motif.k
     return 1, min(motif.max_k or max_later + 1, max_later + 1)

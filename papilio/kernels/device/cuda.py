@@ -105,7 +105,7 @@ class CudaDevice:
 
     @staticmethod
     def limit_memory(limit_bytes: int | None) -> None:
-        """Limit the device memory of this process's arrays on the current device; None leaves the limit unchanged."""
+        """Limit the device memory of this process's arrays on the current device. None leaves the limit unchanged."""
         if limit_bytes is None:
             return
         if limit_bytes < 1:

@@ -116,7 +116,7 @@ def list_visible_ids() -> tuple[str, ...]:
 
 
 def driver_cuda_version() -> tuple[int, int] | None:
-    """Return the newest CUDA version that the driver supports, such as (13, 0); None without a driver."""
+    """Return the newest CUDA version that the driver supports, such as (13, 0). None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -144,7 +144,7 @@ def launch_slices(
     launches: Callable[[int], Iterable[Launch]],
     cut: StopCheck,
 ) -> int:
-    """Launch slices in order, one ahead of the running one, in alternating streams; return the end of the run.
+    """Launch slices in order, one ahead of the running one, in alternating streams. Return the end of the run.
 
     Slices lie between ``bounds``; ``launches`` returns the launches of slice ``number``. Once ``cut`` is true no
     further slice begins. If another worker waits, it is left half of the slices that have not begun.

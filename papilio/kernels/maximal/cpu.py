@@ -74,7 +74,7 @@ class Worker:
         self.search.cursor[:] = (item, -1, -1, 0, 0)
 
     def search_items(self, prepared: PreparedMaximalCpu, limits: Limits, end: int) -> bool:
-        """Search up to an item; return whether it was reached, or the blocks of rows are full."""
+        """Search up to an item. Return whether it was reached, or the blocks of rows are full."""
         cursor = self.search.cursor
         while True:
             done = search_items(prepared.roots, self.near, self.stack, self.search, self.found, limits, end)

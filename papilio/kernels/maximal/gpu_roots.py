@@ -93,7 +93,7 @@ def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
 
 
 def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
-    """Turn the lists of later vertices into lists of earlier ones, with excluded ones; one sort of the pairs."""
+    """Turn the lists of later vertices into lists of earlier ones, with excluded ones. One sort of the pairs."""
     arrays = index.arrays
     apart = (arrays["apart_indptr"], arrays["apart"]) if "apart" in arrays else None
     earlier_indptr, earlier = turn_rows(device, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
@@ -154,7 +154,7 @@ def load_rows(device: Device) -> Module:
 
 
 def hold_matrices(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots) -> Matrices | None:
-    """Return the matrices of all roots, at least one; None if they take too much of the memory."""
+    """Return the matrices of all roots, at least one. None if they take too much of the memory."""
     size_bytes = 4 * int(roots.matrix_words[_searched(index.item_root)].sum())
     if size_bytes > _HELD_FRACTION * device.free_bytes():
         return None

@@ -40,7 +40,7 @@ def probe_on_device(
     items: NDArray[np.int64],
     seeds: NDArray[np.uint64],
 ) -> Found:
-    """Walk probes of work items; rebuilds the rows of the right layer, by one sort of the edges."""
+    """Walk probes of work items. Rebuilds the rows of the right layer, by one sort of the edges."""
     arrays, sizes = index.arrays, index.sizes
     found = device.xp.zeros((items.size, FIELDS), dtype=np.float64)
     if not items.size or not index.n_pairs:

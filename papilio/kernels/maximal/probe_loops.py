@@ -73,7 +73,7 @@ def _bound(rows: Index, columns: Index) -> Index:
 
 @compiled
 def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
-    """Write the bounds of the children of an item, 0 for full rows; return the number of children."""
+    """Write the bounds of the children of an item, 0 for full rows. Return the number of children."""
     graph, root = roots.graph, roots.root[item]
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
     n = roots.last[item] - roots.first[item]
@@ -103,7 +103,7 @@ def _share_columns(graph: Any, root: int, kid: int, shared: Ids32) -> int:
 
 @compiled
 def _meet(roots: Roots, root: int, n_columns: int, room: ProbeRoom) -> int:
-    """Count the columns that every row around a root shares with the child; return the equivalent in words."""
+    """Count the columns that every row around a root shares with the child. Return the equivalent in words."""
     graph = roots.graph
     base, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
     for at in range(base, end):
@@ -198,7 +198,7 @@ def _look_at(words: Words, row: int, width: int, least: int, over: Ids32) -> tup
 
 @inlined
 def _cut(words: Words, row: int, own: Words, size: int, least: int, width: int, to: int) -> int:
-    """Write the intersection of a row and one of ``size`` columns; return 1 if it is large enough, but smaller."""
+    """Write the intersection of a row and one of ``size`` columns. Return 1 if it is large enough, but smaller."""
     common = 0
     for word in range(width):
         shared = words[row * width + word] & own[word]

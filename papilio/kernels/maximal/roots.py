@@ -125,7 +125,7 @@ def make_near(roots: Roots) -> Dominated:
 
 @compiled
 def _seek(around: RootGraph, kid: int, n_kids: int) -> tuple[int, int]:
-    """Count the columns that rows around the root share with ``kid``; return the rows met, with it, and the work."""
+    """Count the columns that rows around the root share with ``kid``. Return the rows met, with it, and the work."""
     if around.dense[0]:
         return meet_densely(around, kid, 0, 1), n_kids * around.dense[0]
     n, work = 0, 0
@@ -252,7 +252,7 @@ def _open_child(
 
 @compiled
 def _take_root(roots: Roots, near: Dominated, search: BicliqueStack, root: int) -> int:
-    """Take a root and its full rows; return their number, or 0 if an earlier row ends it."""
+    """Take a root and its full rows. Return their number, or 0 if an earlier row ends it."""
     graph = roots.graph
     begin, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
@@ -272,7 +272,7 @@ def _take_root(roots: Roots, near: Dominated, search: BicliqueStack, root: int) 
 def _open_item(
     roots: Roots, near: Dominated, search: BicliqueStack, found: LeafSink, limits: Limits, item: int
 ) -> bool:
-    """Open the root of an item, and report it with its first item; return whether ``found`` has room.
+    """Open the root of an item, and report it with its first item. Return whether ``found`` has room.
 
     The cursor is then at the first child, or after the last one if nothing can be found.
     """

@@ -42,7 +42,7 @@ class Stars:
 
 
 def ask_sizes(motif: MaximalBiclique) -> tuple[tuple[int, int | None] | None, ...]:
-    """Return the minimum and maximum neighbours of centres in U, and in V; None if no such stars are requested."""
+    """Return the minimum and maximum neighbours of centres in U, and in V. None if no such stars are requested."""
     (_, least_u, most_u), (_, least_v, most_v) = motif.bounds
 
     def ask(min_own: int, least: int, most: int | None) -> tuple[int, int | None] | None:
@@ -54,7 +54,7 @@ def ask_sizes(motif: MaximalBiclique) -> tuple[tuple[int, int | None] | None, ..
 def ask_centres(
     part: MaximalPart | None, n_u: int, n_v: int, u: NDArray[np.int32], v: NDArray[np.int32]
 ) -> tuple[_Bools, _Bools]:
-    """Return masks of the vertices of U and of V that can be centres; for a part with these edges, in any order."""
+    """Return masks of the vertices of U and of V that can be centres. For a part with these edges, in any order."""
     if part is None:
         return np.ones(n_u, np.bool_), np.ones(n_v, np.bool_)
     own, other, n_own, n_other = (u, v, n_u, n_v) if part.layer == "u" else (v, u, n_v, n_u)
@@ -70,7 +70,7 @@ def ask_centres(
 def make_stars(
     of_u: tuple[RaggedColumn, RaggedColumn], of_v: tuple[RaggedColumn, RaggedColumn], part: MaximalPart | None
 ) -> Stars:
-    """Return all stars, given each centre and its neighbours; stars of a part have their ids in the whole graph."""
+    """Return all stars, given each centre and its neighbours. Stars of a part have their ids in the whole graph."""
     of_v = of_v[::-1]
     if part is not None:
         of_u, of_v = (((u[0], part.ids_u[u[1]]), (v[0], part.ids_v[v[1]])) for u, v in (of_u, of_v))

@@ -34,7 +34,7 @@ MAX_EDGES = 2**31 - 1
 
 
 class BloomIndex(NamedTuple):
-    """The blooms of a graph, and the links from edges to them; all on the host."""
+    """The blooms of a graph, and the links from edges to them. All arrays are on the host."""
 
     offsets: Ints
     """Wedges of bloom b are ``[offsets[b], offsets[b + 1])`` of the next two arrays, shape (n_blooms + 1,)."""
@@ -159,7 +159,7 @@ def _link_edges(
 
 
 def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = None) -> BloomIndex:
-    """List the blooms of a graph and link its edges to them; two traversals of all counted wedges.
+    """List the blooms of a graph and link its edges to them. Takes two traversals of all counted wedges.
 
     The index has edge ids. ``memory_bytes`` is room for the blooms and, in equal measure, for peeling them. Sizes are
     checked before arrays are allocated; at most 2^31 - 1 edges and blooms.
@@ -236,7 +236,7 @@ def pair_bytes(n_pairs: int, n: int) -> int:
 def _count_before(
     rows: WedgeRows, row: Index, first: Index, middles: Index, counters: Ids, met: Ids
 ) -> Index:
-    """Count the wedges from a row to earlier rows of its layer; return the number of rows met."""
+    """Count the wedges from a row to earlier rows of its layer. Return the number of rows met."""
     rank = row - first
     n_met = 0
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -317,7 +317,7 @@ def _two_hops(rows: WedgeRows, first: Index, middles: Index, costs: Ints) -> Non
 
 
 def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int | None = None) -> PairGraph:
-    """Count the common neighbours of all pairs of a layer; two traversals of the wedges between its vertices.
+    """Count the common neighbours of all pairs of a layer. Takes two traversals of the wedges between its vertices.
 
     ``memory_bytes`` is room for the pairs and for the arrays of peeling.
     """

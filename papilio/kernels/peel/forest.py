@@ -60,7 +60,7 @@ def find_root(above: Items | Ints, item: Index) -> Index:
 
 @compiled
 def _join(forest: _Growing, root: Index, other: Index, level: np.uint64) -> Index:
-    """Join the components of a root and an item by a motif of this level; return the new root.
+    """Join the components of a root and an item by a motif of this level. Return the new root.
 
     No node so far has a lower level.
     """
@@ -220,7 +220,7 @@ def _harvest(forest: _Growing, nodes: Items) -> Forest:
 def build_wing_forest(
     numbers: Numbers, link_offsets: NDArray[np.int64], link_bloom: Items, link_twin: Items, n_blooms: int
 ) -> Forest:
-    """Return the components of the edges at each wing number; the links come from a BloomIndex."""
+    """Return the components of the edges at each wing number. The links come from a BloomIndex."""
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     holder, waiting = np.full(n_blooms, -1, np.int32), np.full(n_blooms, -1, np.int32)
     _grow_wing(
@@ -232,7 +232,7 @@ def build_wing_forest(
 def build_tip_forest(
     numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None
 ) -> Forest:
-    """Return the components of a layer's vertices at each tip number; the pairs come from a PairGraph.
+    """Return the components of a layer's vertices at each tip number. The pairs come from a PairGraph.
 
     ``order`` holds the vertices by descending number, then id, if known.
     """

@@ -328,7 +328,7 @@ _Spanning = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 
 
 def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
-    """Return the chosen pairs of edges, by edge, in the form of a PairGraph; None without memory for it.
+    """Return the chosen pairs of edges, by edge, in the form of a PairGraph. None without memory for it.
 
     Also returns the edges by descending number, then id, the form of
     :func:`~papilio.kernels.peel.forest.build_tip_forest`.
@@ -398,7 +398,7 @@ def _rank(device: Device, numbers: NDArray[np.uint64]) -> Any:
 def _span(
     device: Device, n: int, offer: Callable[..., None], take_best: Callable[..., None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the pairs that ``n`` items take in rounds, until no component gets an offer; both directions.
+    """Return the pairs that ``n`` items take in rounds, until no component gets an offer. Both directions.
 
     ``offer(above, best)`` finds the best pair of each root; ``take_best(above, best, n, hook, taken, n_taken)`` takes
     them.

@@ -27,7 +27,7 @@ popcount = cast(Callable[[np.uint64], int], Instruction("popcount"))
 
 @compiled
 def lowest_bit(word: np.uint64) -> int:
-    """Return the number of the lowest set bit, or 64 for an empty word; one instruction once compiled."""
+    """Return the number of the lowest set bit, or 64 for an empty word. One instruction once compiled."""
     return popcount(~word & (word - ONE))
 
 
@@ -140,7 +140,7 @@ def make_leaves(n_slots: int) -> LeafTable:
 
 @compiled
 def add_leaves(table: LeafTable, one: np.uint64, two: np.uint64, count: np.uint64) -> bool:
-    """Add ``count`` leaves, at least 1, of a key; return False, adding nothing, if the table has no room for it."""
+    """Add ``count`` leaves, at least 1, of a key. Return False, adding nothing, if the table has no room for it."""
     mask = table.counts.size - 1
     mixed = (one * _FIRST) ^ (two * _SECOND)
     slot = np.int64((mixed ^ (mixed >> _SHIFT)) & np.uint64(mask))
@@ -168,7 +168,7 @@ def clear_leaves(table: LeafTable) -> None:
 
 @compiled
 def merge_leaves(table: LeafTable, more: LeafTable) -> bool:
-    """Add the leaves of ``more``; return False, adding nothing, unless ``table`` has room for as many new keys."""
+    """Add the leaves of ``more``. Return False, adding nothing, unless ``table`` has room for as many new keys."""
     if table.size[0] + more.size[0] > table.used.size:
         return False
     for i in range(more.size[0]):

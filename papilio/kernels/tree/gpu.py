@@ -1,4 +1,4 @@
-"""Base of the GPU engines that search trees: their launches and their memory; a family supplies the search.
+"""Base of the GPU engines that search trees: their launches and their memory. A family supplies the search.
 
 A warp owns a work item and keeps its working set in its part of the block's shared memory; the overflow goes to its
 part of a slab of device memory (``memory.cuh``). Idle warps take sub-trees that busy warps leave in a bounded queue
@@ -59,7 +59,7 @@ class TreeEngine(Engine):
         """32-bit words that each block of threads intersected in the last launches: the balance of its work."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return a part with its edges on the device; other blocks are not searched and stay unchanged."""
+        """Return a part with its edges on the device. Other blocks are not searched and stay unchanged."""
         return stage_part(self.device, block)
 
     def run(
@@ -74,12 +74,12 @@ class TreeEngine(Engine):
 
     @abstractmethod
     def _count(self, prepared: Any, start: int, stop: int, cut: StopCheck) -> Partial:
-        """Count the items [start, stop), possibly none, or only the first of them if cut; see :meth:`run`."""
+        """Count the items [start, stop), possibly none, or only the first of them if cut. See :meth:`run`."""
 
     def _make_ready(
         self, search: TreeSearch, need_words: NDArray[np.int64]
     ) -> tuple[tuple[TreeClass, ...], tuple[Choice, ...]]:
-        """Compile the kernel; return the classes of the items and the effects of a memory shortage.
+        """Compile the kernel. Return the classes of the items and the effects of a memory shortage.
 
         Compiling here keeps leases from waiting for the compiler.
         """
@@ -328,7 +328,7 @@ class TreeLauncher:
         self._cuts = self._cut_heavy_slices(bounds)
 
     def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
-        """Search the pieces, or only the pieces taken before ``cut`` became true; return the pieces searched.
+        """Search the pieces, or only the pieces taken before ``cut`` became true. Return the pieces searched.
 
         ``first`` and ``last`` are the arguments of the kernel before and after the common ones, which are
         SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Whole items are searched, at least one: if the cut

@@ -123,7 +123,7 @@ class _Part:
 
 
 class _Writers:
-    """Run threads that pass rows on, each to its own writer; each writes one block of rows while others wait.
+    """Run threads that pass rows on, each to its own writer. Each writes one block of rows while others wait.
 
     The first blocks are small, so that all threads soon have one. Later blocks are whole chunks: the work in Python
     takes as long for a small block as for a large one, and the thread of the device needs Python's lock, too.
@@ -139,7 +139,7 @@ class _Writers:
         self._n_passed = 0
 
     def write(self, columns: Sequence[RowColumn]) -> None:
-        """Pass the rows of a chunk to the threads by turns; wait if more than half as many blocks are queued."""
+        """Pass the rows of a chunk to the threads by turns. Wait if more than half as many blocks are queued."""
         is_early = self._n_passed < 2 * len(self._pools)
         for block in cut_blocks(columns) if is_early else [columns]:
             if len(self._under_way) == self._most:
@@ -159,7 +159,7 @@ class _Writers:
 
 
 class TreeListing(Prepared):
-    """Base of the prepared listings on GPUs; its items are the items of ``searched``, the graph to search.
+    """Base of the prepared listings on GPUs. Its items are the items of ``searched``, the graph to search.
 
     ``hashes`` are the hashes of the vertices of each column, by position, uint64 on the device.
     """
@@ -203,7 +203,7 @@ class TreeLister(Engine):
         cut: StopCheck,
         record_arguments: tuple[Any, ...],
     ) -> int:
-        """Search items, or the first of them if cut; return the end of the searched items."""
+        """Search items, or the first of them if cut. Return the end of the searched items."""
         engine: Any = self.engine
         end: int = engine.leave_records(prepared.searched, span, cut, record_arguments)
         return end
@@ -223,7 +223,7 @@ class TreeLister(Engine):
         return (), 0
 
     def _row_sizes(self, prepared: Any) -> Sequence[int | None]:
-        """Return the number of vertices that each column has in a row; None for any number."""
+        """Return the number of vertices that each column has in a row. None for any number."""
         return [None] * len(prepared.hashes)
 
     def run(
@@ -392,7 +392,7 @@ def cut_chunks(xp: Any, ends: Any, most: int) -> Iterator[tuple[int, int]]:
 def _sort_rows(
     device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None
 ) -> RowColumn:
-    """Return a column on the host, its rows sorted; add the hashes of their vertices to the hashes of the rows."""
+    """Return a column on the host, its rows sorted. Add the hashes of their vertices to the hashes of the rows."""
     ends = column.host_offsets
     n_rows, made = ends.size - 1, device.xp.empty_like(column.values)
     launch_over(

@@ -1,4 +1,4 @@
-"""All complete sub-matrices of a bit matrix, by pivoting: each leaf represents many of them; for any motif.
+"""All complete sub-matrices of a bit matrix, by pivoting: each leaf represents many of them. For any motif.
 
 A node is a set of rows and a set of columns that may still be taken, and the numbers of rows and columns that are
 *held* (in every sub-matrix below) or *free* (optional). Rows that have all the columns become free, and columns that
@@ -75,7 +75,7 @@ def add_key(table: LeafTable, held: int, free: int, held_columns: int, free_colu
 
 @compiled
 def _scan_word(rows: Words, columns: Words, left: np.uint64, right: np.uint64) -> tuple[Any, Any, int, int]:
-    """Take out the rows and columns without gaps; return the remaining ones, and the pivot: its side and number.
+    """Take out the rows and columns without gaps. Return the remaining ones, and the pivot: its side and number.
 
     Rows without gaps are in every column, and columns without gaps in every row, so one round finds all. The minimum of
     (gaps, side, number) in one word is the pivot, without branches that could be mispredicted.
@@ -257,7 +257,7 @@ def _renumber(stack: MatrixStack, rows: Words, left: int, right: int) -> tuple[i
 
 @compiled
 def _scan(lines: Words, words: Words, own: int, n_own: int, other: int, n_other: int) -> tuple[int, int]:
-    """Take out the members of one side that have all of the other; return the fewest gaps of the others, and whose."""
+    """Take out the members of one side that have all of the other. Return the fewest gaps of the others, and whose."""
     best, pivot = _NO_PIVOT, 0
     for w in range(n_own):
         rest = words[own + w]
@@ -305,7 +305,7 @@ def _branch(
 def _hold_gap(
     lines: Words, words: Words, frame: int, own: int, n_own: int, other: int, n_other: int, gaps: int
 ) -> bool:
-    """Replace the current node by the branch of the next gap of a frame; return False if no gap is left.
+    """Replace the current node by the branch of the next gap of a frame. Return False if no gap is left.
 
     ``lines`` are the lines of the gap's side.
     """
@@ -329,7 +329,7 @@ def _take_all(words: Words, begin: int, n: int) -> None:
 
 @compiled
 def _next_branch(stack: MatrixStack, rows: Words, left: int, right: int, depth: int) -> int:
-    """Replace the current node by the next branch of the deepest frame that has one; return its depth, or -1."""
+    """Replace the current node by the next branch of the deepest frame that has one. Return its depth, or -1."""
     words, both = stack.words, left + right
     while depth >= 0:
         frame = both + depth * (both + max(left, right))

@@ -59,7 +59,7 @@ def power_gap(a: int, b: int, n: int, take: int) -> float:
 
 @compiled
 def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
-    """Draw one of n children in proportion to their bounds; return it and its probability, -1 if all bounds are 0.
+    """Draw one of n children in proportion to their bounds. Return it and its probability, -1 if all bounds are 0.
 
     One time in eight all children with a bound are equally likely, so that children with too low a bound can be drawn.
     """
@@ -144,7 +144,7 @@ def _lots_of(weight: float, most: float) -> int:
 
 @compiled
 def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
-    """Draw one of n (at least one) about in proportion to finite weights; return it and 1 / its probability.
+    """Draw one of n (at least one) about in proportion to finite weights. Return it and 1 / its probability.
 
     Each can be drawn: it has one lot more than its share of the largest weight, in units of 2^-LOT_BITS.
     """

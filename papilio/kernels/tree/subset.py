@@ -111,7 +111,7 @@ def fold_bins(bins: Ints, most: int, histogram: Ints) -> None:
 
 @compiled
 def _intersect(rows: Words, n_words: int, begin: int, n: int, i: int, least: int, to: int) -> int:
-    """Write the intersections of row i with later rows that have at least ``least`` numbers; return their number."""
+    """Write the intersections of row i with later rows that have at least ``least`` numbers. Return their number."""
     kept = 0
     if n_words == 1:
         row = rows[begin + i]

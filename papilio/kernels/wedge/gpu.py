@@ -329,7 +329,7 @@ class ButterflyGpu(Engine):
             )
 
     def _load(self, per: Granularity, defines: Mapping[str, int], stem: str = "butterfly") -> Module:
-        """Load the counting kernels; the first call is while the graph is built, so that they compile meanwhile."""
+        """Load the counting kernels. The first call is while the graph is built, so that they compile meanwhile."""
         given = {"PER": GRANULARITIES.index(per), "HUB_WORDS": self.tuning.hub_words}
         return self.device.load(stem, {**given, **defines})
 

@@ -58,7 +58,7 @@ UNSIGNED = Counting()
 
 @dataclass(frozen=True)
 class WedgeGraph:
-    """A bipartite graph in rank space, on the device; rows of layer U by rank, then rows of layer V."""
+    """A bipartite graph in rank space, on the device. Rows of layer U by rank, then rows of layer V."""
 
     n_u: int
     n_v: int

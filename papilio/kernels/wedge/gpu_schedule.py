@@ -263,7 +263,7 @@ def launch_split_starts(
     gives: bool,
     results: tuple[Any, Any],
 ) -> Launch:
-    """Return the launch that counts ``starts``; with ``gives`` a second one adds their motifs to vertices or edges."""
+    """Return the launch that counts ``starts``. With ``gives`` a second one adds their motifs to vertices or edges."""
     xp = device.xp
     n_chunks = int(starts.chunks.sum())
     first_chunk = np.concatenate(([0], np.cumsum(starts.chunks))).astype(np.int32)

@@ -191,7 +191,7 @@ def _fill_rows_u(
     split: Ints,
     rows_u: Ints,
 ) -> None:
-    """Transpose the rows of V into the rows of U; the places in both rows yield all prefix lengths.
+    """Transpose the rows of V into the rows of U. The places in both rows yield all prefix lengths.
 
     The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start u with
     middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``. When an entry is met, both
