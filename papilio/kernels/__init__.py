@@ -1,4 +1,4 @@
-"""Engines: code that prepares a graph and counts or lists motifs in it, on CPUs (Numba) and GPUs (CUDA).
+"""Engines: prepare a graph and count or list motifs in it, on CPUs (Numba) and GPUs (CUDA).
 
 Input: a graph or part in memory and a motif. Output: a :class:`~papilio.kernels.engine.Partial` of exact integers.
 One folder per family, with the same file names in each; ``tree`` and ``device`` do not depend on any motif.

@@ -1,6 +1,6 @@
-"""Progress of engines: whether a kernel is being compiled, which takes seconds, and how far a run has come.
+"""Progress of engines: whether a kernel is being compiled, and how far a run has come.
 
-A process has one run at a time; other threads read its progress from here.
+Compiling takes seconds. A process has one run at a time; other threads read its progress from here.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def end_compiling() -> None:
 
 
 def compiled_seconds() -> float:
-    """Return the time so far in which at least one thread of this process compiled, in seconds."""
+    """Return the seconds so far in which any thread of this process compiled."""
     with _lock:
         return _compiled_s + (perf_counter() - _compiling_since if _compiling else 0.0)
 
 
 class Passed(NamedTuple):
-    """Progress of a run: the number of items done, and the share of the cost of the other items that is done."""
+    """Progress of a run: items done, and the share of the cost of the others done."""
 
     items: int = 0
     share: float = 0.0
@@ -87,7 +87,7 @@ def silent_runs() -> Iterator[None]:
 
 
 def say_passed(items: int = 0, share: float = 0.0) -> None:
-    """Record the progress of the run of this process: items done, share of the cost done, or both."""
+    """Record the progress of this process's run: items done, share of the cost done, or both."""
     global _passed
     if not getattr(_silence, "on", False):
         _passed = Passed(items, share)

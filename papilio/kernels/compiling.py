@@ -1,4 +1,4 @@
-"""Numba's compiler as the CPU kernels use it: callees are compiled into each entry, one object file per entry.
+"""Numba's compiler for the CPU kernels: one object file per entry, with its callees.
 
 Imported only if something must be compiled.
 """
@@ -129,7 +129,7 @@ also_kept: list[tuple[Path, Target]] = []
 
 
 def compile_code(dispatcher: Any, given: tuple[Any, ...], n_slots: int, entry: str, *, keep: bool) -> bytes:
-    """Return the file content of a function: format of its result, line feed, object file for this processor."""
+    """Return the file content of a function: result format, line feed, object file for this processor."""
     kinds = tuple(map(typeof, given))
     dispatcher.compile(kinds)
     made = dispatcher.overloads[kinds]

@@ -174,7 +174,7 @@ def require_request(
     part_type: type[Part] | None = None,
     graph_type: type[BipartiteGraph | UnipartiteGraph] = BipartiteGraph,
 ) -> None:
-    """Raise UnsupportedError unless the engine can count this motif, in this graph or part, at this granularity."""
+    """Raise UnsupportedError unless the engine can count the motif, in the graph or part, at this granularity."""
     if not isinstance(motif, motif_type):
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
     if isinstance(graph, Part) and type(graph) is not part_type:
@@ -294,11 +294,11 @@ class Engine(Protocol):
         raise UnsupportedError(f"the {self.name} engine cannot probe this count")
 
     def time_items(self, prepared: Any) -> float | None:
-        """Run one item and return the predicted time of all, on one thread or the device, in seconds; usually None."""
+        """Run one item; return the predicted seconds of all, on one thread or the device, or None (usual)."""
         return None
 
     def known_count(self, prepared: Any) -> int:
-        """Return the motifs found by :meth:`prepare`; :meth:`run` adds them to the first item, and probes omit them."""
+        """Return the motifs found by :meth:`prepare`. :meth:`run` adds them to the first item; probes omit them."""
         return 0
 
     def run(

@@ -1,4 +1,4 @@
-"""Bounds that prove a count fits its accumulator; counts that may exceed them are rejected before anything runs.
+"""Bounds that prove a count fits its accumulator. Counts that may exceed them are rejected before a run.
 
 Also binomial coefficients modulo 2^64, for counts of vertices and edges, and hashes of motifs, whose sum modulo 2^64
 identifies a set of motifs, whatever their order.
@@ -119,7 +119,7 @@ def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a 64-bit value for each value, one to one; changing any bit changes half of them on average."""
+    """Return a 64-bit value for each value, one to one. Changing any bit changes half of them on average."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

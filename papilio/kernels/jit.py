@@ -109,13 +109,13 @@ def read_code(name: str) -> bytes | None:
 
 
 def count_packaged() -> tuple[str, int] | None:
-    """Return the best level of this processor that has packaged code, and its number of functions; None without any."""
+    """Return the processor's best level with packaged code, and its number of functions. None without any."""
     counts = ((level.name, len(list(PACKAGED.glob(f"*.{level.name}")))) for level in this_machine().levels)
     return next((each for each in counts if each[1]), None)
 
 
 def write_code(folder: Path, name: str, target: Target, content: bytes) -> None:
-    """Write the content under a temporary name, then rename it, as other processes may read at the same time."""
+    """Write the content under a temporary name, then rename it. Other processes may read meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"{name}.{os.getpid()}.part"
     temporary.write_bytes(hashlib.sha256(content).digest() + content)
@@ -254,7 +254,7 @@ def _stamp_compiler() -> str:
 
 
 def compiled(function: Function) -> Function:
-    """Compile for the CPU at the first call: serial, without the interpreter lock, creating and returning no arrays.
+    """Compile for the CPU at the first call: serial, without the interpreter lock or new arrays.
 
     Python may call the function with arrays, numbers, None and tuples of these; it returns a number, a tuple of numbers
     or None. Functions that it calls are compiled into it. Constants passed to a compiled function are treated like any
@@ -272,7 +272,7 @@ def inlined(function: Function) -> Function:
 
 @cache
 def make_ready() -> None:
-    """Import the compiler if the package has no machine code, before threads start, which would otherwise do it."""
+    """Import the compiler if the package has no machine code, before threads would."""
     if count_packaged() is None:
         import papilio.kernels.compiling  # noqa: F401
 

@@ -146,11 +146,11 @@ class Memory:
         layer: Layer | None = None,
         pairs_per_edge: float = PAIRS_PER_EDGE,
     ) -> tuple[PartBytes, PartBytes]:
-        """Return the maximum host and device memory to prepare and run one part, without the part itself, in bytes.
+        """Return the maximum host and device memory to prepare and run one part, in bytes.
 
-        ``threads`` is the number of threads of the cpu engine. ``layer`` is the layer of the roots of bicliques; by
-        default, the layer from which exactly two vertices are taken, if there is one. On a device the search takes the
-        memory that is left.
+        The part itself is not included. ``threads`` is the number of threads of the cpu engine. ``layer`` is the layer
+        of the roots of bicliques; by default, the layer from which exactly two vertices are taken, if there is one. On
+        a device the search takes the memory that is left.
         """
         return self.part(motif, engine, per, threads, layer, pairs_per_edge)
 

@@ -1,4 +1,4 @@
-"""Probes: estimates of the cost and contents of work items from random branches of their search trees.
+"""Probes: estimates of the cost and contents of work items, from random branches.
 
 A probe of an item descends one random branch of its tree. Dividing the values at each node by the probability of
 reaching it makes the mean over probes an unbiased estimate of any sum over the tree: nodes, words, and the count

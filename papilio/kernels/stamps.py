@@ -1,4 +1,6 @@
-"""Source stamps of compiled code, over a module and all modules of this package it imports, directly or indirectly.
+"""Source stamps of compiled code, over a module and all modules that it imports.
+
+Only modules of this package count, whether imported directly or indirectly.
 
 The machine code of a function includes everything that the function calls, also from other modules, so this stamp is
 part of its file name (:mod:`papilio.kernels.jit`).

@@ -1,4 +1,4 @@
-"""Launch constants, as data: rows by motif and architecture, with a generic row for all other devices.
+"""Launch constants, as data: rows by motif and architecture, with a generic row for other devices.
 
 :func:`wedge_tuning`, :func:`tree_tuning` and :func:`pair_tuning` choose a row. A row that cites a benchmark was
 measured there; the generic row follows from the sizes of shared memory and registers alone.

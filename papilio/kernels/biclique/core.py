@@ -204,7 +204,7 @@ def _place_after(lefts: Rows, rights: Rows, cursor: Ints, after: Ints, wedges: I
 
 
 def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
-    """Return, per entry of the left rows, the start of the later vertices in the right row; wedges per left row."""
+    """Return the start of the later vertices in the right row, per left entry; and wedges per left row."""
     after, wedges = np.empty(lefts.ids.size, np.int64), np.zeros(lefts.indptr.size - 1, np.int64)
     _place_after(lefts, rights, rights.indptr[:-1].copy(), after, wedges)
     return after, wedges
@@ -271,9 +271,10 @@ def _make_counters(n_left: int) -> _Counters:
 
 
 def count_pairs(lefts: Rows, n_right: int, threads: int, n_roots: int) -> dict[int, int]:
-    """Return the number of pairs of left vertices by the number of shared right ones, from 1 on; O(wedges).
+    """Return the number of pairs of left vertices by number of shared right ones; O(wedges).
 
-    No pair is kept. One vertex of each pair is among the first ``n_roots`` rows.
+    Numbers of shared vertices are 1 or more. No pair is kept. One vertex of each pair is among the first ``n_roots``
+    rows.
     """
     rights = transpose_rows(lefts, n_right)
     after, wedges = places_after(lefts, rights)

@@ -27,7 +27,7 @@ Integers = NDArray[np.object_]
 
 @dataclass(frozen=True, eq=False)
 class Degrees:
-    """Sizes of the layers and degrees of their vertices, on the host, of a graph on a device."""
+    """Layer sizes and vertex degrees, on the host, of a graph on a device."""
 
     n_u: int
     n_v: int
@@ -84,7 +84,7 @@ def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32
 
 
 def closed_cells(graph: Layers, motif: Biclique, of_roots: RootStars | None = None) -> Cells:
-    """Return the counts of ``motif`` with p = 1 or q = 1: stars, by (p, q); only ``of_roots``, if given."""
+    """Return the stars of ``motif`` (p = 1 or q = 1), by (p, q). Only ``of_roots``, if given."""
     cells: Cells = {}
     if motif.p in (None, 1):
         most = motif.q or motif.max_q or graph.n_v

@@ -145,7 +145,7 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     @property
     def searched(self) -> tuple[Any, ...]:
-        """First arguments of every kernel that searches it: rows, children, rows of the right layer, work items."""
+        """First arguments of every searching kernel: rows, children, rows of the right layer, work items."""
         names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
         return tuple(self.arrays[name] for name in (*names, "item_root", "item_first", "item_last"))
 

@@ -1,4 +1,4 @@
-"""Find the pairs of left vertices that share enough right ones, on the device, by passes over the wedges."""
+"""Find the pairs of left vertices that share enough right ones, on the device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEY_BITS = 64
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """The core of a graph, by descending degree of the left vertices, ties by descending id; roots of a part last."""
+    """The core of a graph. Left vertices by descending degree, ties by descending id; roots of a part last."""
 
     n_left: int  # rows of the left layer come first
     n_roots: int  # the last left rows are roots: all, except for a part
@@ -144,7 +144,7 @@ class _Passes:
 def count_pairs(
     device: Device, rows: PairRows, least: int, tuning: PairTuning
 ) -> tuple[dict[int, int], tuple[Choice, ...]]:
-    """Return the number of pairs of left vertices by number of shared right ones, from ``least`` on; no pair is kept.
+    """Return the number of pairs by number of shared right vertices, at least ``least``; no pair is kept.
 
     The second result is as ``Pairs.choices``.
     """
@@ -162,9 +162,9 @@ def pair_room(device: Device, tuning: PairTuning) -> int:
 
 
 def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> Pairs:
-    """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, then one sort.
+    """Return all pairs that share at least ``least`` right vertices.
 
-    Memory is checked before a pair is written.
+    Takes two passes over the wedges, then one sort. Memory is checked before a pair is written.
     """
     xp, n = device.xp, rows.n_left
     passes = _Passes(device, rows, least, tuning)

@@ -171,7 +171,7 @@ def divide_pieces(index: BicliqueItems, seconds: float) -> tuple[dict[str, Any],
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:
-    """Return the item of each vertex of the anchored layer of a part, -1 for vertices that are not roots."""
+    """Return the item of each vertex of the anchored layer, -1 for vertices that are not roots."""
     item = np.full(n_vertices, -1, np.int32)
     item[roots] = np.arange(roots.size, dtype=np.int32)
     return item
@@ -183,7 +183,7 @@ def place_roots(items: NDArray[np.int32], n_items: int) -> NDArray[np.int64]:
 
 
 def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tuple[_Rows, _Rows]:
-    """Return the pairs with vertices that are not excluded, and the other pairs; on the host or on a device."""
+    """Return the pairs with vertices that are not excluded, and the others. On the host or a device."""
     apart = is_excluded[others]
     n_apart = apart.astype(np.int64).cumsum()
     before = indptr * 0
@@ -194,10 +194,11 @@ def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tupl
 def make_root_items(
     indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int
 ) -> tuple[_Ids, _Ints, _Ints, _Ints]:
-    """Return root, first and last child, and cost of each item of a part, a root with all of its children.
+    """Return root, first and last child, and cost of each item of a part.
 
-    ``indptr`` holds the offsets of the children, ``costs_before`` the total cost of all vertices before each left
-    vertex, and ``items`` the item of each, -1 for none. The root of an item without children is -1.
+    An item is a root with all of its children. ``indptr`` holds the offsets of the children, ``costs_before`` the total
+    cost of all vertices before each left vertex, and ``items`` the item of each, -1 for none. The root of an item
+    without children is -1.
     """
     roots, (firsts, lasts) = np.full(n_items, -1, np.int32), np.zeros((2, n_items), np.int64)
     costs = np.ones(n_items, np.int64)
@@ -209,7 +210,7 @@ def make_root_items(
 
 
 def make_star_item() -> tuple[_Ids, _Ints, _Ints, _Ints]:
-    """Return root, first and last child, and cost of the only item of a job that has only closed forms."""
+    """Return root, children and cost of the only item of a job of closed forms."""
     return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Listing (p,q)-bicliques on the CPU: sizes to search for, work items, and threads that emit blocks of rows.
+"""List (p,q)-bicliques on the CPU: sizes to search for, work items, blocks of rows.
 
 Also the restriction of a graph to bicliques that contain given vertices.
 """

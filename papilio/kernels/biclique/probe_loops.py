@@ -84,7 +84,7 @@ def probe_subsets(
     ways: Floats,
     found: Floats,
 ) -> None:
-    """Add the tree below a list of n rows, which is overwritten; take ``take``; ``ways`` is by shared columns."""
+    """Add the tree of sets of ``take`` of n rows, which are overwritten. ``ways`` is by shared columns."""
     n_words = words_of(n_columns)
     if take == 0:
         found[0] = weight * ways[n_columns]
@@ -218,7 +218,7 @@ def probe_pivots(
     right: Words,
     found: Floats,
 ) -> None:
-    """Add the tree below a root, a child and a matrix of n rows; ``sizes``: minimum and maximum left, then right."""
+    """Add the tree below a root, a child and n rows. ``sizes``: minimum and maximum left, then right."""
     transpose_bits(rows, n, n_columns, columns)
     n_left, n_right = words_of(n), words_of(n_columns)
     fill_span(left, n)

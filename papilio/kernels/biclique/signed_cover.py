@@ -37,7 +37,7 @@ COVER_CHOICE: Choice = (
 
 
 def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
-    """Return the cover of a signed graph, unsigned: x+ is vertex 2x, x- is vertex 2x + 1; O(n_edges).
+    """Return the unsigned cover of a signed graph: x+ is 2x, x- is 2x + 1; O(n_edges).
 
     Raises CapacityError for a layer of more than 2^30 - 1 vertices.
     """
@@ -58,7 +58,7 @@ def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
 
 
 def choose_half(roots: NDArray[np.int32], left_ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return a mask of the pieces to search, given the root of each; -1 is a piece of closed forms only."""
+    """Return a mask of the pieces to search, from their roots. Root -1 marks closed forms."""
     signs = np.append(left_ids & 1, np.int32(0))
     chosen: NDArray[np.bool_] = signs[roots] == 0
     return chosen

@@ -13,7 +13,7 @@ from papilio.kernels.device.protocol import Device, Module, launch_over
 
 
 def load_arrays(device: Device) -> Module:
-    """Return the kernels; first called when a graph is prepared, so that they compile in the meantime."""
+    """Return the kernels. First called when a graph is prepared, so that they compile meanwhile."""
     return device.load("arrays", {})
 
 
@@ -66,7 +66,7 @@ def fill_ints(device: Device, n: int, value: int, step: int = 0) -> Any:
 
 
 def value_starts(device: Device, values: Any, n_values: int) -> Any:
-    """Return the start of each value below ``n_values`` in ascending ``values`` (int32), and the last end; int64."""
+    """Return the start of each value below ``n_values`` in ascending ``values`` (int32), and the end; int64."""
     starts = device.xp.empty(n_values + 1, dtype=np.int64)
     _launch(device, "value_starts", n_values + 1, values, np.int64(values.size), np.int64(n_values), starts)
     return starts
@@ -114,14 +114,14 @@ def _gather_marked(device: Device, upto: Any) -> Any:
 
 
 def lengths_of(device: Device, offsets: Any) -> Any:
-    """Return the length of each row, int32, from the starts of the rows and the end of the last."""
+    """Return the length of each row, int32, from the row offsets."""
     lengths = device.xp.empty(offsets.size - 1, dtype=np.int32)
     _launch(device, "row_lengths", lengths.size, offsets, np.int64(lengths.size), lengths)
     return lengths
 
 
 def make_offsets(device: Device, lengths: Any) -> Any:
-    """Return the start of each row and the end of the last, from integer lengths; int64, shape (n_rows + 1,)."""
+    """Return the row offsets from integer lengths; int64, shape (n_rows + 1,)."""
     xp = device.xp
     if lengths.dtype == np.int32:
         offsets = xp.empty(lengths.size + 1, dtype=np.int64)

@@ -36,7 +36,7 @@ def name_cubin(text: str, defines: Mapping[str, int], arch: int, cuda: int, cont
 
 
 def find_cubin(text: str, defines: Mapping[str, int], capability: str, cuda: int) -> Path | None:
-    """Return an undamaged file for a device with this compute capability, such as "90", and this CUDA driver, or None.
+    """Return an undamaged file for a compute capability, such as "90", and CUDA driver, or None.
 
     Code for an architecture also runs on later ones of the same major version, and a driver loads code from compilers
     of the same major version or an older one.

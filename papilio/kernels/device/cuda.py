@@ -212,7 +212,7 @@ def _name_device(number: int) -> str:
 
 
 def shared_device(limit_bytes: int | None = None) -> CudaDevice:
-    """Return the single object for the current device in this process, whose compiled modules all engines share.
+    """Return this process's object for the current device; all engines share its compiled modules.
 
     Parameters and errors are as for :class:`CudaDevice`.
     """
@@ -255,7 +255,7 @@ _THREADS = 6
 
 
 def copy_to_device(host: NDArray[Any]) -> Any:
-    """Return a copy of ``host``, of the same shape and dtype, on the current device; complete on return.
+    """Return a copy of ``host`` on the current device, of the same shape and dtype. Complete on return.
 
     Arrays already on the device are returned unchanged. For arrays of 64 MiB or more this takes 96 MiB of pinned
     memory, which CuPy's pool keeps for the next copy.
@@ -278,7 +278,7 @@ def copy_to_device(host: NDArray[Any]) -> Any:
 
 
 def copy_to_host(array: Any) -> NDArray[Any]:
-    """Return a copy of a device array, of the same shape and dtype, on the host; complete on return.
+    """Return a copy of a device array on the host, of the same shape and dtype. Complete on return.
 
     A copy of 1 to 64 MiB lies in pinned memory, which returns to CuPy's pool with it: such copies are frequent, and
     pageable memory takes several times as long.

@@ -52,7 +52,7 @@ def list_gpus() -> tuple[GpuInfo, ...]:
 
 
 def retain_context() -> None:
-    """Create the context of the first visible device, which CuPy then uses; ignore failures, which CuPy reports."""
+    """Create the context of the first visible device for CuPy. Ignores failures, which CuPy reports."""
     driver = ctypes.CDLL("libcuda.so.1")
     device, context = ctypes.c_int(0), ctypes.c_void_p()
     if driver.cuDeviceGet(ctypes.byref(device), 0) == _CUDA_SUCCESS:
@@ -128,7 +128,7 @@ def driver_cuda_version() -> tuple[int, int] | None:
 
 
 def held_device_bytes() -> int:
-    """Return the device memory that CuPy's pool of this process holds, in bytes; 0 without a GPU or CuPy.
+    """Return the bytes of device memory held by this process's CuPy pool. 0 without a GPU or CuPy.
 
     CuPy counts only if it is loaded. The pool does not release memory on its own, so this is the peak so far. The
     context and the code of the kernels come on top of it.
@@ -140,7 +140,7 @@ def held_device_bytes() -> int:
 
 
 def used_device_bytes() -> int:
-    """Return the used memory of the current device, of all processes, as reported by the driver, in bytes.
+    """Return the bytes of memory of the current device that all processes use, from the driver.
 
     0 without a GPU, if CuPy is not loaded, or if the device does not respond: the next kernel raises the error.
     """

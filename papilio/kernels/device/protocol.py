@@ -104,7 +104,7 @@ class Device(Protocol):
         ...
 
     def staging(self) -> AbstractContextManager[None]:
-        """Copy to the device inside the block while kernels of other threads run; complete at its end."""
+        """Copy to the device while kernels of other threads run. Copies are complete at the end of the block."""
         ...
 
     def free_bytes(self) -> int:
@@ -113,7 +113,7 @@ class Device(Protocol):
 
 
 def launch_over(device: Device, module: Module, kernel: str, n_threads: int, *arguments: Any) -> None:
-    """Launch a kernel of grid-stride loops with one thread per element, or fewer threads for very many elements."""
+    """Launch a grid-stride kernel with one thread per element, or fewer for very many elements."""
     blocks = min((n_threads + THREADS - 1) // THREADS, 16 * device.sm_count)
     module.get_function(kernel)((max(1, blocks),), (THREADS,), arguments)
 

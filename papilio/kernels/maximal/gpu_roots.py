@@ -1,4 +1,4 @@
-"""The matrices of the roots of maximal bicliques on the device, by groups of work items, as memory allows."""
+"""The matrices of the roots of maximal bicliques on the device, by groups that fit in memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class MaximalRoots:
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """The matrices of a group of roots on the device; array entries of other left vertices are undefined."""
+    """The matrices of a group of roots on the device. Entries of other left vertices are undefined."""
 
     words: Any
     starts: Any  # int64: start of the matrix of each left vertex

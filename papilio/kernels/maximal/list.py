@@ -94,7 +94,7 @@ def explain_restriction(graph: BipartiteGraph, left: BipartiteGraph) -> tuple[tu
 def place_sides(
     graph: BipartiteGraph, swapped: bool, ids: tuple[Ids32, Ids32]
 ) -> tuple[tuple[Ids32, Ids32], Ids32, Ids32]:
-    """Return the positions of rows and columns among the ids of U and V that can be in a row, and these, ascending."""
+    """Return the positions of rows and columns among the ids that can be in a row, and these, ascending."""
     ids_u, ids_v = (np.flatnonzero(degrees).astype(np.int32) for degrees in (graph.degree_u, graph.degree_v))
     of_rows, of_columns = (ids_v, ids_u) if swapped else (ids_u, ids_v)
     places = np.searchsorted(of_rows, ids[0]), np.searchsorted(of_columns, ids[1])
@@ -102,7 +102,7 @@ def place_sides(
 
 
 def list_stars(stars: Stars, ids_u: Ids32, ids_v: Ids32) -> Iterator[list[RowColumn]]:
-    """Yield the stars in blocks of rows: columns of U and of V, as positions in the ids that can be in a row."""
+    """Yield the stars in blocks of rows: columns of U and of V, as positions in ``ids_u`` and ``ids_v``."""
     for of_u, of_v in (stars.of_u, stars.of_v):
         columns = [
             (offsets, np.searchsorted(ids, found).astype(np.int32))
@@ -132,7 +132,7 @@ class _Reaching(MaximalBicliqueLister):
 
 
 def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> tuple[LargestMotif, ...]:
-    """Return the ``n`` (at least 1) largest of the requested maximal bicliques, or all; ids of U, then of V.
+    """Return the ``n`` (at least 1) largest requested maximal bicliques, or all; ids of U, then of V.
 
     ``prepared`` is made by :class:`MaximalBicliqueLister`; ``by`` is ``edges`` or ``balanced``, see :data:`RANKINGS`.
     """

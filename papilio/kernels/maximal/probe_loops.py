@@ -38,7 +38,7 @@ from papilio.kernels.tree.probe_loops import Floats, draw_by_bound
 
 
 class ProbeRoom(NamedTuple):
-    """The memory of a thread; sizes are for the maximum rows n around a root, and its maximum columns c."""
+    """The memory of a thread, for at most n rows around a root and c columns of it."""
 
     place: Ids32  # shape (n_left,): 1 + number of each row around the root; all 0 between probes
     common: Ids32  # shape (n,): columns that each row shares with the child

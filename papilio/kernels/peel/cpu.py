@@ -86,7 +86,7 @@ class Ranges:
         return self.order[self.bounds[number] : self.bounds[number + 1]]
 
     def is_open(self) -> NDArray[np.bool_]:
-        """Return a mask of the ranges that hold more than one number, shape (n,): the others are not peeled again."""
+        """Return a mask of the ranges with more than one number, shape (n,). Others are not peeled again."""
         return np.array([high - low > 1 for low, high in pairwise(self.limits)], np.bool_)
 
     def min_numbers(self) -> Numbers:

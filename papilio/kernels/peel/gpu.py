@@ -70,7 +70,7 @@ class Cut:
         return len(self.bounds) - 1
 
     def is_exact(self) -> NDArray[np.bool_]:
-        """Return a mask of the ranges that hold a single number, shape (n,), host: they are not peeled again."""
+        """Return a mask of the ranges with a single number, shape (n,), host. They are not peeled again."""
         return np.array([high - low == 1 for low, high in pairwise(self.bounds)])
 
     def known_numbers(self, device: Device) -> Any:

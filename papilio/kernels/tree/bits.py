@@ -1,4 +1,4 @@
-"""Words and rows of words: the sets of every search on bit matrices, and the table of its leaves; for any motif.
+"""Words and rows of words: the sets and the table of leaves of searches on bit matrices.
 
 A set of local numbers below n is a row of ``words_of(n)`` words of 64 bits: number i is bit ``i % 64`` of word ``i //
 64``. To intersect one row with many others at once, rows are stored by *columns of words*: word w of row i is

@@ -1,4 +1,4 @@
-"""List motifs on a GPU: searches write records to a buffer (``records.cuh``), which become rows by the millions.
+"""List motifs on a GPU: searches write records to a buffer (``records.cuh``), which become rows.
 
 A search of some items reports the number of records found and their words. If they exceed the buffer, the search is
 repeated in parts: of fewer items, or, for one item, of the records of one hash each. Records that fit are sorted by an
@@ -58,7 +58,7 @@ _WRITERS = 32
 
 
 class RaggedOnDevice(NamedTuple):
-    """Store rows of any length on the device: the offsets of the rows and the end, int64, and positions, int32."""
+    """Store rows of any length on the device: row offsets, int64, and positions, int32."""
 
     offsets: Any
     host_offsets: NDArray[np.int64]

@@ -28,7 +28,7 @@ def launch_probes(
     before: Sequence[Any],
     after: Sequence[Any],
 ) -> None:
-    """Launch a kernel with a warp per probe, and working memory for as many warps as there is room for.
+    """Launch a kernel with a warp per probe, for as many warps as have room in memory.
 
     The kernel walks the probes, at least one, by ``for_each_probe`` of ``probe.cuh``. ``parts`` are the 32-bit words of
     each part of the memory that a probe takes; each array, int64, holds one value for every probe. ``before`` and

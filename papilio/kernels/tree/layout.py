@@ -1,4 +1,4 @@
-"""Classes of work items by the memory they need on a GPU, and the division of free memory among launches."""
+"""Classes of work items by memory on a GPU, and the division of free memory among launches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TreeClass:
 
 
 def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
-    """Class work items by the words that a warp needs for them, so that a few large ones do not limit the others."""
+    """Class work items by the words that a warp needs, so that large ones do not limit the others."""
     number = np.searchsorted(np.asarray(tuning.far_words), need_words)
     made = []
     for at in range(len(tuning.far_words) + 1):
@@ -116,7 +116,7 @@ def join_classes(
 def explain_layout(
     device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
 ) -> tuple[Choice, ...]:
-    """Return the effects of the present shortage of device memory on launches, with reasons; empty without shortage.
+    """Return the effects of a shortage of device memory on launches, with reasons. Empty without shortage.
 
     Parameters are as for :func:`lay_out`.
     """

@@ -1,5 +1,6 @@
-"""Functions shared by the compiled probes of every search: random numbers, draws of children, and sums of results; see
-:mod:`papilio.kernels.probe`.
+"""Functions for the compiled probes of every search: random numbers, draws of children, sums of results.
+
+See :mod:`papilio.kernels.probe`.
 
 The GPU draws the same in ``probe.cuh``, bit for bit: every draw is a hash, every product is rounded separately.
 """

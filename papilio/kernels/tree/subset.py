@@ -1,4 +1,4 @@
-"""All subsets of a given number of bit rows that share enough, counted by size of the intersection; for any motif.
+"""All subsets of a given number of bit rows that share enough, counted by size of the intersection.
 
 Depth first with an explicit stack. A level holds the rows that may still be taken, already intersected with the rows
 taken before, side by side. Taking a row intersects the later ones with it and keeps the results that are large enough.
@@ -20,7 +20,7 @@ _FEW_ROWS = 24
 
 
 class Levels(NamedTuple):
-    """The stack: ``rows`` of all levels, one level after the other; per level the start, the number and the next row.
+    """The stack: ``rows`` of all levels in order; per level the start, the number and the next row.
 
     Also holds the scratch for counting pairs: the rows of a level by columns, the sizes that one row shares with the
     others, and four histograms. The next pair often has the same size as the last, and additions to one place wait for

@@ -68,7 +68,7 @@ def mark_hub_starts(
 def schedule_items(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> Any:
-    """Give each item its schedule for the ends outside of the hub columns, and for the ends in them, if it has any.
+    """Give each item its schedules for the ends outside the hub columns, and in them, if any.
 
     Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order: first the schedules of all items for ends
     outside of the hub columns, then the others.

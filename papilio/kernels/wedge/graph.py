@@ -248,11 +248,11 @@ def index_wedges(
     first_layer: Layer | None = None,
     min_degree: int = 2,
 ) -> WedgeIndex:
-    """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges). Signs are ignored.
+    """Rank both layers, build the rows and count the wedges of every start; signs are ignored.
 
-    With a ``first_layer`` all its vertices come first in the total order. Both ends of every counted wedge are then in
-    this layer, and the wedges of a pair of ends are all its common neighbours. Vertices with fewer than ``min_degree``
-    neighbours are not items.
+    Takes O(n_u + n_v + n_edges). With a ``first_layer`` all its vertices come first in the total order. Both ends of
+    every counted wedge are then in this layer, and the wedges of a pair of ends are all its common neighbours. Vertices
+    with fewer than ``min_degree`` neighbours are not items.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
     degree_u, degree_v = count_ids(graph.u, n_u), count_ids(graph.v, n_v)
