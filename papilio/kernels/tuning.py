@@ -55,7 +55,7 @@ class WedgeTuning:
     )
     # Minimum bytes of counters for trying narrower ones that no count exceeds, if hub ends are counted elsewhere
     narrow_bytes: int = 16 << 10
-    # Maximum items a warp takes from the counter at once; less if a multiprocessor got fewer than ``warp_share`` times
+    # Maximum items a warp takes from the counter at once; fewer if a multiprocessor had less than ``warp_share`` turns
     warp_items: int = 16
     warp_share: int = 64
     # Minimum degrees for counting the planes of a start by a block of ``block_threads`` or ``large_threads``
