@@ -1,6 +1,6 @@
-"""What engines tell while they work: that kernels are compiled, which takes seconds, and how far a run is.
+"""Progress of engines: whether a kernel is being compiled, and how far a run has come.
 
-An engine works on one run at a time in a process, and whoever wants to know looks at it from another thread.
+Compiling takes seconds. A process has one run at a time; other threads read its progress from here.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ _listeners: list[Callable[[], None]] = []
 
 
 def on_compiling(tell: Callable[[], None]) -> None:
-    """Call ``tell``, from any thread, when a kernel begins to be compiled; once."""
+    """Call ``tell`` once, from any thread, when the compilation of a kernel begins."""
     _listeners.append(tell)
 
 
 def forget_compiling(tell: Callable[[], None]) -> None:
-    """Call ``tell`` no more, where it was not called yet."""
+    """Cancel ``tell`` if it has not been called yet."""
     with suppress(ValueError):
         _listeners.remove(tell)
 
 
 def say_compiling() -> None:
-    """Tell those who want to know that a kernel is compiled."""
+    """Call and remove all listeners."""
     with suppress(IndexError):
         while True:
             _listeners.pop()()
@@ -39,7 +39,7 @@ _lock = Lock()
 
 
 def begin_compiling() -> None:
-    """Tell that a kernel begins to be compiled, in any thread; compilations may lie within others."""
+    """Record, from any thread, that the compilation of a kernel begins; compilations may nest."""
     global _compiling, _compiling_since
     with _lock:
         if not _compiling:
@@ -49,7 +49,7 @@ def begin_compiling() -> None:
 
 
 def end_compiling() -> None:
-    """Tell that a kernel was compiled."""
+    """Record that the compilation of a kernel has ended."""
     global _compiling, _compiled_s
     with _lock:
         _compiling -= 1
@@ -58,13 +58,13 @@ def end_compiling() -> None:
 
 
 def compiled_seconds() -> float:
-    """Return the seconds in which this process compiled kernels so far, in one thread or several."""
+    """Return the seconds so far in which any thread of this process compiled."""
     with _lock:
         return _compiled_s + (perf_counter() - _compiling_since if _compiling else 0.0)
 
 
 class Passed(NamedTuple):
-    """How far a run is: the first of its items, and beyond them a share of the cost of the others."""
+    """Progress of a run: items done, and the share of the cost of the others done."""
 
     items: int = 0
     share: float = 0.0
@@ -78,7 +78,7 @@ _silence = local()
 
 @contextmanager
 def silent_runs() -> Iterator[None]:
-    """Let the runs of this thread that lie within another run tell nothing."""
+    """Suppress the progress of runs of this thread that are part of another run."""
     _silence.on = True
     try:
         yield
@@ -87,12 +87,12 @@ def silent_runs() -> Iterator[None]:
 
 
 def say_passed(items: int = 0, share: float = 0.0) -> None:
-    """Tell how far the run of this process is: the items done, the share of the cost that is done, or both."""
+    """Record the progress of this process's run: items done, share of the cost done, or both."""
     global _passed
     if not getattr(_silence, "on", False):
         _passed = Passed(items, share)
 
 
 def get_passed() -> Passed:
-    """Return how far the run of this process is, as far as its engine tells."""
+    """Return the last recorded progress of the run of this process."""
     return _passed

@@ -1,6 +1,6 @@
-"""Numba's compiler as the CPU kernels use it: functions of their callers alone, and one object file for each entry.
+"""Numba's compiler for the CPU kernels: one object file per entry, with its callees.
 
-Imported when something must be compiled.
+Imported only if something must be compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from papilio.kernels.jit import Target, list_folders, this_machine, write_code
 
 
 class _Compilations(event.Listener):  # type: ignore[misc]
-    """Hears of functions that are compiled."""
+    """Record when Numba compiles a function."""
 
     def on_start(self, event: Any) -> None:
         begin_compiling()
@@ -38,9 +38,9 @@ event.register("numba:compile", _Compilations())
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]
-    """Code that is optimised, and machine code made of it, as part of an entry alone.
+    """Code that is optimised, and turned into machine code, only as part of an entry.
 
-    Numba would do both for every function, and once more for each of those that call it.
+    Numba would do both for every function, and again for every caller.
     """
 
     def finalize(self) -> None:
@@ -50,7 +50,7 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return 0, as for a function without a wrapper: nothing but compiled code calls this one."""
+        """Return 0, as for a function without a wrapper: only compiled code calls this one."""
         self._ensure_finalized()
         return 0
 
@@ -60,7 +60,7 @@ class _Part(JITCodeLibrary):  # type: ignore[misc]
 
 
 class _CodegenOfParts:
-    """The code generator of a part, whose environment nothing reads."""
+    """Code generator of a part; nothing reads its environment."""
 
     def __init__(self, codegen: CPUCodegen) -> None:
         self._codegen = codegen
@@ -72,7 +72,7 @@ class _CodegenOfParts:
 
 
 class _Compiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, which makes parts of a function and of all that it calls."""
+    """Numba's compiler, turning a function and everything it calls into parts."""
 
     def compile_extra(self, function: Callable[..., Any]) -> Any:
         codegen = self.state.targetctx.codegen()
@@ -83,7 +83,7 @@ class _Compiler(Compiler):  # type: ignore[misc]
 
 @contextmanager
 def _making_parts(codegen: CPUCodegen) -> Iterator[None]:
-    """Make parts of what is compiled within; without looking for garbage, which takes a tenth of the time."""
+    """Compile to parts inside the block, without garbage collection, which takes a tenth of the time."""
     outer, collects = codegen._library_class, gc.isenabled()
     codegen._library_class = _Part
     gc.disable()
@@ -96,7 +96,7 @@ def _making_parts(codegen: CPUCodegen) -> Iterator[None]:
 
 
 def make_dispatcher(function: Callable[..., Any], *, inlined: bool) -> Any:
-    """Return what compiles a function for compiled callers and for entries; references to arrays are not counted."""
+    """Return the dispatcher that compiles a function for compiled callers and entries, without reference counts."""
     made = njit(
         nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, pipeline_class=_Compiler, _nrt=False,
         forceinline=inlined,
@@ -117,7 +117,7 @@ _FORMATS = {
 
 
 def _format_result(kind: Any) -> str:
-    """Return the format of a result in memory, in the terms of :mod:`struct`; in brackets that of a tuple."""
+    """Return the :mod:`struct` format of a result in memory; in parentheses for a tuple."""
     kind = unliteral(kind)
     if isinstance(kind, types.BaseTuple):
         return f"({''.join(_FORMATS[unliteral(each)] for each in kind)})"
@@ -125,11 +125,11 @@ def _format_result(kind: Any) -> str:
 
 
 also_kept: list[tuple[Path, Target]] = []
-"""Folders and processors that all code is also made for: what a wheel is to hold."""
+"""Further folders and processors to compile all code for: the contents of a wheel."""
 
 
 def compile_code(dispatcher: Any, given: tuple[Any, ...], n_slots: int, entry: str, *, keep: bool) -> bytes:
-    """Return what is kept of a function: the format of its result, a line feed, an object file for this processor."""
+    """Return the file content of a function: result format, line feed, object file for this processor."""
     kinds = tuple(map(typeof, given))
     dispatcher.compile(kinds)
     made = dispatcher.overloads[kinds]
@@ -148,7 +148,7 @@ def compile_code(dispatcher: Any, given: tuple[Any, ...], n_slots: int, entry: s
 
 
 def _add_entry(bitcode: bytes, name: str, n_slots: int, entry: str) -> bytes:
-    """Add the function that takes the arguments of another one from memory, where each has 8 bytes."""
+    """Add an entry that reads the arguments of a function from memory, 8 bytes each, and calls it."""
     module = llvm.parse_bitcode(bitcode)
     _, _, *arguments = module.get_function(name).arguments
     assert len(arguments) == n_slots, "all that an argument consists of has a slot"
@@ -171,7 +171,7 @@ def _add_entry(bitcode: bytes, name: str, n_slots: int, entry: str) -> bytes:
 
 
 def emit(bitcode: bytes, entry: str, target: Target) -> bytes:
-    """Optimise a module for a kind of processors, and return its machine code, of which only the entry is seen."""
+    """Optimise a module for a kind of processor. Return its machine code, in which only the entry is visible."""
     module = llvm.parse_bitcode(bitcode)
     for function in module.functions:
         if not function.is_declaration and function.name != entry:
@@ -205,4 +205,4 @@ INTRINSICS = {
     name: types.Function(infer(make_intrinsic_template(name, make, name)))
     for name, make in {"fetch_add": _type_fetch_add, "popcount": _type_popcount}.items()
 }
-"""The types of what ``jit.py`` names so."""
+"""Numba types of the instructions in ``jit.py``."""

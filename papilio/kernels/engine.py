@@ -1,19 +1,19 @@
 """The contract between a motif's kernels and everything that schedules them.
 
-A motif has one engine per processor kind, with the same work items and the same partials, so that leases
-of one job may run on either and be checked on the other:
+A motif has one engine per kind of processor. Its engines have the same work items and the same partials, so the
+leases of a job can run on either and be checked on the other:
 
-* ``stage`` copies the data of a part to where the engine runs, while it runs another;
-* ``prepare`` reduces, orders and builds the form that the kernels need, of a whole graph or of a part, and compiles
-  what ``run`` launches: a lease waits for no compiler, and measures the speed of the engine alone;
-* ``work`` gives the exact or estimated cost of every work item, heaviest first;
-* ``run`` is exact for exactly the items of ``[start, stop)``, or, when it is cut, for the first of them;
+* ``stage`` copies the data of a part to where the engine runs, while the engine runs another part;
+* ``prepare`` reduces and orders a graph or a part, builds the form that the kernels need, and compiles what ``run``
+  launches, so that leases do not wait for a compiler and measure only the speed of the engine;
+* ``work`` returns the exact or estimated cost of every work item, heaviest first;
+* ``run`` counts exactly the items of ``[start, stop)``, or the first of them if it is cut;
 * partials fold associatively and commutatively (:func:`fold_partials`).
 
-Laws, tested on every engine: any split of ``[0, n_items)`` folds to the same partial; CPU equals GPU equals
-the oracle; the item order depends on the graph alone, never on the engine.
+Laws, tested on every engine: any split of ``[0, n_items)`` folds to the same partial; CPU, GPU and oracle give the
+same counts; the order of the items depends only on the graph, never on the engine.
 
-Ranges of work items and what they cost, from the costs of all items at a few breakpoints.
+This module also holds ranges of work items and their costs, computed from the costs at a few breakpoints.
 
 Items are ordered heaviest first. Everything here is a pure function of integers, the same on every machine.
 """
@@ -39,24 +39,24 @@ EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 
 Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, MaximalPart, CliquePart)
-"""What is read from storage and copied to a device as one: a block of a part, or a part that has no blocks."""
+"""Data read from storage and copied to a device at once: a block of a part, or a part without blocks."""
 
 Choice = tuple[str, str]
-"""What an engine decided as it prepared a graph, and why: it goes into the plan."""
+"""A decision of an engine during preparation, and its reason; both are shown in the plan."""
 
 StopCheck = Callable[[], bool]
-"""Asked by a run, again and again, from any of its threads: whether it should end early."""
+"""Called repeatedly by a run, from any of its threads: returns whether the run should end early."""
 
 
 def never_cut() -> bool:
-    """Let a run go on to its end."""
+    """Return False: the run continues to its end."""
     return False
 
 
 class SharedCut(Protocol):
-    """A stop check of a run of which another worker may take over half of what is left.
+    """Stop check that also lets another worker take over half of the remaining items.
 
-    Engines look at it as often as at any stop check. One that never does so is ended early where somebody waits.
+    Engines check it as often as any stop check. An engine that never does is ended early if another worker waits.
     """
 
     def __call__(self) -> bool:
@@ -64,15 +64,15 @@ class SharedCut(Protocol):
         ...
 
     def is_wanted(self) -> bool:
-        """Return whether another worker waits for half of the rest, and has not been answered yet."""
+        """Return whether another worker is waiting for half of the remaining items."""
         ...
 
     def is_worth(self, done: float, left: float) -> bool:
-        """Return whether what is left is worth sharing, given the work done so far; if not, that is the answer."""
+        """Return whether the remaining work is worth sharing, given the work done. False answers the request."""
         ...
 
     def leave(self, stop: int | None) -> None:
-        """Answer that the run ends before item ``stop``, and all from there on is left; None for nothing."""
+        """Answer that the run ends before item ``stop`` and leaves all later items. None leaves nothing."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class SharedCut(Protocol):
 
 
 def shared_cut(cut: StopCheck) -> SharedCut | None:
-    """Return the stop check of a run of which another worker wants half; None when nobody does."""
+    """Return the stop check if another worker is waiting for half of the run, else None."""
     shared: Any = cut
     return shared if hasattr(cut, "is_wanted") and shared.is_wanted() else None
 
@@ -92,32 +92,31 @@ class LargestMotif:
     """One of the largest motifs."""
 
     value: int
-    members: tuple[tuple[int, ...], ...]  # ids, rising, of each layer
+    members: tuple[tuple[int, ...], ...]  # ids, ascending, of each layer
 
 
 @dataclass(frozen=True)
 class Partial:
     """The exact answer for an interval of work items.
 
-    ``work`` is in units of work: for the wedge engine wedges, exactly as predicted; for the others what was measured,
-    which need not be what another engine does.
+    ``work`` is in units of work: wedges, exactly as predicted, for the wedge engine; a measured number for the other
+    engines, which may differ between them.
 
-    ``vectors`` are empty for granularity ``total``. Per vertex they are ``u`` of shape (n_u,) and ``v`` of shape
-    (n_v,), or ``n`` of shape (n,) of a unipartite graph; per edge ``edge`` of shape (n_edges,), in edge-id order.
-    Original dense ids throughout. Of a part: entry i is for the id that ``Partition.read_vector_ids`` has there.
+    ``vectors`` is empty for granularity ``total``. Per vertex it holds ``u`` of shape (n_u,) and ``v`` of shape
+    (n_v,), or ``n`` of shape (n,) for a unipartite graph; per edge, ``edge`` of shape (n_edges,), in edge-id order.
+    Ids are the original dense ids. For a part, entry i belongs to the id at place i of ``Partition.read_vector_ids``.
 
-    ``cells`` are the counts of a motif whose answer is a table, in terms of U and V, without those that are 0;
-    ``total`` is their sum. ``checksum`` is the sum, modulo 2^64, of the hashes of all motifs
-    (:mod:`papilio.kernels.exact`), where the family has one. ``best`` are the ``n_best`` largest, by falling value,
-    then rising members.
+    ``cells`` holds the nonzero counts of a motif whose answer is a table, in terms of U and V; ``total`` is their sum.
+    ``checksum`` is the sum, modulo 2^64, of the hashes of all motifs (:mod:`papilio.kernels.exact`), if the family has
+    one. ``best`` holds the ``n_best`` largest motifs, by descending value, then ascending members.
     """
 
     n_items: int
-    total: int  # motifs that these items answer for
+    total: int  # motifs of these items
     work: int
     vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
     cells: dict[Cell, int] = field(default_factory=dict)
-    capped: bool = False  # whether a listing ended because it had as many rows as were asked for
+    capped: bool = False  # whether a listing ended because it reached the requested number of rows
     checksum: int = 0
     best: tuple[LargestMotif, ...] = ()
     n_best: int = 0
@@ -126,13 +125,13 @@ class Partial:
 def fold_partials(a: Partial, b: Partial) -> Partial:
     """Add two partials of the same job; associative and commutative.
 
-    Entries of vectors are exact modulo 2^64. An engine either refuses, when it prepares, a graph on which one could
-    pass 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.Fold`). Totals and cells are
-    Python integers.
+    Entries of vectors are exact modulo 2^64. Either the engine rejects, when it prepares, a graph whose entries could
+    exceed 2^63, or the finished sums are checked (see :class:`papilio.tasks.fold.Fold`). Totals and cells are Python
+    integers.
     """
     if a.vectors.keys() != b.vectors.keys():
         raise UnsupportedError(
-            f"partials of different granularities cannot be folded: {sorted(a.vectors)} and {sorted(b.vectors)}"
+            f"cannot fold partials of different granularities: {sorted(a.vectors)} and {sorted(b.vectors)}"
         )
     n_best = max(a.n_best, b.n_best)
     return Partial(
@@ -148,7 +147,7 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
 
 
 def choose_best(found: Iterable[LargestMotif], n: int) -> tuple[LargestMotif, ...]:
-    """Return the ``n`` largest, by falling value, then rising members."""
+    """Return the ``n`` largest, by descending value, then ascending members."""
     return tuple(sorted(found, key=lambda each: (-each.value, each.members))[:n])
 
 
@@ -161,7 +160,7 @@ def _add_cells(a: dict[Cell, int], b: dict[Cell, int]) -> dict[Cell, int]:
 
 
 def require_interval(start: int, stop: int, n_items: int) -> None:
-    """Refuse an interval that is not within the work items."""
+    """Raise InputError for an interval outside the work items."""
     if not 0 <= start <= stop <= n_items:
         raise InputError(f"items [{start}, {stop}) are not within [0, {n_items})")
 
@@ -175,26 +174,26 @@ def require_request(
     part_type: type[Part] | None = None,
     graph_type: type[BipartiteGraph | UnipartiteGraph] = BipartiteGraph,
 ) -> None:
-    """Refuse what an engine of ``motif_type`` in graphs of ``graph_type``, and parts of ``part_type``, cannot count."""
+    """Raise UnsupportedError unless the engine can count the motif, in the graph or part, at this granularity."""
     if not isinstance(motif, motif_type):
         raise UnsupportedError(f"the {engine} engine cannot count {motif.name!r}")
     if isinstance(graph, Part) and type(graph) is not part_type:
-        raise UnsupportedError(f"the {engine} engine cannot count in a {type(graph).__name__}")
+        raise UnsupportedError(f"the {engine} engine cannot count a {type(graph).__name__}")
     if not isinstance(graph, graph_type | Part):
         kind = graph_type.__name__.removesuffix("Graph").lower()
-        raise UnsupportedError(f"{engine} counts need a {kind} graph, not a {type(graph).__name__}")
+        raise UnsupportedError(f"the {engine} engine requires a {kind} graph, not a {type(graph).__name__}")
     if per not in motif.granularities:
         raise UnsupportedError(
-            f"{motif.title} cannot be counted per {per!r}; known: {', '.join(motif.granularities)}"
+            f"{motif.title} cannot be counted per {per!r}; expected one of {', '.join(motif.granularities)}"
         )
     if motif.needs_signs and isinstance(graph, graph_type) and graph.sign is None:
         raise UnsupportedError(f"{motif.title} needs a sign for every edge; the graph has none")
 
 
 class Prepared:
-    """A graph in the form that one engine's kernels need; made by :meth:`Engine.prepare`, opaque otherwise.
+    """A graph in the form that an engine's kernels need; made by :meth:`Engine.prepare`, otherwise opaque.
 
-    Where the engine had a choice, ``decisions`` are what it decided and why. ``costs`` are on the host.
+    ``decisions`` holds the choices of the engine and their reasons. ``costs`` is on the host.
     """
 
     costs: NDArray[np.int64]
@@ -202,7 +201,7 @@ class Prepared:
 
     @property
     def work(self) -> NDArray[np.int64]:
-        """Exact or estimated cost of each work item, shape (n_items,), host; heaviest first, but for parts."""
+        """Exact or estimated cost of each work item, shape (n_items,), host; heaviest first, except for parts."""
         return self.costs
 
     @property
@@ -211,7 +210,7 @@ class Prepared:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays where the engine runs; those of the graph as given do not count."""
+        """Size of the arrays of the engine, in bytes, without the arrays of the given graph."""
         return array_bytes(self)
 
 
@@ -220,20 +219,21 @@ class Engine(Protocol):
 
     name: EngineName
     least_slice_s: ClassVar[float] = 0.0
-    """Least predicted time of a slice of a run (see :meth:`run`)."""
+    """Minimum predicted time of a slice of a run (see :meth:`run`), in seconds."""
     takes_device_graphs: ClassVar[bool] = False
-    """Whether :meth:`prepare` takes whole graphs whose edges are on the device."""
+    """Whether :meth:`prepare` accepts whole graphs whose edges are on the device."""
 
     def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
-        """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left as it is.
+        """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left unchanged.
 
-        UnsupportedError for another motif, kind of graph or part, or granularity, and for options that do not go with
-        them. CapacityError when the graph, or a count, is too large for the memory or for the engine's numbers.
+        Raises UnsupportedError for a motif, graph, part or granularity that the engine cannot count, and for options
+        that do not apply. Raises CapacityError if the graph, or a count, is too large for the memory or the engine's
+        numbers.
         """
         ...
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return a block with its large arrays where the engine runs: on the device, or as it is on the CPU.
+        """Return a block with its large arrays where the engine runs: on the device, or unchanged on the CPU.
 
         Complete on return. May be called from another thread while the engine runs.
         """
@@ -245,32 +245,32 @@ class Engine(Protocol):
         return work
 
     def slice_work(self, prepared: Any) -> int:
-        """Least work of a slice of a run (see :meth:`run`), for what every slice costs beside its items'."""
+        """Minimum work of a slice of a run (see :meth:`run`), given the fixed cost of a slice."""
         return 1
 
     def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        """Go down one random branch of the tree of each of some items, by its own seed.
+        """Descend one random branch of the search tree of each given item, with its own seed.
 
-        The same on every engine, bit for bit. ``items`` and ``seeds`` have the shape (n_probes,). UnsupportedError
-        where there are no probes for the question.
+        Results are identical on every engine, bit for bit. ``items`` and ``seeds`` have shape (n_probes,). Raises
+        UnsupportedError if the engine has no probes for this count.
         """
-        raise UnsupportedError(f"the {self.name} engine has no probes for this question")
+        raise UnsupportedError(f"the {self.name} engine cannot probe this count")
 
     def lots(self, prepared: Any) -> NDArray[Any]:
-        """Return in proportion to what probes draw items, shape (n_items,); by default their costs."""
+        """Return the weights by which probes draw items, shape (n_items,); by default their costs."""
         return self.work(prepared)
 
     def probe_counts(
         self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]
     ) -> NDArray[np.float64]:
-        """Return an unbiased estimate of the motifs of each of some items, shape (n_probes,), as :meth:`probe`.
+        """Return an unbiased estimate of the number of motifs of each given item, shape (n_probes,). See :meth:`probe`.
 
-        Where there is a better way to estimate them than by branches of the tree, it is taken.
+        A family may have a better estimator than branches of the tree.
         """
         return self.probe(prepared, items, seeds).motifs
 
     def count_lots(self, prepared: Any) -> NDArray[Any]:
-        """Return in proportion to what :meth:`probe_counts` wants items drawn; by default :meth:`lots`."""
+        """Return the weights by which :meth:`probe_counts` draws items; by default :meth:`lots`."""
         return self.lots(prepared)
 
     def probe_vertices(
@@ -281,26 +281,24 @@ class Engine(Protocol):
         weights: NDArray[np.float64],
         groups: NDArray[np.int64],
     ) -> VertexFound:
-        """Estimate the motifs that hold each vertex, of each of some items, and add them up by group of probes.
+        """Estimate, for each vertex, its motifs in each given item, and add them up by group of probes.
 
         ``weights`` (n_probes,) are the factors of the probes in these sums; the probes of group g are
-        ``[groups[g], groups[g + 1])``. The same for any number of threads. UnsupportedError where probes of this engine
-        do not tell vertices apart.
+        ``[groups[g], groups[g + 1])``. The result does not depend on the number of threads. Raises UnsupportedError if
+        the probes of this engine do not distinguish vertices.
         """
-        raise UnsupportedError(
-            f"the {self.name} engine does not estimate counts per vertex; give engine 'cpu'"
-        )
+        raise UnsupportedError(f"the {self.name} engine cannot estimate counts per vertex; use engine 'cpu'")
 
     def probe_rates(self, prepared: Any) -> Rates:
-        """Return the speed of one thread, or of the device, that turns what probes find into seconds."""
-        raise UnsupportedError(f"the {self.name} engine has no probes for this question")
+        """Return the speeds of one thread, or of the device, that convert probe results to seconds."""
+        raise UnsupportedError(f"the {self.name} engine cannot probe this count")
 
     def time_items(self, prepared: Any) -> float | None:
-        """Return the seconds that all items take one thread, or the device, by running one; None for most engines."""
+        """Run one item; return the predicted seconds of all, on one thread or the device, or None (usual)."""
         return None
 
     def known_count(self, prepared: Any) -> int:
-        """Return the motifs that :meth:`prepare` found, which :meth:`run` adds to the first item, and probes do not."""
+        """Return the motifs found by :meth:`prepare`. :meth:`run` adds them to the first item; probes omit them."""
         return 0
 
     def run(
@@ -308,13 +306,14 @@ class Engine(Protocol):
     ) -> Partial:
         """Count exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
-        ``bounds`` rise strictly, inside the interval: there slices end, for engines whose runs are cut between slices.
-        Once ``cut`` is true no further slice begins, or no further item. What has begun is finished: the partial's
-        ``n_items`` says how many items, from ``start`` on, it answers for. Where ``cut`` is a :class:`SharedCut`, the
+        ``bounds``, strictly increasing and inside the interval, are the ends of slices, for engines that can stop only
+        between slices. Once ``cut`` returns true, no further slice or item begins, but all that have begun are
+        finished: the partial answers for ``n_items`` items from ``start`` on. If ``cut`` is a :class:`SharedCut`, the
         run may leave the last items to another worker.
 
-        InputError when the interval does not lie in ``[0, n_items]``. LeaseTooLargeError when a device has no room for
-        what these items need or find. DeviceLostError when a kernel failed and the device is lost to this process.
+        Raises InputError if the interval is not within ``[0, n_items]``, LeaseTooLargeError if the device has too
+        little memory for these items or their results, and DeviceLostError if a kernel failed and this process can no
+        longer use the device.
         """
         ...
 
@@ -323,10 +322,10 @@ Interval = tuple[int, int]
 """Work items [start, stop)."""
 
 MAX_TABLE_ENTRIES = 16_384
-"""Entries of a cost table: 32 leases for each of 512 workers, and about 400 KiB when it travels."""
+"""Maximum entries of a cost table: 32 leases for each of 512 workers, and about 400 KiB to send."""
 
 LEAST_TABLE_ENTRIES = 8
-"""Entries of the table of a part of a graph, at least, however many parts there are."""
+"""Minimum entries of the cost table of a part, however many parts there are."""
 
 _MAX_WORK = 2**62
 
@@ -335,8 +334,8 @@ _MAX_WORK = 2**62
 class CostTable:
     """Cumulative cost of the work items at a few breakpoints.
 
-    ``items`` are the breakpoints, strictly rising, from 0 to the number of items, at most ``MAX_TABLE_ENTRIES + 1``;
-    ``work[i]`` is the cost of all items before ``items[i]``, in work units.
+    ``items`` holds the breakpoints, strictly increasing from 0 to the number of items, at most
+    ``MAX_TABLE_ENTRIES + 1``; ``work[i]`` is the cost of all items before ``items[i]``, in work units.
     """
 
     items: tuple[int, ...]
@@ -344,11 +343,13 @@ class CostTable:
 
     def __post_init__(self) -> None:
         if len(self.items) != len(self.work) or not self.items or (self.items[0], self.work[0]) != (0, 0):
-            raise ValueError("a cost table starts at item 0 with work 0 and pairs each item with its work")
+            raise ValueError(
+                "a cost table must start at item 0 with work 0, and have as many items as work values"
+            )
         if not all(map(lt, self.items, self.items[1:])):
-            raise ValueError("the items of a cost table rise strictly")
+            raise ValueError("the items of a cost table must be strictly increasing")
         if not all(map(le, self.work, self.work[1:])):
-            raise ValueError("the work of a cost table never falls")
+            raise ValueError("the work of a cost table must not decrease")
 
     @classmethod
     def from_costs(cls, costs: NDArray[np.int64], max_entries: int = MAX_TABLE_ENTRIES) -> CostTable:
@@ -366,7 +367,7 @@ class CostTable:
         return self.work[-1]
 
     def work_between(self, start: int, stop: int) -> int:
-        """Cost of the items [start, stop): exact between breakpoints, in proportion to the items elsewhere."""
+        """Cost of the items [start, stop): exact between breakpoints, interpolated by the number of items elsewhere."""
         return self._work_before(stop) - self._work_before(start)
 
     def _work_before(self, item: int) -> int:
@@ -378,7 +379,7 @@ class CostTable:
         return below + (above - below) * (item - first) // (last - first)
 
     def advance(self, start: int, work: int) -> int:
-        """Return the first breakpoint after ``start`` by which ``work`` more units are done, or the last one."""
+        """Return the first breakpoint after ``start`` that adds at least ``work`` units, or the last breakpoint."""
         first = bisect_right(self.items, start)
         index = bisect_left(self.work, self._work_before(start) + work, lo=first)
         return self.items[min(index, len(self.items) - 1)]
@@ -389,21 +390,21 @@ def find_breakpoints(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return breakpoints of the items and the cost of all items before each; O(n_items).
 
-    Breakpoints lie at equal steps of the work, so that no step between two of them holds more than one heavy
-    item, or more than ``1 / max_entries`` of the work. They begin with 0 and end with ``n_items``; both arrays are of
-    int64 and one shape.
+    Breakpoints lie at equal steps of the work, so that no interval between two of them holds more than one heavy
+    item, or more than ``1 / max_entries`` of the work. They begin with 0 and end with ``n_items``; both arrays are
+    int64 and have the same shape.
     """
     n_items = int(costs.size)
     if n_items == 0:
         return np.zeros(1, np.int64), np.zeros(1, np.int64)
     if float(costs.sum(dtype=np.float64)) > _MAX_WORK:
-        raise CapacityError(f"the predicted work is above {_MAX_WORK} units; such a job cannot be planned")
+        raise CapacityError(f"the predicted work exceeds {_MAX_WORK} units, the maximum for a job")
     cumulative = np.cumsum(costs, dtype=np.int64)
     total = int(cumulative[-1])
     if n_items <= max_entries:
         ends = np.arange(1, n_items + 1)
     else:
-        whole, rest = divmod(total, max_entries)  # no product passes 64 bits
+        whole, rest = divmod(total, max_entries)  # no product exceeds 64 bits
         k = np.arange(1, max_entries + 1, dtype=np.int64)
         ends = np.searchsorted(cumulative, whole * k + rest * k // max_entries, side="left") + 1
         ends = ends[np.diff(ends, prepend=0) > 0]

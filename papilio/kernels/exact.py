@@ -1,12 +1,12 @@
-"""Bounds that prove a count fits its accumulator; what passes them is refused before anything runs.
+"""Bounds that prove a count fits its accumulator. Counts that may exceed them are rejected before a run.
 
-Binomial coefficients modulo 2^64, for counts of vertices and edges.
+Also binomial coefficients modulo 2^64, for counts of vertices and edges, and hashes of motifs, whose sum modulo 2^64
+identifies a set of motifs, whatever their order.
 
-Hashes of motifs, whose sum modulo 2^64 tells two sets of motifs apart, whatever their order.
-
-A vertex has the hash ``mix(layer << 32 | id)``, the layer being 0 for U, and for a unipartite graph, and 1 for V. A
-motif has the hash ``mix`` of the sum of those of its vertices, modulo 2^64: a search adds a vertex that it takes and
-subtracts one that it gives back. ``mix`` is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+The hash of a vertex is ``mix(layer << 32 | id)``, with layer 0 for U and for unipartite graphs, and 1 for V. The hash
+of a motif is ``mix`` of the sum of its vertices' hashes, modulo 2^64: a search adds the hash of a vertex when it takes
+the vertex and subtracts it on the way back. ``mix`` is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA
+2014).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.graph import BipartiteGraph, RowColumn
 
 MAX_VERTEX_COUNT = 2**63 - 1
-"""Largest number of butterflies of one vertex that the vectors are proven to hold."""
+"""Maximum number of butterflies of one vertex that the vectors can hold."""
 
 MAX_START_COUNT = 2**63 - 1
-"""Largest number of butterflies that one start may own where its sum is kept in 64 bits."""
+"""Maximum number of butterflies that one start may own if its sum has 64 bits."""
 
 MAX_RUN_WEDGES, MAX_RUN_ENTRIES = 2**48, 2**36
-"""Most wedges of a run of the wedge engine on a GPU, and most entries of all starts, for which the low halves of its
-sums (``SplitSum`` in warp.cuh) are proven to stay below 2^64. A term t adds min(t, 2^32) <= sqrt(2^32 t) at most.
+"""Maximum wedges of a run of the wedge engine on a GPU, and maximum entries of all starts, for which the low halves of
+its sums (``SplitSum`` in warp.cuh) provably stay below 2^64. A term t adds min(t, 2^32) <= sqrt(2^32 t) at most.
 
-* Totals: the T <= 2^11 terms of a start (lanes of a block with a table, and of one with hub columns, for two kinds)
+* Totals: the T <= 2^11 terms of a start (lanes of a block with a table, and of a block with hub columns, for two kinds)
   sum to at most its W (d - 1) / 2 butterflies, for W wedges and d entries. By Cauchy and Schwarz the low
-  halves of one start are at most sqrt(T * 2^32 * W d / 2) <= 2^21 sqrt(W d), and those of all at most
+  halves of one start are at most sqrt(T * 2^32 * W d / 2) <= 2^21 sqrt(W d), and the low halves of all at most
   2^21 sqrt(sum W * sum d) <= 2^21 * sqrt(2^48 * 2^36) = 2^63.
 * Census: the term of a class and a pair with c wedges is at most c^2 / 2, its low half at most sqrt(2^31) c; so the sum
   of each class is at most 2^15.5 * 2^48 = 2^63.5.
@@ -41,29 +41,29 @@ The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 
 def require_room(
     what: str, needed_bytes: int, room_bytes: int | None, remedy: str, kind: str = "memory"
 ) -> None:
-    """Refuse, before it is taken, memory that is not there: CapacityError; None bytes of room are enough for all."""
+    """Raise CapacityError if more memory is needed than is available. No limit if ``room_bytes`` is None."""
     if room_bytes is not None and needed_bytes > room_bytes:
         raise CapacityError(
-            f"{what} about {show_bytes(needed_bytes)} of {kind}; there are {show_bytes(room_bytes)}: {remedy}"
+            f"{what} about {show_bytes(needed_bytes)} of {kind}, but {show_bytes(room_bytes)} are available: {remedy}"
         )
 
 
 def check_run_wedges(wedges: int, n_items: int) -> None:
-    """Refuse a run of more than 2^48 wedges, whose sums could wrap, with LeaseTooLargeError.
+    """Raise LeaseTooLargeError for a run of more than 2^48 wedges, whose sums could wrap.
 
-    One item has fewer than 2^36, so that a part of the run is always taken.
+    A single item has fewer than 2^36 wedges, so some part of the run always fits.
     """
     if wedges > MAX_RUN_WEDGES:
         raise LeaseTooLargeError(
-            f"{n_items} work items have {wedges} wedges; one run of the gpu engine adds up at most {MAX_RUN_WEDGES}: "
-            "count them in several runs"
+            f"{n_items} work items have {wedges} wedges; a run of the gpu engine can add up at most {MAX_RUN_WEDGES}: "
+            "split the items into several runs"
         )
 
 
 def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
-    """Refuse a graph in which a vertex could be in more than 2^63 - 1 butterflies; CapacityError names the first.
+    """Raise CapacityError, naming the first vertex, if a vertex could be in more than 2^63 - 1 butterflies.
 
-    A vertex w of degree d with ``two_hop`` wedges from it, the sum of (degree - 1) over its neighbours, meets each
+    A vertex w of degree d with ``two_hop`` wedges, the sum of (degree - 1) over its neighbours, meets each
     other end u in c <= d of them, so its butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
     ``degrees`` and ``two_hop`` are int64 of shape (n,).
     """
@@ -75,14 +75,14 @@ def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -
         bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
         raise CapacityError(
             f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
-            f"counts per vertex hold at most {MAX_VERTEX_COUNT}: count the total or per edge instead"
+            f"counts per vertex are limited to {MAX_VERTEX_COUNT}: count the total or per edge instead"
         )
 
 
 def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
     """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges).
 
-    Where the largest degree of either layer alone proves the bound, the graph is not looked at.
+    If ``n_edges`` times ``max_degree`` proves the bound, degrees are not counted.
     """
     if graph.n_edges * max_degree <= MAX_VERTEX_COUNT:
         return
@@ -93,17 +93,17 @@ def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
 
 
 def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:
-    """Refuse a part in which a vertex could be in more than 2^63 - 1 butterflies, with CapacityError.
+    """Raise CapacityError for a part in which a vertex could be in more than 2^63 - 1 butterflies.
 
-    A butterfly of a start w is given by one of the entries (middle, end) and the other middle; one of an end by one of
-    the entries (start, middle) and the other middle; one of a middle v by an end in its row and one of the entries
-    (start, other middle). ``widest_*`` are the most middles of a start, and ends of a middle.
+    A butterfly of a start w is given by an entry (middle, end) and the other middle; a butterfly of an end by an entry
+    (start, middle) and the other middle; a butterfly of a middle v by an end in its row and an entry (start, other
+    middle). ``widest_start`` and ``widest_middle`` are the largest numbers of middles of a start, and ends of a middle.
     """
     bound = max(max(root_entries, entries) * widest_start, root_entries * widest_middle)
     if bound > MAX_VERTEX_COUNT:
         raise CapacityError(
             f"a vertex of a part of {root_entries} and {entries} edges, with rows of {widest_start} and "
-            f"{widest_middle}, could be in {bound} butterflies; counts per vertex hold at most {MAX_VERTEX_COUNT}: "
+            f"{widest_middle}, could be in {bound} butterflies; counts per vertex are limited to {MAX_VERTEX_COUNT}: "
             "cut smaller parts, or count the total or per edge instead"
         )
 
@@ -119,7 +119,7 @@ def choose_modulo(most: int, size: int) -> NDArray[np.uint64]:
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a value of 64 bits for each, one to one; a change of any bit changes half of them on average."""
+    """Return a 64-bit value for each value, one to one. Changing any bit changes half of them on average."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,9 +1,9 @@
-"""How the CPU kernels are compiled, found and called, and the names of their array types.
+"""Compiling, finding and calling the CPU kernels, and the names of their array types.
 
-Machine code is a file per function and types of arguments. Its name tells the sources that it was made of and the
-processor that it is for, so that no other code is ever found, and a digest in it tells damage. A wheel brings such
-files for processors in general (``make wheel``); what is missing is compiled at the first call, for this processor, and
-kept. Code that is found is called without importing Numba, which takes longer than most counts.
+Machine code is stored in one file per function and argument types. The file name identifies the sources and the
+processor, so other code is never loaded; a digest in the file detects damage. A wheel contains such files for generic
+processors (``make wheel``); missing code is compiled at the first call, for this processor, and kept. Existing code is
+called without importing Numba, which takes longer than most counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Ids = NDArray[np.uint32]
 Ints = NDArray[np.int64]
 Sums = NDArray[np.uint64]
 Index = int | np.signedinteger[Any]
-"""A row, an entry of the index, or a number of them: int64 once compiled."""
+"""A row, a place in the index, or a number of either: int64 once compiled."""
 Counters = NDArray[Any]
 """A table of uint8, uint16 or uint32."""
 EdgeIds = NDArray[Any]
@@ -44,9 +44,9 @@ PACKAGED = Path(__file__).parent / "machine_code"
 
 
 class Target(NamedTuple):
-    """A kind of processors, as LLVM names it."""
+    """A kind of processor, named as in LLVM."""
 
-    name: str  # in names of files
+    name: str  # in file names
     cpu: str
     features: str = ""
 
@@ -55,11 +55,11 @@ LEVELS = {
     "x86-64-v3": "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave",
     "x86-64-v2": "cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3",
 }
-"""What a wheel has code for, the best first, and the features that a processor must have to run it."""
+"""Levels that a wheel has code for, best first, and the features that a processor needs to run it."""
 
 
 class _Machine:
-    """This processor, and the memory of the code that was loaded for it."""
+    """This processor, and the memory of its loaded code."""
 
     def __init__(self) -> None:
         llvm.initialize_native_target()
@@ -78,7 +78,7 @@ class _Machine:
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
     def link(self, code: bytes, entry: str) -> int:
-        """Return the address of a function of an object file, which stays loaded."""
+        """Load an object file, for good, and return the address of one of its functions."""
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         return int(self._engine.get_function_address(entry))
@@ -89,7 +89,7 @@ _lock = RLock()
 
 
 def list_folders() -> list[Path]:
-    """Return where code compiled here is kept, the first where files can be written."""
+    """Return the folders of code compiled here; files are written to the first writable one."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     if named:
         return [Path(named)]
@@ -97,7 +97,7 @@ def list_folders() -> list[Path]:
 
 
 def read_code(name: str) -> bytes | None:
-    """Return the content of a whole file for this processor, if there is one."""
+    """Return the content of an undamaged file for this processor, or None."""
     machine = this_machine()
     places = [(folder, machine.target) for folder in list_folders()]
     for folder, target in places + [(PACKAGED, level) for level in machine.levels]:
@@ -109,13 +109,13 @@ def read_code(name: str) -> bytes | None:
 
 
 def count_packaged() -> tuple[str, int] | None:
-    """Return the best level of this processor that there is packaged code for, and the number of functions."""
+    """Return the processor's best level with packaged code, and its number of functions. None without any."""
     counts = ((level.name, len(list(PACKAGED.glob(f"*.{level.name}")))) for level in this_machine().levels)
     return next((each for each in counts if each[1]), None)
 
 
 def write_code(folder: Path, name: str, target: Target, content: bytes) -> None:
-    """Keep the content under another name until it is whole: other processes may read meanwhile."""
+    """Write the content under a temporary name, then rename it. Other processes may read meanwhile."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"{name}.{os.getpid()}.part"
     temporary.write_bytes(hashlib.sha256(content).digest() + content)
@@ -123,9 +123,9 @@ def write_code(folder: Path, name: str, target: Target, content: bytes) -> None:
 
 
 def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> None:
-    """Append the kind of each argument, and the numbers of 8 bytes that compiled code takes for it.
+    """Append the kind of each argument, and the 8-byte numbers that represent it in compiled code.
 
-    The kinds are as fine as the types that Numba compiles for.
+    The kinds distinguish all types that Numba compiles for.
     """
     for each in given:
         if isinstance(each, np.ndarray):
@@ -153,7 +153,7 @@ def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> N
             kinds.append("none")
             slots.append(0)
         else:
-            raise TypeError(f"compiled functions take no {type(each).__name__}")
+            raise TypeError(f"compiled functions cannot take arguments of type {type(each).__name__}")
 
 
 def _format_slot(slot: Any) -> str:
@@ -161,10 +161,10 @@ def _format_slot(slot: Any) -> str:
 
 
 class _Code:
-    """Machine code of a function, loaded.
+    """Loaded machine code of a function.
 
-    It is given one place in memory: 8 bytes of its own, its arguments in 8 bytes each, and what it returns. A status
-    other than 0 is an error, a division by zero or a failed assertion; it does not tell which.
+    It gets the address of a block of memory: 8 bytes of its own, its arguments in 8 bytes each, and its result. A
+    nonzero status is an error, a division by zero or a failed assertion; the status does not distinguish them.
     """
 
     def __init__(self, content: bytes, entry: str) -> None:
@@ -180,16 +180,16 @@ class _Code:
         status = self._run(memory)
         if status:
             raise ArithmeticError(
-                f"{self._entry}: compiled code ended with an error (status {status}), such as a division by zero"
+                f"{self._entry}: compiled code failed with status {status}, for example by a division by zero"
             )
         result = self._result.unpack_from(memory, size)
         return result if self._is_tuple else result[0] if result else None
 
 
 class _Compiled:
-    """A function that is compiled for the types that it is called with.
+    """A function that is compiled for each combination of argument types it is called with.
 
-    Numba takes what it needs to compile callers (``_numba_type_``) when it comes to that.
+    Numba reads ``_numba_type_`` when it compiles a caller.
     """
 
     def __init__(self, function: Callable[..., Any], *, inlined: bool) -> None:
@@ -238,7 +238,7 @@ class _Compiled:
         return _Code(content, entry)
 
     def _name(self, kind: str) -> str | None:
-        """Return a name for the sources and the types, or None where the sources are no files of the package."""
+        """Return a name from the sources and the types, or None if the sources are not files of the package."""
         try:
             code = self._function.__code__
             sources = source_stamp(Path(code.co_filename).resolve()), _stamp_compiler()
@@ -254,31 +254,31 @@ def _stamp_compiler() -> str:
 
 
 def compiled(function: Function) -> Function:
-    """Compile for the CPU at the first call: serial, without the interpreter lock. It makes and returns no array.
+    """Compile for the CPU at the first call: serial, without the interpreter lock or new arrays.
 
-    Python may call it with arrays, numbers, None and tuples of these; it returns a number, a tuple of numbers or None.
-    What other compiled functions call is compiled for them alone. A constant that is given to a compiled function is a
-    number like any other there: no function is compiled once more for it.
+    Python may call the function with arrays, numbers, None and tuples of these; it returns a number, a tuple of numbers
+    or None. Functions that it calls are compiled into it. Constants passed to a compiled function are treated like any
+    other number: they do not cause another compilation.
 
-    Arrays come from the caller, whose they stay: that nobody counts references to them makes code of half the size.
+    The caller owns all arrays; without reference counts the code is half as large.
     """
     return cast(Function, _Compiled(function, inlined=False))
 
 
 def inlined(function: Function) -> Function:
-    """Make part of each compiled caller, in the least time of a call: for what an inner loop does."""
+    """Inline into each compiled caller, for functions called in inner loops."""
     return cast(Function, _Compiled(function, inlined=True))
 
 
 @cache
 def make_ready() -> None:
-    """Import the compiler where no code came with the package: before threads begin, which would import it else."""
+    """Import the compiler if the package has no machine code, before threads would."""
     if count_packaged() is None:
         import papilio.kernels.compiling  # noqa: F401
 
 
 class Instruction:
-    """What :mod:`papilio.kernels.compiling` makes an instruction or two of; only compiled code calls it."""
+    """Operation that :mod:`papilio.kernels.compiling` turns into an instruction or two; for compiled code only."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -291,7 +291,7 @@ class Instruction:
 
 
 fetch_add = cast(Callable[[NDArray[Any], Index, Any], Any], Instruction("fetch_add"))
-"""``fetch_add(array, at, amount)`` in compiled code: ``array[at] += amount`` in one step; returns the value before.
+"""``fetch_add(array, at, amount)`` in compiled code: ``array[at] += amount`` atomically; returns the previous value.
 
-``amount`` is of the dtype of the array.
+``amount`` has the dtype of the array.
 """

@@ -15,14 +15,14 @@ from papilio.kernels.jit import Ints, compiled, inlined
 from papilio.kernels.threads import RowSink, available_threads
 
 BLOCK_VALUES = 1 << 20
-"""Vertices in a block of rows: 4 MiB, and a row group of a file."""
+"""Vertices in a block of rows: 4 MiB, and one row group of a file."""
 
 _WRITERS = 32
 """Maximum number of threads that write the rows of a device."""
 
 
 class RowBlock(NamedTuple):
-    """A column of rows of any length: row i is ``values[offsets[i]:offsets[i + 1]]``; ``size`` (1) counts the rows."""
+    """Column of rows of any length: row i is ``values[offsets[i]:offsets[i + 1]]``; ``size`` (1) counts the rows."""
 
     values: NDArray[np.int32]
     offsets: Ints
@@ -30,7 +30,7 @@ class RowBlock(NamedTuple):
 
 
 def make_row_block(longest: int, limit: int | None) -> RowBlock:
-    """Return a block for rows of at most ``longest`` vertices, and for no more of them than ``limit``."""
+    """Return a block for at most ``limit`` rows, of at most ``longest`` vertices each."""
     most_rows = max(1, BLOCK_VALUES // 4) if limit is None else max(1, min(limit, BLOCK_VALUES // 4))
     n_values = max(longest, min(BLOCK_VALUES, most_rows * longest))
     return RowBlock(np.zeros(n_values, np.int32), np.zeros(most_rows + 1, np.int64), np.zeros(1, np.int64))
@@ -38,7 +38,7 @@ def make_row_block(longest: int, limit: int | None) -> RowBlock:
 
 @compiled
 def sort_span(values: NDArray[np.int32], begin: int, end: int) -> None:
-    """Sort ``values[begin:end]`` in place: Shell's method, by gaps that shrink to 5/11 (Gonnet 1984)."""
+    """Sort ``values[begin:end]`` in place by Shell's method, with gaps that shrink to 5/11 (Gonnet 1984)."""
     gap = end - begin
     while gap > 1:
         gap = (5 * gap - 1) // 11 if gap > 4 else 1
@@ -52,14 +52,14 @@ def sort_span(values: NDArray[np.int32], begin: int, end: int) -> None:
 
 @inlined
 def has_room(block: RowBlock, length: int) -> bool:
-    """Whether a further row of that length fits."""
+    """Whether another row of that length fits."""
     n = block.size[0]
     return bool(n + 1 < block.offsets.size and block.offsets[n] + length <= block.values.size)
 
 
 @inlined
 def end_row(block: RowBlock, length: int) -> None:
-    """Sort the vertices that were written behind the last row, and make them a row."""
+    """Sort the vertices written after the last row, and add them as a row."""
     n = block.size[0]
     begin = block.offsets[n]
     sort_span(block.values, begin, begin + length)
@@ -68,7 +68,7 @@ def end_row(block: RowBlock, length: int) -> None:
 
 
 def empty_block(block: RowBlock, row_size: int | None) -> RowColumn:
-    """Return the rows as a column, of ``row_size`` vertices each where that is given, and begin anew."""
+    """Return the rows as a column, with ``row_size`` vertices each if given, and empty the block."""
     n = int(block.size[0])
     block.size[0] = 0
     values = block.values[: block.offsets[n]]

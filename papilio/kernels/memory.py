@@ -1,10 +1,10 @@
-"""Memory that motif families take: a row of terms for each, on a whole graph and on a part of it.
+"""Memory needed by motif families: a row of terms for each, for whole graphs and for parts.
 
-The terms sum the arrays that are alive at the peak, with the widths that the engines use. The sums are upper bounds,
-tested against measured peaks, by less than a factor of two on graphs that matter. The exception are pairs of vertices
-with enough common neighbours, whose number follows from no size of a graph: :data:`PAIRS_PER_EDGE` are assumed, and the
-engines refuse more than there is room for as they find them. Not included is what a process has before it prepares
-anything: interpreter, imported libraries, compiled kernels, the context of a driver.
+The terms sum the arrays alive at the peak, with the widths that the engines use. The sums are upper bounds, tested
+against measured peaks, and too high by less than a factor of two on graphs that matter. The exception is pairs of
+vertices with enough common neighbours, whose number does not follow from any size of a graph: :data:`PAIRS_PER_EDGE`
+are assumed, and the engines raise an error as soon as they find more than fit. The sums exclude the memory of a process
+before it prepares anything: interpreter, imported libraries, compiled kernels, the context of a driver.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ at most 4 windows of 32 warps: 2^12 wedges.
 """
 
 PAIRS_PER_EDGE = 16
-"""Pairs that each edge of a graph, or of a root, is assumed to bring; measured: 0.5 to 15."""
+"""Assumed pairs per edge of a graph, or of a root; measured: 0.5 to 15."""
 
 _DEVICE_PART_BYTES = 48 << 20
-"""Of any part on a device: tables of one slice of the schedule, and what the pool rounds up."""
+"""Device memory of any part: tables of one slice of the schedule, and the rounding of the pool."""
 
 _DEVICE_PART_SEARCH_BYTES = 64 << 20
-"""What a device searches a part in, at least, where no root has many pairs: matrices, stacks and tables."""
+"""Minimum device memory to search a part whose roots have few pairs: matrices, stacks and tables."""
 
 _SEARCH_BYTES, _PART_SEARCH_BYTES = 32 << 20, 16 << 20
-"""What one thread searches a whole graph or a part in: the surroundings of a root, lists of candidates, tables of
-leaves. For cliques, enough for about 1,400 and 1,000 later neighbours."""
+"""Memory in which one thread searches a whole graph, or a part: the neighbourhood of a root, lists of candidates,
+tables of leaves. For cliques, enough for about 1,400 and 1,000 later neighbours."""
 
 _PINNED_BYTES = 97 << 20
-"""Of any part of wedges on the host of a device: buffers through which large arrays are copied, and what is small."""
+"""Host memory of any part of wedges counted on a device: buffers for copying large arrays, and small items."""
 
 _FEW_THREADS = 4
-"""Up to here the vectors of all threads are counted, beyond it the memory that bounds their number."""
+"""Up to this many threads, one set of vectors per thread is counted; beyond, the memory that limits their number."""
 
 _ROWS_BYTES = {"cpu": 32 << 20, "gpu": 80 << 20}
-"""What one thread of a listing holds: blocks of rows, their names, and the file that it writes. A block of a CPU has a
-million vertices, one of a GPU four."""
+"""Memory of one thread of a listing: blocks of rows, their names, and the file it writes. A block holds a million
+vertices on a CPU, four million on a GPU."""
 
 _DEVICE_ROWS_BYTES = 256 << 20
-"""What a device makes the rows of a listing in; its buffer takes a share of what is free beside that."""
+"""Device memory in which the rows of a listing are made; its buffer takes a share of the remaining free memory."""
 
 _KEPT_BYTES, _PAIR_BYTES = 3 << 20, 28
-"""P-values that a thread of a projection keeps, and a row of it."""
+"""P-values that a thread of a projection keeps, and one row of it."""
 
 LEAST_ROOM, ROOM_PER_EDGE = 1 << 20, 8
 """Pairs that a projection beside random graphs keeps at a time, at most: of any graph, and of a larger one per edge."""
@@ -81,7 +81,7 @@ DEVICE_PAIR_BYTES = 48
 """Device memory of a pair while pairs are sorted: word and common neighbours, order, and the copies of the sort."""
 
 _NAME_BYTES = 24
-"""Name of a vertex in a listing, and the column of labels that it is read from."""
+"""Name of a vertex in a listing, and the column of labels it is read from."""
 
 _SOLVER_MATRICES = 5
 """Matrices of 8 bytes, by classes of degrees, that are alive while expected degrees are solved."""
@@ -90,7 +90,7 @@ _NOTHING = PartBytes(0, 0, 0, 0, 0)
 
 
 class CountedGraph(Protocol):
-    """A job, as far as its memory depends on it."""
+    """The properties of a job that determine its memory."""
 
     @property
     def n_u(self) -> int: ...
@@ -130,14 +130,14 @@ def solver_bytes(job: CountedGraph) -> int:
 
 
 class Terms(NamedTuple):
-    """Bytes of a whole graph, for each of its sizes."""
+    """Bytes per element of a whole graph, for each of its sizes."""
 
     fixed: int = 0
     edge: int = 0
     sign: int = 0  # for each edge of a signed graph
     vertex: int = 0
     widest: int = 0  # for each vertex of the larger layer
-    vector: int = 0  # for each entry of the vectors that are counted
+    vector: int = 0  # for each entry of the counted vectors
 
     def of(self, job: CountedGraph) -> int:
         sizes = (
@@ -147,21 +147,21 @@ class Terms(NamedTuple):
 
 
 class GraphMemory(NamedTuple):
-    """Terms of a whole graph. The host is that of the cpu engine, or of a device."""
+    """Terms of a whole graph. The host is the host of the cpu engine, or of a device."""
 
     host: Terms
     device: Terms
     thread: Terms  # for each thread of the cpu engine
     copies: int = 1  # of each vertex, in the graph that is searched
-    listing: Terms = Terms()  # on the host, beside rows and names
+    listing: Terms = Terms()  # on the host, besides rows and names
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Row of one family; a family that is counted on whole graphs only has the first term.
+    """Row of one family; families counted only on whole graphs have only the first term.
 
-    ``raw`` are the arrays of a part on the host, an end counted as a middle, and ``staged`` those on a device. ``part``
-    is behind :meth:`predict_part`.
+    ``raw`` covers the host arrays of a part, with an end counted as a middle, and ``staged`` its device arrays.
+    ``part`` implements :meth:`predict_part`.
     """
 
     graph: Callable[[Any, Granularity, EngineName], GraphMemory]
@@ -170,7 +170,7 @@ class Memory:
     part: Callable[..., tuple[PartBytes, PartBytes]] = lambda *asked: (_NOTHING, _NOTHING)
 
     def predict_graph(self, job: CountedGraph, engine: EngineName, threads: int) -> tuple[int, int]:
-        """Return the peak of host and of device memory, in bytes, with the whole graph in memory."""
+        """Return the peaks of host and device memory with the whole graph in memory, in bytes."""
         terms = self.graph(job.motif, job.per, engine)
         host, device = terms.host.of(job), terms.device.of(job)
         if job.listing is not None:
@@ -189,24 +189,25 @@ class Memory:
         layer: Layer | None = None,
         pairs_per_edge: float = PAIRS_PER_EDGE,
     ) -> tuple[PartBytes, PartBytes]:
-        """Return the most host and device memory that preparing and running one part takes, without the part itself.
+        """Return the maximum host and device memory to prepare and run one part, in bytes.
 
-        ``threads`` are those of the cpu engine. ``layer`` is that of the roots of bicliques, by default the one of
-        which two vertices are taken, if there is one. On a device the search takes what is left.
+        The part itself is not included. ``threads`` is the number of threads of the cpu engine. ``layer`` is the layer
+        of the roots of bicliques; by default, the layer from which exactly two vertices are taken, if there is one. On
+        a device the search takes the memory that is left.
         """
         return self.part(motif, engine, per, threads, layer, pairs_per_edge)
 
 
 def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
-    # Both directions, with the length of the prefix of each entry, and its edge where that is counted or signed;
-    # offsets, an order, an item and its cost per vertex, and as much again while it is built.
+    # Both directions, with the length of each entry's prefix, and its edge if edges are counted or signed;
+    # offsets, an order, an item and its cost per vertex, and the same again during construction.
     signed = motif.needs_signs
     edge = 2 * ID + 2 * (2 * ID + (ID if per == "edge" or signed else 0))
     both = Terms(edge=edge, sign=1, vertex=2 * (4 * OFFSET + ID), vector=2 * COUNT)
     if engine == "gpu":
         host = Terms(edge=2 * ID, sign=1, vector=2 * COUNT)
         return GraphMemory(host, both._replace(edge=edge + 4 * OFFSET), Terms())  # The keys of a sort
-    # Counters and a list of those touched, four of each by the signs at a common neighbour; the kept starts of an edge.
+    # Counters and a list of touched ones, four of each by the signs at a common neighbour; the kept starts of an edge.
     thread = Terms(widest=2 * COUNT * (4 if signed else 1), vector=COUNT if per == "vertex" else 0)
     if per == "edge":
         both = both._replace(edge=edge + 2 * ID)
@@ -214,7 +215,7 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
 
 
 def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
-    # Beside what wedges take: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
+    # Besides wedges: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
     terms = _of_wedges(motif, per, engine)
     if engine == "gpu":
         # An order of the ids, degrees, costs and bounds of the pairs on the host; terms on the device.
@@ -241,19 +242,19 @@ def _part_of_wedges(
     if engine == "gpu":
         host = PartBytes(_PINNED_BYTES, 8 + vertex, edge, vertex, edge)
         return host, PartBytes(_DEVICE_PART_BYTES, 120 + vertex, 8 + edge, 12 + vertex, edge)
-    # Threads have vectors of their own: few threads, or as many as 8 bytes per entry allow.
+    # Each thread has its own vectors: few threads, or as many as 8 bytes per entry allow.
     few = threads <= _FEW_THREADS
     rows, more = vertex * (threads + 1 if few else 2), 0 if few else vertex
-    # A middle has an offset and two entries of the table that finds it, an end two counters of each thread; a thread
-    # has what its allocator keeps, and its stack as far as it is used.
+    # A middle has an offset and two entries of the table that finds it; an end has two counters per thread; a thread
+    # has the memory its allocator keeps, and the used part of its stack.
     each = max(16, 5 * threads)
     return PartBytes(threads << 20, 56 + rows, 8 + edge + more, each + rows, edge + more), _NOTHING
 
 
 def _of_bicliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
-    # Balanced ones are searched in a cover of twice as many vertices and edges. Both directions, and a place in the
-    # other row per entry, twice while the core is cut out; an order, an offset and a count for each vertex; the pairs,
-    # twice while they are laid out on a host.
+    # Balanced bicliques are searched in a cover of twice as many vertices and edges. Both directions, and a place in
+    # the other row per entry, twice while the core is cut out; an order, an offset and a count for each vertex; the
+    # pairs, twice while they are laid out on a host.
     copies = 2 if motif.needs_signs else 1
     graph = 2 * ID + (copies * 2 * ID if copies > 1 else 0)
     pairs, index = copies * 2 * PAIRS_PER_EDGE * 2 * ID, copies * 2 * (2 * ID + OFFSET)
@@ -275,15 +276,15 @@ def _part_of_bicliques(
     vector = COUNT if per == "vertex" else 0
     if engine == "gpu":
         host = PartBytes(16 << 20, 150 + 2 * vector, 2 * vector, 24 + 2 * vector, 2 * vector)
-        # A pair while pairs are sorted, with what that leaves free
+        # A pair during the sort of the pairs, with the memory freed by it
         return host, PartBytes(_DEVICE_PART_BYTES, 160 + vector, 52 + pairs * 36, 100 + vector, 52)
     vertex = 30 + 12 * threads + vector * (1 + threads)
-    # A pair while pairs are laid into rows
+    # A pair while pairs are laid out in rows
     return PartBytes(_PART_SEARCH_BYTES * threads, vertex + 60, 40 + pairs * 24, vertex, 40), _NOTHING
 
 
 def _keeps_pairs(motif: Biclique, per: Granularity, layer: Layer | None) -> bool:
-    """Return whether pairs of roots and others are kept: not where stars are all, or pairs that are only counted."""
+    """Return whether pairs of roots and other vertices are kept: not for stars, nor for pairs that are only counted."""
     most_p, most_q = motif.p or motif.max_p, motif.q or motif.max_q
     if 1 in (most_p, most_q):
         return False
@@ -292,7 +293,7 @@ def _keeps_pairs(motif: Biclique, per: Granularity, layer: Layer | None) -> bool
 
 
 def _of_maximal_bicliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
-    # Every pair is kept from both of its ends; the host of a GPU has none of these, as the device builds the index.
+    # Every pair is kept from both ends; the host of a GPU has none of these, as the device builds the index.
     terms, pairs = _of_bicliques(motif, per, engine), 2 * PAIRS_PER_EDGE * 2 * ID
     if engine == "cpu":
         return terms._replace(host=terms.host._replace(edge=terms.host.edge + pairs))
@@ -307,9 +308,9 @@ def _part_of_maximal_bicliques(
     layer: Layer | None,
     pairs: float,
 ) -> tuple[PartBytes, PartBytes]:
-    # A root has pairs with earlier vertices, too: twice as many. While they are laid out each takes three times its
-    # vertex and what is shared, on a device a key more. Stars are found on the host: rows of both layers, a bit and a
-    # count for each vertex.
+    # A root also has pairs with earlier vertices: twice as many. During the layout each takes three times its vertex
+    # and its number of shared neighbours, on a device also a key. Stars are found on the host: rows of both layers, a
+    # bit and a count for each vertex.
     laid, stars = 3 * 2 * pairs * 2 * ID, PartBytes(0, 32, 24, 32, 24)
     if engine == "gpu":
         device = PartBytes(_DEVICE_PART_BYTES + _DEVICE_PART_SEARCH_BYTES, 170, 52 + 2 * laid, 110, 52)
@@ -319,17 +320,17 @@ def _part_of_maximal_bicliques(
 
 
 def _of_cliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
-    # Edges by later end and by earlier one, with the place that each came from, and neighbours both ways for the
+    # Edges by later end and by earlier end, with their original places, and neighbours in both directions for the
     # peeling; offsets, ranks and lists of the peeling. The host of a device has the graph and offsets.
     host = Terms(edge=2 * ID + 5 * OFFSET, vertex=8 * OFFSET, vector=COUNT)
     if engine == "gpu":
         host = Terms(edge=2 * ID, vertex=4 * OFFSET, vector=2 * COUNT)
     return GraphMemory(
         host,
-        # Queues, matrices and stacks of all blocks, which take less where memory is short
+        # Queues, matrices and stacks of all blocks, which take less if memory is short
         Terms(256 << 20, 4 * ID + 4 * OFFSET, vertex=8 * OFFSET, vector=2 * COUNT),
         Terms(_SEARCH_BYTES, vertex=OFFSET + 1, vector=COUNT),
-        listing=Terms(edge=2 * ID, vertex=3 * ID),  # The graph of what goes with required vertices
+        listing=Terms(edge=2 * ID, vertex=3 * ID),  # The graph next to the required vertices
     )
 
 

@@ -1,4 +1,4 @@
-"""Offsets of the rows of sparse matrices: what all families do with them."""
+"""Offsets of the rows of sparse matrices."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from papilio.kernels.jit import Ints, compiled
 
 @compiled
 def add_counts(ids: NDArray[Any], counts: Ints) -> None:
-    """Add to each count how often its id comes."""
+    """Add to each count the number of occurrences of its id."""
     for at in range(ids.size):
         counts[ids[at]] += 1
 
 
 def count_ids(ids: NDArray[Any], n: int) -> Ints:
-    """Return how often each of ``n`` ids comes, shape (n,)."""
+    """Return the number of occurrences of each of ``n`` ids, shape (n,)."""
     counts = np.zeros(n, np.int64)
     add_counts(ids, counts)
     return counts
 
 
 def offsets_of(sizes: Ints) -> Ints:
-    """Return where each row begins and the last one ends, shape (n_rows + 1,)."""
+    """Return the start of each row, and the end of the last, shape (n_rows + 1,)."""
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

@@ -1,13 +1,13 @@
-"""Probes of searches: what work items cost and hold, estimated from random branches of their trees.
+"""Probes: estimates of the cost and contents of work items, from random branches.
 
-A probe of an item goes down one random branch of its tree. Dividing what each node has by the probability of reaching
-it makes the mean over probes an unbiased estimate of any sum over the tree: nodes, words, and the count itself (Knuth,
-Math. Comp. 29, 1975). Within each stratum, items are drawn in proportion to their lots
+A probe of an item descends one random branch of its tree. Dividing the values at each node by the probability of
+reaching it makes the mean over probes an unbiased estimate of any sum over the tree: nodes, words, and the count
+itself (Knuth, Math. Comp. 29, 1975). Within each stratum, items are drawn in proportion to their lots
 (:meth:`papilio.kernels.engine.Engine.lots`), at equal steps from a random start, so that an item with at least as many
 lots as a step is always drawn (strata as in Chen, SIAM J. Comput. 21, 1992). Intervals need independent draws instead.
 
-An engine walks probes (:meth:`papilio.kernels.engine.Engine.probe`): the same on every processor, for every draw is a
-hash of seed and step, and every product is rounded by itself in double precision.
+Engines run the probes (:meth:`papilio.kernels.engine.Engine.probe`). Results are the same on every processor: every
+draw is a hash of seed and step, and every product is rounded separately in double precision.
 """
 
 from __future__ import annotations
@@ -21,53 +21,53 @@ from numpy.typing import NDArray
 from papilio.kernels.exact import mix
 
 N_STRATA = 16
-"""Of work items, at most."""
+"""Maximum number of strata of the work items."""
 
 SEED = 0x70A9
-"""Seed of the probes that choose and predict: every worker of a job decides alike."""
+"""Seed of the probes for decisions and predictions, fixed so that every worker of a job decides alike."""
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
-"""Between two states of a probe, whose hash is its next random number (SplitMix64)."""
+"""Increment of the state of a probe, whose hash is its next random number (SplitMix64)."""
 
 
 class Found(NamedTuple):
-    """What probes of items found: each entry is an unbiased estimate for its item alone; float64, shape (n_probes,)."""
+    """Results of probes: each entry is an unbiased estimate for its item alone; float64, shape (n_probes,)."""
 
-    motifs: NDArray[np.float64]  # for a table those of all its cells
-    members: NDArray[np.float64]  # vertices in the rows that a listing has of them
+    motifs: NDArray[np.float64]  # in all cells, for a table
+    members: NDArray[np.float64]  # vertices in the rows of a listing
     nodes: NDArray[np.float64]  # of the tree
-    words: NDArray[np.float64]  # of 64 bits that the search intersects
+    words: NDArray[np.float64]  # 64-bit words that the search intersects
 
 
 NODES, WORDS, FIELDS = 2, 3, 4
-"""Places among the numbers that a probe finds, which are those of :class:`Found`, and how many these are."""
+"""Places of nodes and words among the numbers of a probe, in the order of :class:`Found`, and the number of fields."""
 
 
 def unpack_found(found: NDArray[np.float64]) -> Found:
-    """Return what probes found, shape (n_probes, FIELDS), by name."""
+    """Return the results of probes, shape (n_probes, FIELDS), by name."""
     return Found(*found.T)
 
 
 class VertexFound(NamedTuple):
-    """What groups of probes found for each vertex; see :meth:`papilio.kernels.engine.Engine.probe_vertices`."""
+    """Results of groups of probes for each vertex; see :meth:`papilio.kernels.engine.Engine.probe_vertices`."""
 
-    counts: NDArray[np.float64]  # shape (n_probes,): motifs of the item of each probe, estimated
-    sizes: dict[str, int]  # vertices of each layer, as the vectors of a count have them
-    # of each group: the vertices that it met, those of the second layer after those of the first, and what it found
+    counts: NDArray[np.float64]  # shape (n_probes,): estimated motifs of the item of each probe
+    sizes: dict[str, int]  # vertices of each layer, as in the vectors of a count
+    # of each group: the vertices it met, the second layer after the first, and the estimates for them
     groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
 
 
 class Rates(NamedTuple):
-    """Speed of a search on one thread of a CPU or on one device, right within a factor of two."""
+    """Speed of a search on one thread of a CPU or on one device, correct within a factor of two."""
 
-    costs_s: float  # estimated costs of items a second: what is done for each item before its tree is entered
+    costs_s: float  # estimated costs per second: the work for each item before its tree is entered
     nodes_s: float
     words_s: float
-    begin_s: float = 0.0  # seconds of a run beside its items
-    items_s: float = inf  # items opened a second, whatever they cost
+    begin_s: float = 0.0  # fixed seconds of a run
+    items_s: float = inf  # items opened per second, regardless of their cost
 
     def seconds_of(self, costs: NDArray[np.int64], found: Found) -> NDArray[np.float64]:
-        """Return the estimated seconds of the items that were probed, shape (n_probes,); ``costs`` are theirs."""
+        """Return the estimated seconds of the probed items, shape (n_probes,), given their ``costs``."""
         below = found.nodes / self.nodes_s + found.words / self.words_s
         seconds: NDArray[np.float64] = 1 / self.items_s + costs / self.costs_s + below
         return seconds
@@ -81,14 +81,15 @@ class Draws(NamedTuple):
 
     items: NDArray[np.int64]
     weights: NDArray[np.float64]
-    strata: NDArray[np.int64]  # number of the stratum of each
+    strata: NDArray[np.int64]  # stratum number of each
     seeds: NDArray[np.uint64]
 
 
 def cut_strata(lots: NDArray[Any], n_strata: int = N_STRATA) -> NDArray[np.int64]:
-    """Return where strata begin and end, shape (at most n_strata + 1,): runs of items with about as many lots each.
+    """Return the bounds of strata, runs of items with about equal lots; shape (at most n_strata + 1,).
 
-    ``lots`` are those of :func:`draw_items`. Items are heaviest first: a stratum has items alike. None is empty.
+    ``lots`` is as in :func:`draw_items`. Items are heaviest first, so the items of a stratum are alike. No stratum is
+    empty.
     """
     if not lots.size:
         return np.zeros(1, np.int64)
@@ -106,11 +107,12 @@ def draw_items(
     *,
     independent: bool = False,
 ) -> Draws:
-    """Draw items of every stratum in proportion to their lots; pure, the same wherever it is called.
+    """Draw items of every stratum in proportion to their lots. Pure, with the same result everywhere.
 
-    ``lots``, shape (n_items,), are those of all items (:meth:`papilio.kernels.engine.Engine.lots`), above 0 where an
-    item has anything to search; ``bounds`` are those of :func:`cut_strata`; ``n_probes``, int64 (n_strata,), the probes
-    of each stratum. ``independent`` draws every item for itself, as intervals need it, instead of at equal steps.
+    ``lots``, shape (n_items,), holds the weights of all items (:meth:`papilio.kernels.engine.Engine.lots`), above 0 if
+    an item has anything to search; ``bounds`` comes from :func:`cut_strata`; ``n_probes``, int64 (n_strata,), is the
+    number of probes of each stratum. ``independent`` draws every item independently, as intervals require, instead of
+    at equal steps.
     """
     ends = np.concatenate(([0.0], np.cumsum(lots, dtype=np.float64)))
     total = int(n_probes.sum())
@@ -132,7 +134,7 @@ def draw_items(
 
 
 def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
-    """Return the sets of ``low`` to ``high`` of n, in double precision, for n up to ``most``; shape (most + 1,)."""
+    """Return the number of sets of ``low`` to ``high`` of n elements, float64, for n up to ``most``; (most + 1,)."""
     n = np.arange(most + 1, dtype=np.float64)
     ways = np.ones(most + 1)
     for taken in range(low):

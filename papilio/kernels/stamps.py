@@ -1,7 +1,9 @@
-"""The sources behind compiled code: a module, and all of this package that it imports, directly or not.
+"""Source stamps of compiled code, over a module and all modules that it imports.
 
-The machine code of a function holds all that the function calls, from other modules too: it is found by this stamp
-(:mod:`papilio.kernels.jit`).
+Only modules of this package count, whether imported directly or indirectly.
+
+The machine code of a function includes everything that the function calls, also from other modules, so this stamp is
+part of its file name (:mod:`papilio.kernels.jit`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The folder that holds the package."""
+"""Folder that contains the package."""
 
 _IMPORT = re.compile(r" (papilio\.[\w.]+)(?: import (\([^)]*\)|[^(\n]+))?")
 _NAMES = re.compile(r"[,()]|#[^\n]*")
@@ -21,7 +23,7 @@ _NAMES = re.compile(r"[,()]|#[^\n]*")
 
 @cache
 def _file_of(name: str, root: Path) -> Path | None:
-    """Return the file of a module or package of this name, if there is one."""
+    """Return the file of a module or package of this name, or None."""
     place = os.path.join(root, *name.split("."))
     choices = (f"{place}.py", os.path.join(place, "__init__.py"))
     return next((Path(choice) for choice in choices if os.path.isfile(choice)), None)
@@ -29,9 +31,9 @@ def _file_of(name: str, root: Path) -> Path | None:
 
 @cache
 def imported_files(path: Path, root: Path = ROOT) -> frozenset[Path]:
-    """Return the files of the package below ``root`` that one of them imports directly.
+    """Return the files of the package below ``root`` that a file imports directly.
 
-    What a text names after a space is taken for imported, too: a cause too many, for a fast look.
+    Names in text after a space also count as imports: this is fast, and at worst causes needless compilations.
     """
     found = set[Path | None]()
     for whole, parts in _IMPORT.findall(path.read_text("utf-8")):
@@ -43,7 +45,7 @@ def imported_files(path: Path, root: Path = ROOT) -> frozenset[Path]:
 
 
 def sources_of(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return a file and all that it imports, directly or not."""
+    """Return a file and everything it imports, directly or indirectly."""
     found, waiting = set[Path](), [path]
     while waiting:
         file = waiting.pop()
@@ -60,7 +62,7 @@ def _digest(path: Path) -> bytes:
 
 @cache
 def source_stamp(path: Path, root: Path = ROOT) -> str:
-    """Return a name for the content of a file and of all that it imports."""
+    """Return a digest of the content of a file and everything it imports."""
     whole = hashlib.sha256()
     for file in sorted(sources_of(path, root)):
         whole.update(str(file.relative_to(root)).encode() + b"\0" + _digest(file))

@@ -1,8 +1,7 @@
-"""Dynamic scheduling of serial, lock-free kernels over Python threads, and the run of every engine on CPUs.
+"""Dynamic scheduling of serial, lock-free kernels over Python threads, and the run of every CPU engine.
 
-The kernels release the interpreter lock, so plain threads run them at once. Numba's own parallel loops are
-not used: their worker pool must not be entered by several threads of one process, which is what the threads
-of a Dask worker do.
+The kernels release the interpreter lock, so plain threads run in parallel. Numba's own parallel loops are not used:
+several threads of one process must not enter their worker pool, but the threads of a Dask worker would.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ from papilio.motifs import Listing
 State = TypeVar("State")
 
 CHUNKS_PER_THREAD = 32
-"""Enough that the last chunk to end is a few percent of a thread's share, at some 5 us per chunk."""
+"""Enough that the last chunk to end takes a few percent of a thread's share, at some 5 us per chunk."""
 
 MOST_CHUNKS = 1 << 12
-"""Of a long run, so that it can be cut soon however long it takes."""
+"""Maximum chunks that a run gets for its cost alone, so that even a long run ends soon after a cut."""
 
 SERIAL_COST = 1 << 20
-"""Below this many wedges (about a millisecond) threads cost more than they bring."""
+"""Below this many wedges (about a millisecond) threads cost more than they save."""
 
 
 def available_threads() -> int:
@@ -54,12 +53,12 @@ def available_threads() -> int:
 
 
 def choose_threads(threads: int | None) -> int:
-    """Return the threads asked for, or, for None, those that this process may use, ready to run compiled functions."""
+    """Return ``threads``, or the processors available to this process if None; prepare compiled functions."""
     make_ready()
     if threads is None:
         return available_threads()
     if threads < 1:
-        raise InputError(f"threads is {threads}; at least 1 is needed")
+        raise InputError(f"threads is {threads}; expected at least 1")
     return threads
 
 
@@ -68,9 +67,9 @@ def cut_by_cost(
 ) -> list[tuple[int, int]]:
     """Cut ``[0, len(costs))`` into consecutive intervals of about equal cost, for ``threads`` threads.
 
-    Costs are not negative, and their sum is below 2^63. Each of ``n_slices`` slices of a run is worth a chunk for every
-    thread at least; where the costs are far from the truth, there are up to MOST_CHUNKS of ``serial_cost`` each. Below
-    ``serial_cost`` in all (by default that of wedges) there is one interval.
+    Costs are not negative, and their sum is below 2^63. Each of ``n_slices`` slices of a run gets at least one chunk
+    per thread; as costs may be far from the truth, there are up to MOST_CHUNKS chunks of ``serial_cost`` each. Below a
+    total of ``serial_cost`` (by default, :data:`SERIAL_COST`) there is one interval.
     """
     if costs.size == 0:
         return []
@@ -93,10 +92,10 @@ def items_in(chunks: Sequence[tuple[int, int]], n_chunks: int) -> int:
 
 
 class ChunkRunner(Generic[State]):
-    """Threads that take chunks, first to last, as they come free; each with a state of its own.
+    """Pool of threads that take chunks in order as they become free. Each thread has its own state.
 
-    States are used again by later calls of :meth:`run`. With one thread, or one chunk, everything runs in the caller.
-    ``failed``: a thread raised, or the caller was interrupted; a kernel that takes long may end at once then.
+    Later calls of :meth:`run` reuse the states. With one thread, or one chunk, everything runs in the caller.
+    ``failed`` means that a thread raised, or that the caller was interrupted; long kernels may then stop early.
     """
 
     def __init__(self, make_state: Callable[[], State], threads: int) -> None:
@@ -115,12 +114,12 @@ class ChunkRunner(Generic[State]):
         *,
         tells: bool = False,
     ) -> int:
-        """Run ``kernel(state, start, stop)`` once for every chunk and return how many of them were run.
+        """Run ``kernel(state, start, stop)`` once for every chunk and return the number of chunks run.
 
-        Those are the first ones: all, unless ``cut`` became true, or another worker wanted half of those not yet begun.
-        ``item_of`` gives the item at which the run ends where a chunk begins. An exception in any thread drops the
-        chunks not yet begun and is raised here. ``tells`` says whether the chunks, which cost alike, are the run of an
-        engine: then others are told how many of them are done.
+        These are the first chunks: all, unless ``cut`` returned true or another worker took half of the waiting chunks.
+        ``item_of`` maps the start of a chunk to the item at which a shared run ends. An exception in any thread
+        discards the chunks that have not begun and is raised here. ``tells`` marks the chunks, which cost about the
+        same, as the run of an engine, whose progress is recorded.
         """
         queue = deque(chunks)
         finished: list[None] = []
@@ -183,18 +182,17 @@ class ChunkRunner(Generic[State]):
 
 
 RowSink = Callable[..., None]
-"""Takes rows, one motif in each, as a :data:`~papilio.graph.RowColumn` for each column of the listing: positions in the
-ids that ``prepared.ids_<layer>`` has, rising in each row. Called by any thread; the arrays are used again after the
-call. ``part`` may name the file that they go to, by a number from 0 on: then it does not depend on which thread is
-first."""
+"""Takes rows, one motif each, as a :data:`~papilio.graph.RowColumn` per column of the listing: positions in
+``prepared.ids_<layer>``, ascending in each row. Called by any thread; the arrays are reused after the call. ``part``
+may number the file that the rows go to, from 0, so that the file does not depend on which thread is first."""
 
 
 def drop_rows(*columns: RowColumn, part: int | None = None) -> None:
-    """Take rows and keep none of them: whoever runs only wants to know how many there are."""
+    """Discard rows, for runs that only count them."""
 
 
 class Outlet:
-    """Where the threads of one run leave their rows; at most ``limit`` of them pass, and then it is full."""
+    """Collects the rows of the threads of one run. It passes on at most ``limit`` rows, and then is full."""
 
     def __init__(self, sink: RowSink, limit: int | None) -> None:
         self.rows, self.full = 0, False
@@ -202,7 +200,7 @@ class Outlet:
         self._lock = threading.Lock()
 
     def take(self, *columns: RowColumn, part: int | None = None) -> None:
-        """Pass rows on, the first of them where the limit cuts; ``part`` is as for a :data:`RowSink`."""
+        """Pass rows on, up to the limit; ``part`` is as for a :data:`RowSink`."""
         first = columns[0]
         n = len(first[0]) - 1 if isinstance(first, tuple) else len(first)
         with self._lock:
@@ -215,9 +213,9 @@ class Outlet:
             self._sink(*(_first_rows(column, n) for column in columns), **given)
 
     def answer(self, asked: int, found: Partial) -> Partial:
-        """Return the partial of a run of ``asked`` items that has found ``found``.
+        """Return the partial of a run of ``asked`` items that found ``found``.
 
-        One that is capped has as many rows as the limit, and all items of the run, which may have more.
+        A capped partial has as many rows as the limit, and covers all items of the run, which may have more rows.
         """
         work = self.rows + found.work
         if self.full:
@@ -233,9 +231,9 @@ def _first_rows(column: RowColumn, n: int) -> RowColumn:
 
 
 class CpuEngine(Engine):
-    """Base of the engines on CPUs; ``threads`` of one run are by default the processors that this process may use.
+    """Base of the CPU engines; ``threads`` defaults to the number of processors available to this process.
 
-    They hold no graph, and are safe to share between threads.
+    The engines hold no graph, and may be shared between threads.
     """
 
     name: EngineName = "cpu"
@@ -245,9 +243,9 @@ class CpuEngine(Engine):
 
 
 class SearchEngine(CpuEngine):
-    """Base of the engines on CPUs whose threads search; with a ``listing`` they pass on as rows what they count.
+    """Base of the CPU engines whose threads search. With a ``listing`` they also pass on the motifs as rows.
 
-    The state of a thread stands at an item, and a search ends at the end of a chunk or where a block of rows is full.
+    The state of a thread points to an item. A search ends at the end of a chunk or when a block of rows is full.
     """
 
     serial_cost: int | None = None
@@ -265,8 +263,8 @@ class SearchEngine(CpuEngine):
     ) -> Partial:
         """Count, or list, exactly the items of ``[start, stop)``, or the first of them if the run is cut.
 
-        ``sink`` gets every row of a listing once, in blocks, from any thread; what it raises ends the run.
-        ExecutionError when the rows are not as many as the search has counted.
+        ``sink`` gets every row of a listing once, in blocks, from any thread; an exception that it raises ends the run.
+        Raises ExecutionError if the numbers of listed rows and counted motifs differ.
         """
         require_interval(start, stop, prepared.n_items)
         outlet = Outlet(sink, None if self.listing is None else self.listing.limit)
@@ -278,7 +276,7 @@ class SearchEngine(CpuEngine):
 
         runner = ChunkRunner(lambda: self._make_state(prepared), self.threads)
         span, n_slices = (start, stop), len(bounds) + 1
-        # A listing is not shared: where its rows are as many as asked for, it answers for all items.
+        # Listings are not shared with other workers: a listing that reaches its limit answers for all items.
         check = cut if self.listing is None else lambda: outlet.full or cut()
         end = self._run_chunks(prepared, runner, span, n_slices, search, check)
         found = self._fold(prepared, (start, end), runner.states)
@@ -291,7 +289,7 @@ class SearchEngine(CpuEngine):
                 outlet.take(*block)
         if not outlet.full and outlet.rows != found.total:
             raise ExecutionError(
-                f"{outlet.rows} rows of the items [{start}, {end}) were listed; there are {found.total}"
+                f"the search listed {outlet.rows} rows of items [{start}, {end}) but counted {found.total}"
             )
         return outlet.answer(stop - start, found)
 
@@ -304,7 +302,7 @@ class SearchEngine(CpuEngine):
         search: Callable[[Any, int, int], None],
         cut: StopCheck,
     ) -> int:
-        """Search the items ``span``, or the first of them if cut; return the end of those."""
+        """Search the items ``span``, or the first of them if cut. Return the end of the searched items."""
         start, stop = span
         chunks = cut_by_cost(prepared.work[start:stop], self.threads, n_slices, self.serial_cost)
         return start + items_in(
@@ -313,7 +311,7 @@ class SearchEngine(CpuEngine):
 
     @abstractmethod
     def _make_state(self, prepared: Any) -> Any:
-        """Return what one thread has of its own."""
+        """Return the state of one thread."""
 
     @abstractmethod
     def _begin(self, state: Any, item: int) -> None:
@@ -321,15 +319,15 @@ class SearchEngine(CpuEngine):
 
     @abstractmethod
     def _search(self, prepared: Any, state: Any, end: int) -> bool:
-        """Search on; return whether the items below an end are done, else the block of rows is full."""
+        """Continue the search. Return True if the items below ``end`` are done, False if the block is full."""
 
     @abstractmethod
     def _fold(self, prepared: Any, span: tuple[int, int], states: Sequence[Any]) -> Partial:
-        """Return what the states have counted of the items ``span``, and what needs no search."""
+        """Return the result for the items ``span``: the counts of the states, and motifs that need no search."""
 
     def _pass_on(self, prepared: Any, state: Any, outlet: Outlet) -> None:
-        """Empty the block of a state into the outlet."""
+        """Pass the rows of a state's block on to the outlet and empty the block."""
 
     def _closed_rows(self, prepared: Any) -> Iterable[Sequence[RowColumn]]:
-        """Yield blocks of the rows that need no search, which belong to the first item."""
+        """Yield blocks of the rows that need no search; they belong to the first item."""
         return ()

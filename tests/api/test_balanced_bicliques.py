@@ -57,7 +57,7 @@ def test_counts_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> No
     assert {q: stored[q] for q in ROW} == {q: str(count) for q, count in ROW.items()}
     planned = run("plan", "balanced-biclique", votes, "-p", 3, "-q", 3, "--anchor", "v", *HERE).stdout
     assert "signed double cover searched, half of its roots" in planned
-    assert "layer V anchored: asked for" in planned
+    assert "layer V anchored: requested" in planned
 
 
 def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "--all-q", "--algorithm", "enumerate",
              "--anchor", "v", *HERE),
-            4, "needs one given size of the anchored layer",
+            4, "needs a single size of the anchored layer",
         ),
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "-q", 3, "--per", "edge", *HERE),

@@ -139,7 +139,7 @@ def test_the_command(graph: UnipartiteGraph, store: Path, tmp_path: Path, run: R
     code, said, err = run(*asked, "--limit", 3, "--dry-run", "--containing", "v03")
     assert code == 0, err
     assert "question    listing of maximal clique of at least 3 vertices, up to 3 with vertices 3" in said
-    assert "only these go with what every clique must hold" in said
+    assert "only these are compatible with the required vertices" in said
     assert run("report", tmp_path / "job", "--no-figures")[0] == 0
     page = (tmp_path / "job" / "report" / "report.html").read_text()
     assert "--containing v03" in page
@@ -155,7 +155,7 @@ def test_what_the_command_refuses(store: Path, tmp_path: Path, run: Run) -> None
             2,
             f"{store} has no vertex with the label 'nobody'",
         ),
-        (("-k", 3, "--limit", 3, "--algorithm", "pivot"), 4, "list with 'orient'"),
+        (("-k", 3, "--limit", 3, "--algorithm", "pivot"), 4, "use 'orient' to list"),
         (("-k", 3, "--limit", 3, "--with-v", "v03"), 2, "is unipartite and has no layer V"),
     ):
         found, _, err = run(*asked, *flags)

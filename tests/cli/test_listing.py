@@ -63,10 +63,10 @@ def test_the_command_plans(women: Path, run: Run) -> None:
     code, out, err = run(*asked, "--with-u", "woman 2", "--anchor", "v")
     assert code == 0, err
     assert "search for (2, 4) among " in out
-    assert "only these go with what every biclique must hold" in out
-    assert "layer V anchored: asked for" in out
+    assert "only these are compatible with the required vertices" in out
+    assert "layer V anchored: requested" in out
     assert (
-        "layer U anchored: one of its vertices"
+        "layer U anchored: only one of its vertices"
         in run("enumerate", *asked[1:3], "-p", 1, "-q", 2, *asked[7:])[1]
     )
     assert json.loads(run(*asked, "--limit", 3, "--json")[1])["job"]["listing"]["limit"] == 3

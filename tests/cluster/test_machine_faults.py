@@ -47,8 +47,13 @@ def failing(function: Callable[..., Any], calls: list[LeaseTask], good: int, err
 @pytest.mark.parametrize(
     ("raised", "kind", "text", "resume"),
     [
-        (DeviceLostError("GPU 0 refuses all further work"), DeviceLostError, "GPU 0 refuses", True),
-        (EngineUnavailableError("no CUDA device can be used"), EngineUnavailableError, "no CUDA", True),
+        (
+            DeviceLostError("this process can no longer use GPU 0"),
+            DeviceLostError,
+            "no longer use GPU 0",
+            True,
+        ),
+        (EngineUnavailableError("no usable CUDA device"), EngineUnavailableError, "no usable CUDA", True),
         (
             OSError(errno.EMFILE, os.strerror(errno.EMFILE), "/a"),
             WorkerError,

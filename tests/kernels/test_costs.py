@@ -224,13 +224,13 @@ def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:
 def test_refuses_bad_arguments() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         PendingWork([table_of([1])], [ItemRange(0, 0, 1)]).take(0, 1)
-    with pytest.raises(ValueError, match="rise strictly"):
+    with pytest.raises(ValueError, match="strictly increasing"):
         CostTable((0, 2, 2), (0, 1, 2))
-    with pytest.raises(ValueError, match="never falls"):
+    with pytest.raises(ValueError, match="must not decrease"):
         CostTable((0, 1, 2), (0, 3, 2))
-    with pytest.raises(ValueError, match="starts at item 0"):
+    with pytest.raises(ValueError, match="must start at item 0"):
         CostTable((1, 2), (0, 3))
-    with pytest.raises(CapacityError, match="cannot be planned"):
+    with pytest.raises(CapacityError, match="the maximum for a job"):
         CostTable.from_costs(np.full(4, 2**61, dtype=np.int64))
 
 

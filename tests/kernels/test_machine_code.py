@@ -76,9 +76,9 @@ def test_arguments_may_be_named_and_numbers_have_all_widths() -> None:
     assert add_rest(values, at=1, by=np.uint8(5)) is None
     assert values.tolist() == [7, 11]
     for by, at in ((0, 1), (5, 2)):
-        with pytest.raises(ArithmeticError, match=r"add_rest.*ended with an error \(status 1\)"):
+        with pytest.raises(ArithmeticError, match=r"add_rest.*failed with status 1"):
             add_rest(values, by, at)
-    with pytest.raises(TypeError, match="compiled functions take no str"):
+    with pytest.raises(TypeError, match="cannot take arguments of type str"):
         add_rest(values, "5", 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         add_rest(values, 5)  # type: ignore[call-arg]

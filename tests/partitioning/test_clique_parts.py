@@ -154,7 +154,7 @@ def test_a_root_that_fits_no_part_is_named_with_the_budget_that_would_do(tmp_pat
 @pytest.mark.parametrize(
     ("options", "strategy", "word"),
     [
-        ({"order": "degeneracy"}, "auto", "order of degrees"),
+        ({"order": "degeneracy"}, "auto", "ordered by degree"),
         ({}, "pair_blocks", "for butterflies"),
     ],
 )

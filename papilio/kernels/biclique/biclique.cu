@@ -2,17 +2,17 @@
 //
 // Requires: the index of kernels/biclique/index.py: left rows with ascending right ids; for each left vertex the
 // later left vertices that share at least `min_right` right ones (its children, ascending); rows of the right layer.
-// Counted once: the left side of a biclique is taken in ascending order; its first two vertices name a work item's
-// root and child, and the rest of it is a sub-matrix of the candidates of that child.
+// Counted once: the left side of a biclique is taken in ascending order; its first two vertices are the root and the
+// child of a work item, and its other vertices form a sub-matrix of the candidates of that child.
 // Left sides of three and four are enumerated by biclique_blocks.cu.
 // A warp owns an item: the root u and a range of its children. It fills the rows of the children over N(u), along the
 // rows of N(u) or of the children. For each child u' the candidates are the later children whose rows share enough with
-// its own, cut to what it has of N(u): mostly one word each. Below that,
-// ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, the right vertices that they share:
-//              the host adds C(n, q);
+// its own, cut to its columns within N(u): mostly one word each. Below that,
+// ALGORITHM 0  takes all sets of left_size - 2 rows (subset_tree.cuh), counted by n, their number of shared right
+//              vertices: the host adds C(n, q);
 // ALGORITHM 1  counts leaves of pivot trees by key (pivot_tree.cuh).
-// Sub-trees go to warps that wait, through the queue of tree_queue.cuh.
-// The round of a warp is that of search.cuh. Counters of a warp: kLeafWords words, none where only pivots count.
+// Waiting warps get sub-trees through the queue of tree_queue.cuh.
+// The round of a warp is in search.cuh. Counters of a warp: kLeafWords words, none if it only counts pivots.
 // sums[n]: sets of size n; keys, counts: leaves by key.
 // Sources: Yang et al., PVLDB 15(2), 2021 (BCList); Ye et al., ICDE 2024 (GBC); Ye et al., SIGMOD 2023 (EPivoter).
 #include "pivot_tree.cuh"
@@ -22,16 +22,16 @@
 #ifndef ALGORITHM
 #define ALGORITHM 0
 #endif
-/// 1: leaves that a warp has no counters for are many, and the block counts them.
+/// 1: many leaves have no counter in a warp, and the block counts them.
 #ifndef DENSE
 #define DENSE 0
 #endif
-/// Blocks that a multiprocessor must have registers for.
+/// Number of blocks whose registers a multiprocessor must hold.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
 
-/// A matrix of a root takes no more than one of so many parts of shared memory: lists below it are read more often.
+/// The matrix of a root takes at most this fraction of shared memory: lists below it are read more often.
 constexpr int kMatrixShare = 4;
 constexpr bool kEnumerates = ALGORITHM == 0;
 constexpr bool kDense = kEnumerates && DENSE;
@@ -43,7 +43,7 @@ __device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* fr
     return to;
 }
 
-/// The search of one warp: the matrix of the root at hand, and what is to be searched next.
+/// The search of one warp: the matrix of the current root, and the next set to search.
 struct BicliqueSearch {
     static constexpr int kCounterWords = kEnumerates ? kLeafWords + kRunWords : 0;
     static constexpr bool kShares = true;
@@ -76,7 +76,7 @@ struct BicliqueSearch {
         return (int)(unit.last - unit.first);
     }
 
-    /// The candidates of a child, cut to what it has of the root.
+    /// The candidates of a child, cut to its columns within the root's.
     __device__ __forceinline__ bool open_child(int child) {
         levels = pivots.limits.min_left - 2;
         int* later = reinterpret_cast<int*>(arena.take_far(matrix.n - child));
@@ -133,7 +133,7 @@ struct BicliqueSearch {
     }
 
   private:
-    /// Make the list a node of which everything may be taken, below `held` left vertices.
+    /// Make the list a node from which everything may be taken, below `held` left vertices.
     __device__ __forceinline__ void open_node(int held) {
         left = arena.take(words_for(list.n));
         right = arena.take(words_for(n_columns));

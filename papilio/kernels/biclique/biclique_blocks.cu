@@ -1,19 +1,19 @@
 // (p,q)-bicliques with three or four left vertices, for every right size, by enumeration: a block owns a root.
 //
 // Requires: the index and the work items of biclique.cu.
-// Counted once: the left side of a biclique is taken in ascending order; its first two vertices name the item's root and a
-// child.
+// Counted once: the left side of a biclique is taken in ascending order; its first two vertices are the item's root and
+// a child.
 // A block fills the rows of the children over the columns of the root, in its shared memory or its part of the slab, and
 // its warps take strips of them (pairs.cuh).
 // LEFT 3  pairs of children are the leaves: a strip of 32 is paired with all later ones.
-// LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and pairs of those are
-//         the leaves. Candidates are found for a strip at a time; where a word holds the columns, the lists of the strip are
-//         counted together (pairs.cuh), the others each by tiles, by slices or, for two words, in registers
+// LEFT 4  the later children that share enough with a child are its candidates, cut to its columns, and their pairs are
+//         the leaves. Candidates are found for a strip at a time; if one word holds the columns, the lists of the strip
+//         are counted together (pairs.cuh), otherwise each by tiles, by slices or, for two words, in registers
 //         (subset_tree.cuh).
-// Where blocks are more than items, each item goes to as many of them as there are for each: block i of n takes every n-th
-// strip, and none is skipped: a run of so few items is not ended early. Nothing is left to others besides.
-// Memory of a block: that of its warps together (search.cuh); what the matrix leaves of it is shared among the warps. Each of
-// them has the lists of a run besides.
+// If there are more blocks than items, each item goes to several blocks: block i of n takes every n-th strip, and none
+// is skipped, as runs of so few items do not end early. There is no other sharing of work.
+// Memory of a block: its warps' memory together (search.cuh); the warps share what the matrix leaves of it. Each warp
+// also has the lists of a run.
 // sums[n]: sets of left vertices that share n right ones.
 #include "pairs.cuh"
 #include "search.cuh"
@@ -22,21 +22,21 @@
 #ifndef LEFT
 #define LEFT 3
 #endif
-/// Blocks that a multiprocessor must have registers for.
+/// Number of blocks whose registers a multiprocessor must hold.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
 static_assert(LEFT == 3 || LEFT == 4, "the levels below a child");
 
-/// Children of a strip, and of one where there are few.
+/// Children of a strip, and of a strip if there are few children.
 constexpr int kStrip = kTileRows;
 constexpr int kShortStrip = 8;
-/// Words of the columns of a root up to which the rows of a child keep them: pairs of them are counted as fast.
+/// Maximum words of a root's columns for which the rows of a child keep them: their pairs are counted as fast.
 constexpr int kKeptWords = KEPT_WORDS;
-/// Words of shared memory that a warp has for counters and for the lists of a run.
+/// Words of shared memory of a warp for counters and for the lists of a run.
 constexpr int kOwnWords = kLeafWords + (LEFT == 4 ? kRunWords : 0);
 
-/// The pairs of candidates of a child, which bit i of `marked` says for row base + i; the warp.
+/// The pairs of candidates of a child; bit i of `marked` stands for row base + i; the warp.
 __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& matrix, int child, const unsigned* marked,
                                             int n_marked, int base) {
     Arena& arena = subsets.arena;

@@ -1,16 +1,16 @@
 // The index of (p,q)-bicliques, built on the device: core, pairs of left vertices, work items.
 //
-// Left is the anchored layer. Requires: edges without duplicates; for pairs the rows of wedges.cuh with the left
-// layer first, ranked by falling degree, and `prefix` of a left entry = place of the left vertex in the row of the
-// right one. A pair {x, y} of left vertices is met from the one of higher rank, its *root*, as often as the two share
-// a right vertex; the other, its *end*, is among the larger hubs, so that counters are indexed by small ranks.
+// Left is the anchored layer. Requires: edges without duplicates; for pairs, the rows of wedges.cuh with the left
+// layer first, ranked by descending degree, and `prefix` of a left entry = place of the left vertex in the row of the
+// right one. A pair {x, y} of left vertices is met from the vertex of higher rank, its *root*, once per shared right
+// vertex; the other, its *end*, is among the larger hubs, so counters are indexed by small ranks.
 // Schedules, chosen per root by its wedges and its rank (policy: PairTuning in kernels/tuning.py):
-//   hash    a block with an open-addressing table in shared memory, as large as the wedges of the root ask for
+//   hash    a block with an open-addressing table in shared memory, as large as the wedges of the root require
 //   dense   a block with a counter per possible end in shared memory
-//   slab    a block with a counter per left vertex in device memory, and a list of those that are not 0
-// The pass over the wedges runs twice: to count pairs, which says how much memory they take and in which order the
-// left vertices come, and to write them; or once, to count pairs by how many right vertices they share.
-// Bounds: n edges below 2^32, so that the wedges of 32 entries fit 32 bits; rows below 2^31, and so the pairs of a root.
+//   slab    a block with a counter per left vertex in device memory, and a list of the nonzero ones
+// The pass over the wedges runs twice: to count pairs, which determines their memory and the order of the left
+// vertices, and to write them; or once, to count pairs by the number of shared right vertices.
+// Bounds: n edges below 2^32, so the wedges of 32 entries fit 32 bits; rows below 2^31, and so the pairs of a root.
 #include "warp.cuh"
 #include "wedges.cuh"
 
@@ -29,8 +29,8 @@ constexpr int kBins = PAIR_BINS;
 #define PASS_ARGUMENTS \
     mode, least, partners, found, places, final_rank, first_paired, rank_bits, common_bits, keys, commons, sums
 
-/// Remove every edge one end of which has lost too many others. Looks at degrees while they fall: that an edge is
-/// removed sooner changes nothing, and only the thread of an edge removes it. Done when nothing was removed.
+/// Remove every edge with an end that has lost too many other edges. Reads degrees while they fall: removing an edge
+/// earlier changes nothing, and only the thread of an edge removes it. Done when nothing was removed.
 extern "C" __global__ void __launch_bounds__(256)
 peel_edges(const int* __restrict__ lefts, const int* __restrict__ rights, const long long n, const int least_at_left,
            const int least_at_right, int* degree_left, int* degree_right, int* gone,
@@ -51,8 +51,8 @@ peel_edges(const int* __restrict__ lefts, const int* __restrict__ rights, const 
     if (lane_id() == 0 && all != 0) atomicAdd(n_removed, all);
 }
 
-/// The key of each left vertex of the core, given by its id: that it is no root, where items are given (-1 then), its
-/// degree, its place. Sorted they are its ranks from the last one on.
+/// The key of each left vertex of the core, by id: whether it is no root (items are -1), if items are given, then its
+/// degree, then its place. Sorted, the keys give its ranks from the last one on.
 extern "C" __global__ void __launch_bounds__(256)
 core_keys(const long long* __restrict__ ids, const int n, const int* __restrict__ degree, const int has_items,
           const int* __restrict__ items, unsigned long long* keys) {
@@ -62,8 +62,8 @@ core_keys(const long long* __restrict__ ids, const int n, const int* __restrict_
     }
 }
 
-/// By rank, from the sorted keys where they are given, else in the order of the ids: the id, the degree; and the rank of
-/// each id.
+/// By rank, from the sorted keys if given, else in the order of the ids: the id and the degree; and the rank of each
+/// id.
 extern "C" __global__ void __launch_bounds__(256)
 place_core(const long long* __restrict__ ids, const int n, const int* __restrict__ degree, const int has_keys,
            const unsigned long long* __restrict__ keys, int* own_ids, int* own_degree, int* rank_of) {
@@ -75,9 +75,9 @@ place_core(const long long* __restrict__ ids, const int n, const int* __restrict
     }
 }
 
-/// The wedges of each left vertex, none for the first `n_ends`, which are no roots; and the key of each that has `least`:
-/// by schedule, the first of `tables` (most wedges and, unless negative, highest rank) that takes it, then by falling
-/// wedges. All others come behind. `found` counts the roots of each schedule; wedges are below 2^58.
+/// The wedges of each left vertex, none for the first `n_ends`, which are no roots; and the key of each with at least
+/// `least`: by schedule, the first of `tables` (maximum wedges and, unless negative, highest rank) that takes it, then by
+/// descending wedges. All others follow. `found` counts the roots of each schedule; wedges are below 2^58.
 extern "C" __global__ void __launch_bounds__(256)
 classify_roots(const long long* __restrict__ upto, const long long* __restrict__ indptr, const int n_left,
                const int n_ends, const long long least, const long long* __restrict__ tables, const int n_tables,
@@ -116,21 +116,21 @@ copy_rows(const long long* __restrict__ indptr, const int* __restrict__ ids, con
     }
 }
 
-/// What becomes of the pairs of a root, by the block that has counted what its ends share with it.
+/// Output for the pairs of a root, used by the block that has counted the vertices its ends share with it.
 struct PairPass {
     int mode, least;
     int* partners;               // pairs of each left vertex; kCountPairs
     int* found;                  // pairs of each root; kCountPairs
-    const long long* places;     // where those of each root are written; WRITE_PAIRS, as the rest
+    const long long* places;     // start of the pairs of each root; WRITE_PAIRS, as the following
     const int* final_rank;       // number of each left vertex in the index
-    int first_paired;            // least number of a vertex with a pair
-    int rank_bits, common_bits;  // key: (lesser, greater number, each less first_paired, shared); no bits: `commons`
+    int first_paired;            // lowest number of a vertex with a pair
+    int rank_bits, common_bits;  // key: (smaller, greater number, each minus first_paired, shared); no bits: `commons`
     unsigned long long* keys;
     int* commons;
-    unsigned long long* sums;    // pairs by how many they share; kSumPairs
+    unsigned long long* sums;    // pairs by number of shared vertices; kSumPairs
 
     unsigned* n_found;  // shared memory: pairs of this root so far
-    unsigned* bins;     // shared memory, kBins words: pairs since the last flush by how many they share, if few
+    unsigned* bins;     // shared memory, kBins words: pairs since the last flush by number shared, if small
     unsigned long long held;
 
     __device__ __forceinline__ void begin(unsigned* shared_found, unsigned* shared_bins) {
@@ -142,7 +142,7 @@ struct PairPass {
         __syncthreads();
     }
 
-    /// One end per lane, which shares `common` with the root, or 0; the warp.
+    /// One end per lane, which shares `common` vertices with the root, or 0; the warp.
     __device__ __forceinline__ void give(int root, int end, unsigned common) const {
         const bool hit = common >= (unsigned)least;
         const unsigned hits = __ballot_sync(kFullMask, hit);
@@ -168,7 +168,7 @@ struct PairPass {
         if (common_bits == 0) commons[at] = (int)common;
     }
 
-    /// After the last end of a root of this rank, which no more ends have; the block. Ends with a barrier.
+    /// After the last end of a root of this rank; the block. Ends with a barrier.
     __device__ __forceinline__ void finish(int root) {
         __syncthreads();
         if (threadIdx.x == 0 && mode != kSumPairs) {
@@ -228,7 +228,7 @@ pair_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const long long* __restrict__ wedge
     pass.flush();
 }
 
-/// Shared memory: a counter for each end that a root of this launch can have, that is, each lower rank.
+/// Shared memory: a counter for each possible end of a root of this launch, that is, each lower rank.
 extern "C" __global__ void __launch_bounds__(1024, 1)
 pair_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, PASS_PARAMETERS) {
     extern __shared__ int table[];
@@ -292,8 +292,8 @@ pair_slab(GRAPH_PARAMETERS, ITEM_PARAMETERS, int* counters, int* lists, PASS_PAR
     pass.flush();
 }
 
-/// The key of each left vertex, from the last rank on: that it is no root, its pairs, its place. `n_paired` counts the
-/// roots that have a pair.
+/// The key of each left vertex, from the last rank on: whether it is no root, its pairs, its place. `n_paired` counts
+/// the roots that have a pair.
 extern "C" __global__ void __launch_bounds__(256)
 partner_keys(const int* __restrict__ partners, const int n, const int n_roots, unsigned long long* keys,
              unsigned long long* n_paired) {
@@ -306,7 +306,7 @@ partner_keys(const int* __restrict__ partners, const int n, const int n_roots, u
     }
 }
 
-/// From the sorted keys: the left vertices in the order of the search, and the number of each in it.
+/// From the sorted keys: the left vertices in search order, and the number of each in it.
 extern "C" __global__ void __launch_bounds__(256)
 place_lefts(const unsigned long long* __restrict__ keys, const int n, int* order, int* final_rank) {
     for (long long i = global_thread(); i < n; i += grid_threads()) {
@@ -315,8 +315,8 @@ place_lefts(const unsigned long long* __restrict__ keys, const int n, int* order
     }
 }
 
-/// Where the pairs of each left vertex begin, and the last ones end, in sorted keys without their lowest `bits`. The
-/// vertices before `first_paired` have none.
+/// The start of the pairs of each left vertex, and the end of the last, in sorted keys without their lowest `bits`.
+/// Vertices before `first_paired` have none.
 extern "C" __global__ void __launch_bounds__(256)
 pair_starts(const unsigned long long* __restrict__ keys, const long long n_pairs, const int n, const int first_paired,
             const int bits, long long* offsets) {
@@ -326,7 +326,7 @@ pair_starts(const unsigned long long* __restrict__ keys, const long long n_pairs
     }
 }
 
-/// Take sorted keys apart; `commons` stays as it is where the keys do not hold it.
+/// Unpack sorted keys; `commons` is unchanged if the keys do not hold it.
 extern "C" __global__ void __launch_bounds__(256)
 unpack_pairs(const unsigned long long* __restrict__ keys, const long long n, const int first_paired,
              const int rank_bits, const int common_bits, int* hop, int* commons) {
@@ -337,7 +337,7 @@ unpack_pairs(const unsigned long long* __restrict__ keys, const long long n, con
     }
 }
 
-/// Set operations below each child, as on the CPU: rows of the later children, by words of the shared columns; 1 where
+/// Set operations below each child, as on the CPU: rows of the later children, by words of the shared columns; 1 if
 /// nothing is searched below them. A warp per row.
 extern "C" __global__ void __launch_bounds__(256)
 estimate_children(const long long* __restrict__ hop_indptr, const int* __restrict__ commons, const int n_rows,
@@ -352,7 +352,7 @@ estimate_children(const long long* __restrict__ hop_indptr, const int* __restric
     }
 }
 
-/// Cut the children of a row into items of cost `most` at most, or of one child; `give(first, last, cost)` by the warp.
+/// Cut the children of a row into items of at most cost `most`, or of one child; the warp calls `give(first, last, cost)`.
 /// `ends`: inclusive sums of the costs of all children, which are positive.
 template <class Give>
 __device__ __forceinline__ void cut_row(long long begin, long long end, const long long* ends, long long most,
@@ -362,7 +362,7 @@ __device__ __forceinline__ void cut_row(long long begin, long long end, const lo
         const int inside = (int)min((long long)kWarpSize, end - window);
         const long long sum = ends[window + min(lane_id(), inside - 1)];
         const unsigned valid = inside == kWarpSize ? kFullMask : lanes_before(inside);
-        for (;;) {  // the first child that does not fit, unless it is the item's first, begins the next item
+        for (;;) {  // the first child that does not fit begins the next item, unless it is the item's first
             const bool beyond = sum - before > most && window + lane_id() > first;
             const unsigned outside = __ballot_sync(kFullMask, beyond) & valid;
             if (outside == 0) break;
@@ -407,8 +407,8 @@ write_items(const long long* __restrict__ hop_indptr, const long long* __restric
     }
 }
 
-/// Of each item: children of its root from its first one on, right vertices of the root, and most right ones that the root
-/// shares with a child of the item; all 0 for the root -1. A warp per item.
+/// Of each item: children of its root from its first one on, right vertices of the root, and maximum right vertices that
+/// the root shares with a child of the item; all 0 for the root -1. A warp per item.
 extern "C" __global__ void __launch_bounds__(256)
 measure_items(const int* __restrict__ roots, const long long* __restrict__ firsts, const long long* __restrict__ lasts,
               const long long n_items, const long long* __restrict__ indptr, const long long* __restrict__ hop_indptr,

@@ -1,12 +1,13 @@
-// Probes of the searches for (p,q)-bicliques: one random branch for each, by enumeration and by pivots.
+// Probes of the searches for (p,q)-bicliques: one random branch each, by enumeration and by pivots.
 //
 // Requires: the index of biclique.cu; `probe_roots`, `probe_children` (places in `hop`), weights and seeds of each probe.
-// A warp owns a probe. It fills the rows of the candidates of the child over the columns shared with the root, goes down
+// A warp owns a probe. It fills the rows of the candidates of the child over the columns shared with the root, descends
 // one branch of a pivot tree, or of the tree of subsets, or of both, and divides by the probability of each step. The
-// branches are those of kernels/biclique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
+// branches equal those of kernels/biclique/probe_loops.py bit for bit: every draw is a hash, every product is rounded
+// separately.
 // by_size[n]: bicliques of a left side that shares n columns.
-// by_sets, by_pivots: what every probe found (Found of probe.cuh), without vertices, by one tree where bit 0 of `walks` is
-// set, by the other where bit 1 is. Words have 64 bits.
+// by_sets, by_pivots: the results of each probe (Found of probe.cuh), without vertices; by_sets if bit 0 of `walks` is
+// set, by_pivots if bit 1 is. Words have 64 bits.
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975.
 #include "search.cuh"
@@ -14,7 +15,7 @@
 #include "bit_matrix.cuh"
 #include "probe.cuh"
 
-/// The sets of `low` to `high` of `free` vertices.
+/// The number of sets of `low` to `high` of `free` vertices.
 __device__ __forceinline__ double sum_choices(int free, int low, int high) {
     if (low > free) return 0.0;
     double ways = 1.0;
@@ -29,13 +30,13 @@ __device__ __forceinline__ double sum_choices(int free, int low, int high) {
     return total;
 }
 
-/// Keep the rows from `first` on with at least `least` of the columns of `mask`, cut to those.
+/// Keep the rows from `first` on with at least `least` of the columns of `mask`, cut to these columns.
 __device__ __forceinline__ void keep_rows(RowList& list, const unsigned* mask, int first, int least) {
     const auto is_kept = [&](int row) { return count_in_set(list, row, mask) >= least; };
     list.n = move_rows(list, first, list.n, mask, list, 0, is_kept);
 }
 
-/// A branch of the tree of sets of `take` rows of a list, which is used up.
+/// A branch of the tree of sets of `take` rows of a list, which is overwritten.
 __device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int take, int least, double weight, Draws draws,
                               const double* by_size, unsigned* mask, const Found found) {
     const int n_words = wide_words(n_columns);
@@ -77,7 +78,7 @@ __device__ __forceinline__ void probe_subsets(RowList list, int n_columns, int t
     found.add_motifs(multiply(weight * (double)(take == 2 ? pairs : list.n), sum / PROBE_PAIRS), 0.0);
 }
 
-/// The line of a set with the fewest gaps, and how many; lines without gaps are taken out of the set.
+/// The line of a set with the fewest gaps, and their number; lines without gaps are taken out of the set.
 struct Pivot {
     unsigned gaps;  // kFullMask: no line has any
     int line;
@@ -106,7 +107,7 @@ __device__ __forceinline__ Pivot choose_pivot(const RowList& lines, unsigned* ow
     return Pivot{best, (int)warp_least(fewest == best ? line : kFullMask)};
 }
 
-/// Cut two sets to a branch of a pivot, a line of `own`: 0 takes what the pivot has, i holds its i-th gap.
+/// Cut two sets to a branch of a pivot, a line of `own`: 0 takes the pivot's own, i holds its i-th gap.
 __device__ __forceinline__ void take_branch(const RowList& lines, const RowList& across, unsigned* own, unsigned* other,
                                             int pivot, int branch, unsigned* gaps) {
     const int n_other = lines.n_words;
@@ -221,14 +222,14 @@ biclique_probe(const long long* __restrict__ indptr, const int* __restrict__ col
     });
 }
 
-/// What estimates of counts draw children by; see CountTables of kernels/biclique/probe.py.
+/// Weights by which estimates of counts draw children; see CountTables of kernels/biclique/probe.py.
 struct ChildWeights {
     const int* commons;
     long long end;
     const double* by_common;
     int law;
 
-    /// Of the child at a place of `hop`.
+    /// Weight of the child at a place of `hop`.
     __device__ __forceinline__ double weigh(long long at) const {
         const double each = by_common[commons[at]], later = (double)(end - at - 1);
         if (law == 0) return each;
@@ -279,8 +280,8 @@ __device__ __forceinline__ double count_sets(const RowList& list, RowList room, 
     return total;
 }
 
-/// Estimates of the bicliques of pieces: `found[i]` for piece `pieces[i]`, -1 for none. Draws a child by its weight, then rows
-/// of the candidates below it. `by_size`, `by_columns` and `by_common` are CountTables. Memory of a warp as above.
+/// Estimates of the bicliques of pieces: `found[i]` for piece `pieces[i]`, -1 for none. Draws a child by its weight, then
+/// rows of the candidates below it. `by_size`, `by_columns` and `by_common` are CountTables. Memory of a warp as above.
 extern "C" __global__ void __launch_bounds__(128, 4)
 biclique_counts(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,

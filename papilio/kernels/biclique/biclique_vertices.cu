@@ -2,28 +2,28 @@
 //
 // Requires: the index and the work items of biclique.cu; `take` is the left size less 2; `sets[n]` is C(n, q) and
 // `members[n]` is C(n - 1, q - 1), modulo 2^64, for every n up to the most right vertices that two left ones share.
-// Counted once: as in biclique.cu. A set of left vertices that shares n right ones stands for C(n, q) bicliques of each of
-// its vertices, and for C(n - 1, q - 1) of each of the n (vertex_tree.cuh).
+// Counted once: as in biclique.cu. A set of left vertices that shares n right ones represents C(n, q) bicliques of each
+// of its vertices, and C(n - 1, q - 1) of each of the n (vertex_tree.cuh).
 // A warp owns an item (search.cuh). Sums of the children of the root, from the first of the item on, and of its right
-// vertices lie in the warp's arena, the root's own in registers; an item that is done is added to `of_left` and
-// `of_right`, modulo 2^64. `sums[n]` are the sets by n, exact: the total follows on the host.
-// Where the left side has two vertices, the children themselves are the sets.
+// vertices lie in the warp's arena, the root's own in registers; a finished item is added to `of_left` and `of_right`,
+// modulo 2^64. `sums[n]` are the sets by n, exact: the host computes the total from them.
+// If the left side has two vertices, the children themselves are the sets.
 #include "search.cuh"
 #include "vertex_tree.cuh"
 
-/// Blocks that a multiprocessor must have registers for.
+/// Number of blocks whose registers a multiprocessor must hold.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
 
-/// Add sums to those of the vertices, both by place; the warp.
+/// Add sums to the vertices' sums, both by place; the warp.
 __device__ __forceinline__ void add_sums(const unsigned long long* sums, const int* vertices, int n,
                                          unsigned long long* to) {
     for (int i = lane_id(); i < n; i += kWarpSize)
         if (sums[i] != 0) atomicAdd(&to[vertices[i]], sums[i]);
 }
 
-/// The search of one warp: the matrix of the root at hand, and the candidates of the child that is searched next.
+/// The search of one warp: the matrix of the current root, and the candidates of the child to search next.
 struct VertexSearch {
     static constexpr int kCounterWords = kLeafWords;
     static constexpr bool kShares = false;
@@ -38,12 +38,12 @@ struct VertexSearch {
     unsigned long long* of_left;
     unsigned long long* of_right;
     VertexTree tree;
-    // The root at hand: its right vertices are the columns, its children from the first of the item on the rows.
+    // The current root: its right vertices are the columns, its children from the first of the item on the rows.
     int root;
     long long first;
     BitColumns matrix;
     unsigned long long own;  // of its sets
-    // The child at hand: its candidates, and their places among the children.
+    // The current child: its candidates, and their places among the children.
     int child;
     RowList list;
     const int* places;
@@ -102,8 +102,7 @@ struct VertexSearch {
     }
 
   private:
-    /// The sets of the root and one child each, of which `common` says what they share; returns a lane's part of their
-    /// sum.
+    /// The sets of the root and one child each, which share `common` vertices; returns a lane's part of their sum.
     __device__ __forceinline__ unsigned long long count_children(const int* common) {
         const int lane = lane_id();
         unsigned long long sum = 0;

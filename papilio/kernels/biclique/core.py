@@ -1,13 +1,13 @@
 """The core of a graph that can hold (p,q)-bicliques, by rows of either layer, and the pairs of its left vertices.
 
-A vertex of the left layer with fewer than q neighbours, or of the right with fewer than p, is in no biclique;
-what remains when they are removed again and again is the core. Left and right are U and V, or V and U.
+A vertex of the left layer with fewer than q neighbours, or of the right layer with fewer than p, is in no biclique. The
+core remains after repeated removal of such vertices. Left and right are U and V, or V and U.
 
-The pairs of left vertices that share enough right ones are the second level of every search: a biclique with two left
-vertices or more has all of them pairwise in these pairs. One pass over the wedges finds them under a provisional
-numbering; they are laid into rows once the final one is known: row x holds the later vertices that share enough with x,
-ascending. Where all left sides have two vertices, the pass itself is the count: a pair that shares c stands for C(c, q)
-bicliques, and only the number of pairs by shared vertices is kept (:func:`count_pairs`).
+The pairs of left vertices that share enough right ones are the second level of every search: any two left vertices of a
+biclique are such a pair. One pass over the wedges finds the pairs under a provisional numbering. Once the final
+numbering is known, they are laid out in rows: row x holds the later vertices that share enough with x, ascending. If
+all left sides have two vertices, the pass itself is the count: a pair with c shared vertices is in C(c, q) bicliques,
+and only the number of pairs by shared vertices is kept (:func:`count_pairs`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Rows(NamedTuple):
 
 
 class Core(NamedTuple):
-    """What remains of a graph, in the order of the original ids.
+    """The core of a graph, in the order of the original ids.
 
-    ``rows`` are the right ids of every left vertex; ``left_ids`` and ``right_ids`` the original ids.
+    ``rows`` holds the right ids of every left vertex; ``left_ids`` and ``right_ids`` are the original ids.
     """
 
     rows: Rows
@@ -73,7 +73,7 @@ def _peel(
     column_kept: Bools,
     queue: Ints,
 ) -> None:
-    """Mark what is not in the core, where rows keep ``min_row`` entries; O(entries)."""
+    """Mark the vertices outside the core, in which rows have at least ``min_row`` entries; O(entries)."""
     n_rows, n_columns = rows.indptr.size - 1, columns.indptr.size - 1
     begin, end = 0, 0
     for row in range(n_rows):
@@ -120,7 +120,7 @@ def _keep(rows: Rows, lefts: Ids32, column_kept: Bools, new: Ints, indptr: Ints,
 
 
 def _keep_rows(rows: Rows, lefts: Ids32, column_kept: Bools) -> Rows:
-    """Return the kept entries of some rows, rows and columns numbered anew in their order."""
+    """Return the kept entries of some rows, with rows and columns renumbered in their order."""
     indptr, ids = np.zeros(lefts.size + 1, np.int64), np.empty_like(rows.ids)
     _keep(rows, lefts, column_kept, np.cumsum(column_kept) - 1, indptr, ids)
     return Rows(indptr, ids[: indptr[-1]].copy())
@@ -135,7 +135,7 @@ def _copy_rows(rows: Rows, order: Ints, indptr: Ints, ids: Ids32) -> None:
 
 
 def order_rows(rows: Rows, order: Ints) -> Rows:
-    """Return the rows in the order given: row i is the old row ``order[i]``."""
+    """Return the rows in the given order: row i is the old row ``order[i]``."""
     indptr, ids = offsets_of(np.diff(rows.indptr)[order]), np.empty_like(rows.ids)
     _copy_rows(rows, order, indptr, ids)
     return Rows(indptr, ids)
@@ -148,12 +148,12 @@ def make_rows(graph: BipartiteGraph, swapped: bool) -> Rows:
 
 
 def reduce_to_core(graph: BipartiteGraph, swapped: bool, min_left: int, min_right: int) -> Core:
-    """Remove what is in no biclique of ``min_left`` left and ``min_right`` right vertices; O(n_edges)."""
+    """Remove vertices in no biclique of ``min_left`` left and ``min_right`` right vertices; O(n_edges)."""
     return reduce_rows(make_rows(graph, swapped), make_rows(graph, not swapped), min_left, min_right)
 
 
 def reduce_rows(lefts: Rows, rights: Rows, min_left: int, min_right: int) -> Core:
-    """Do the same to a graph given by the rows of both layers."""
+    """Reduce a graph, given by the rows of both layers, like :func:`reduce_to_core`."""
     degrees = np.diff(lefts.indptr), np.diff(rights.indptr)
     left_kept, right_kept = (np.ones(each.size, np.bool_) for each in degrees)
     queue = np.empty(left_kept.size + right_kept.size, np.int64)
@@ -166,14 +166,14 @@ def reduce_rows(lefts: Rows, rights: Rows, min_left: int, min_right: int) -> Cor
 
 
 PAIR_BYTES = 24
-"""A pair while rows are laid: once as found, once by its later vertex, once in its row; two int32 each."""
+"""Bytes of a pair during layout: as found, by its later vertex, and in its row; two int32 each."""
 
 
 class Pairs(NamedTuple):
-    """Pairs as rows: those of row x are ``[indptr[x], indptr[x + 1])`` of ``others`` and of ``common``.
+    """Pairs as rows: row x is ``[indptr[x], indptr[x + 1])`` of ``others`` and of ``common``.
 
-    ``others`` are the vertices paired with x, each pair in one row only, and ``common`` how many right vertices
-    the two share.
+    ``others`` holds the vertices paired with x, each pair in one row only, and ``common`` the number of right vertices
+    that the two share.
     """
 
     indptr: Ints
@@ -182,14 +182,14 @@ class Pairs(NamedTuple):
 
 
 class _Counters(NamedTuple):
-    """What one thread counts in: zero between rows, and the vertices met, in the order of meeting."""
+    """Counters of one thread: zero between rows; and the vertices met, in order."""
 
     counts: Ids32
     met: Ids32
 
 
 def available_bytes() -> int:
-    """Return half of this machine's memory, in bytes: what the pairs may take."""
+    """Return half of this machine's memory, the limit for the pairs, in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
@@ -204,7 +204,7 @@ def _place_after(lefts: Rows, rights: Rows, cursor: Ints, after: Ints, wedges: I
 
 
 def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
-    """Return, per entry of the left rows, where the later vertices begin in the right row; wedges per left row."""
+    """Return the start of the later vertices in the right row, per left entry; and wedges per left row."""
     after, wedges = np.empty(lefts.ids.size, np.int64), np.zeros(lefts.indptr.size - 1, np.int64)
     _place_after(lefts, rights, rights.indptr[:-1].copy(), after, wedges)
     return after, wedges
@@ -212,7 +212,7 @@ def places_after(lefts: Rows, rights: Rows) -> tuple[Ints, Ints]:
 
 @compiled
 def _meet(lefts: Rows, rights: Rows, after: Ints, left: int, counters: _Counters) -> int:
-    """Count what one left vertex shares with each later one; return how many it meets."""
+    """Count the right vertices that a left vertex shares with each later one. Return the number of vertices met."""
     counts, met = counters
     n_met = 0
     for at in range(lefts.indptr[left], lefts.indptr[left + 1]):
@@ -238,7 +238,7 @@ def _pair_rows(
     others: Ids32,
     common: Ids32,
 ) -> int:
-    """Write the pairs of the left rows ``[begin, end)``; return how many there are."""
+    """Write the pairs of the left rows ``[begin, end)``; return their number."""
     counts, met = counters
     to = 0
     for left in range(begin, end):
@@ -258,7 +258,7 @@ def _pair_rows(
 def _count_rows(
     lefts: Rows, rights: Rows, after: Ints, begin: int, end: int, counters: _Counters, histogram: Ints
 ) -> None:
-    """Count the pairs of the left rows ``[begin, end)`` by what they share."""
+    """Count the pairs of the left rows ``[begin, end)`` by the number of shared vertices."""
     counts, met = counters
     for left in range(begin, end):
         for i in range(_meet(lefts, rights, after, left, counters)):
@@ -271,9 +271,10 @@ def _make_counters(n_left: int) -> _Counters:
 
 
 def count_pairs(lefts: Rows, n_right: int, threads: int, n_roots: int) -> dict[int, int]:
-    """Return how many pairs of left vertices share exactly so many right ones, from 1 on; O(wedges), none is kept.
+    """Return the number of pairs of left vertices by number of shared right ones; O(wedges).
 
-    One vertex of a pair is among the first ``n_roots`` rows.
+    Numbers of shared vertices are 1 or more. No pair is kept. One vertex of each pair is among the first ``n_roots``
+    rows.
     """
     rights = transpose_rows(lefts, n_right)
     after, wedges = places_after(lefts, rights)
@@ -296,8 +297,8 @@ def find_pairs(
 ) -> Pairs:
     """Return all pairs that share at least ``min_common`` right vertices; O(wedges).
 
-    The pairs of a row are those with later rows, in no particular order; only the first ``n_roots`` rows have any.
-    CapacityError when there are more pairs than ``limit_bytes`` have room for.
+    The pairs of a row are with later rows, in no particular order; only the first ``n_roots`` rows have any. Raises
+    CapacityError if the pairs exceed ``limit_bytes``.
     """
     rights = transpose_rows(lefts, n_right)
     after, wedges = places_after(lefts, rights)
@@ -316,8 +317,8 @@ def find_pairs(
         if n_found * PAIR_BYTES > limit_bytes:
             raise CapacityError(
                 f"more than {n_found} pairs of vertices of the anchored layer share {min_common} neighbours; "
-                f"{limit_bytes} bytes have room for {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
-                "anchor the other layer, ask for larger p and q, or use a machine with more memory"
+                f"{limit_bytes} bytes hold {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
+                "anchor the other layer, choose larger p and q, or use a machine with more memory"
             )
         found[begin] = others[:size].copy(), common[:size].copy()
 
@@ -330,7 +331,7 @@ def find_pairs(
 
 
 def count_partners(pairs: Pairs) -> Ints:
-    """Return how many pairs each vertex is in, earlier or later."""
+    """Return the number of pairs of each vertex, with earlier or later vertices."""
     partners = np.diff(pairs.indptr)
     add_counts(pairs.others, partners)
     return partners
@@ -355,7 +356,7 @@ def _list_earlier(pairs: Pairs, rank: Ints, cursor: Ints, others: Ids32, common:
 
 
 def list_earlier(pairs: Pairs, rank: Ints) -> Pairs:
-    """Return rows of the later vertex by rank, which hold the earlier ones, rising if the rows of ``pairs`` come so."""
+    """Return rows by the later vertex in rank, with the earlier ones, ascending if the rows of ``pairs`` are."""
     counts = np.zeros(pairs.indptr.size - 1, np.int64)
     _count_later(pairs, rank, counts)
     laid = Pairs(offsets_of(counts), np.empty_like(pairs.others), np.empty_like(pairs.common))
@@ -374,7 +375,7 @@ def _transpose_pairs(pairs: Pairs, cursor: Ints, others: Ids32, common: Ids32) -
 
 
 def _by_earlier(pairs: Pairs) -> Pairs:
-    """Return rows of the earlier vertex, which hold the later ones, ascending."""
+    """Return rows by the earlier vertex, with the later ones, ascending."""
     indptr = offsets_of(count_ids(pairs.others, pairs.indptr.size - 1))
     laid = Pairs(indptr, np.empty_like(pairs.others), np.empty_like(pairs.common))
     _transpose_pairs(pairs, indptr[:-1].copy(), laid.others, laid.common)
@@ -382,7 +383,7 @@ def _by_earlier(pairs: Pairs) -> Pairs:
 
 
 def lay_pairs(pairs: Pairs, order: NDArray[np.int64]) -> Pairs:
-    """Return the pairs under the numbering in which ``order[i]`` is vertex i: rows of later vertices, ascending."""
+    """Return the pairs renumbered, with ``order[i]`` as vertex i: rows of later vertices, ascending."""
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
     return _by_earlier(list_earlier(pairs, rank))

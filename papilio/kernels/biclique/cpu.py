@@ -1,6 +1,6 @@
 """(p,q)-bicliques on the CPU: the policy around :mod:`papilio.kernels.biclique.search`.
 
-Balanced ones are bicliques of another graph, see :mod:`papilio.kernels.biclique.signed_cover`.
+Balanced bicliques are bicliques of another graph, see :mod:`papilio.kernels.biclique.signed_cover`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
 
 JOB_SLOTS = 1 << 14
-"""Slots of a thread's leaf table at first."""
+"""Initial slots of a thread's leaf table."""
 
 CHILD_SLOTS = 1 << 9
-"""Slots of the table of one child at first: few enough to stay in the first-level cache."""
+"""Initial slots of the table of one child: few enough to stay in the first-level cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +74,13 @@ class PreparedBicliqueCpu(Prepared):
     algorithm: str  # ``enumerate`` or ``pivot``
     # Whether left sides have three vertices, which few functions count. Each way to count is compiled alone.
     counts_triples: bool
-    # Most room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
+    # Maximum room that a child needs, see :func:`~papilio.kernels.biclique.search.measure_rooms`
     rooms: tuple[int, int, int, int]
     layers: tuple[int, int]  # Sizes of U and V, of the cover for balanced bicliques
-    # For counts of vertices, by the columns that a left set shares; see count_choices of the forms
+    # For counts per vertex, by the number of columns that a left set shares; see count_choices of the forms
     choices: tuple[NDArray[np.uint64], ...]
-    stars: dict[str, NDArray[np.uint64]]  # The answer for every vertex where p or q is 1; else empty
-    decisions: tuple[Choice, ...]  # What was decided, and why
+    stars: dict[str, NDArray[np.uint64]]  # Counts per vertex if p or q is 1; else empty
+    decisions: tuple[Choice, ...]  # Decisions and their reasons
 
     @property
     def work(self) -> NDArray[np.int64]:
@@ -97,7 +97,7 @@ class PreparedBicliqueCpu(Prepared):
 
 @dataclass(eq=False)
 class _Worker:
-    """What one thread has of its own; ``place`` is the next piece."""
+    """State of one thread; ``place`` is the next piece."""
 
     around: RootGraph
     small: PivotStack
@@ -109,7 +109,7 @@ class _Worker:
 
 @dataclass(eq=False)
 class _VertexWorker:
-    """What one thread has of its own for counts of vertices."""
+    """State of one thread for counts per vertex."""
 
     around: RootGraph
     levels: Levels
@@ -120,17 +120,17 @@ class _VertexWorker:
 class BicliqueCpu(SearchEngine):
     """The CPU engine of :class:`~papilio.motifs.Biclique`; holds no graph, safe to share between threads.
 
-    ``threads`` of one run are by default the processors that this process may use. For ``algorithm`` see
+    ``threads`` defaults to the number of processors available to this process. For ``algorithm`` see
     :meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`, for ``anchor``
     :func:`~papilio.kernels.biclique.question.choose_anchor`.
     """
 
     serial_cost = 1 << 14
-    """In estimated set operations: a millisecond to ten."""
+    """In estimated set operations: one to ten milliseconds."""
 
     def __init__(self, threads: int | None = None, algorithm: str = "auto", anchor: str = "auto") -> None:
         if algorithm not in ("auto", "enumerate", "pivot"):
-            raise InputError(f"algorithm is {algorithm!r}; known: auto, enumerate, pivot")
+            raise InputError(f"algorithm is {algorithm!r}; expected one of auto, enumerate, pivot")
         super().__init__(threads)
         self.algorithm, self.anchor = algorithm, anchor
 
@@ -219,7 +219,7 @@ class BicliqueCpu(SearchEngine):
         search: Callable[[Any, int, int], None],
         cut: StopCheck,
     ) -> int:
-        """Search pieces: where a run is cut, the item that it stands in is finished."""
+        """Search pieces; if the run is cut, the current item is finished."""
         index = prepared.index
         first, last = index.pieces_at(span)
         costs = index.costs[first:last]
@@ -297,7 +297,7 @@ class BicliqueCpu(SearchEngine):
 def _vertex_vectors(
     prepared: PreparedBicliqueCpu, counts: list[search.VertexCounts], closed: bool
 ) -> dict[str, NDArray[np.uint64]]:
-    """Add up what the threads counted, by original id; with the stars when ``closed``."""
+    """Add up the counts of the threads, by original id; with the stars if ``closed``."""
     index, (n_u, n_v) = prepared.index, prepared.layers
     if closed:
         return {layer: vector.copy() for layer, vector in prepared.stars.items()}

@@ -1,7 +1,7 @@
-"""Closed forms and the expansion of what the (p,q)-biclique kernels count; Python integers of any size.
+"""Closed forms for (p,q)-bicliques, and the conversion of kernel results to counts; Python integers of any size.
 
 The kernels never multiply: they count stars by degree, leaves by the size of their right set, and leaves of pivot
-trees by how many vertices are held and how many are free on either side. Here those become numbers of bicliques.
+trees by the numbers of held and free vertices on either side. This module turns these into numbers of bicliques.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from papilio.motifs import Biclique, Cell
 from papilio.parts import Layer
 
 Cells = dict[Cell, int]
-"""Counts by (p, q), without those that are 0."""
+"""Nonzero counts by (p, q)."""
 
 Integers = NDArray[np.object_]
 """Python integers of any size."""
@@ -27,7 +27,7 @@ Integers = NDArray[np.object_]
 
 @dataclass(frozen=True, eq=False)
 class Degrees:
-    """Sizes of the layers and degrees of their vertices, on the host, of a graph that is elsewhere."""
+    """Layer sizes and vertex degrees, on the host, of a graph on a device."""
 
     n_u: int
     n_v: int
@@ -36,11 +36,11 @@ class Degrees:
 
 
 Layers = BipartiteGraph | Degrees
-"""What decisions and stars depend on."""
+"""Input of decisions and stars."""
 
 
 def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, int]:
-    """Return, for every size k in ``[least, most]``, the sum of C(degree, k), without those that are 0.
+    """Return the nonzero sums of C(degree, k), for every size k in ``[least, most]``.
 
     ``degrees`` are int64 of shape (n,); ``most`` may be larger than any degree.
     """
@@ -56,23 +56,23 @@ def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, 
 
 @dataclass(frozen=True, eq=False)
 class RootStars:
-    """Which stars are those of a part of a graph: the ones that hold a root."""
+    """The stars of a part of a graph: those with a root."""
 
     layer: Layer  # Layer of the roots
     is_root: NDArray[np.bool_]  # shape (size of the layer,)
-    # shape (size of the other layer,): neighbours of each vertex that are no roots
+    # shape (size of the other layer,): number of neighbours of each vertex that are not roots
     others: NDArray[np.int64]
 
 
 def needs_stars(motif: Biclique) -> bool:
-    """Return whether stars are asked for."""
+    """Return whether the motif includes stars."""
     return motif.p in (None, 1) or motif.q in (None, 1)
 
 
 def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32], xp: Any = np) -> RootStars:
-    """Return which stars hold a root (int32, host) of a layer; O(n_edges).
+    """Return the stars with a root (int32, host) of a layer; O(n_edges).
 
-    The edges of the graph are where ``xp``, NumPy or CuPy, has its arrays, and so is what is returned.
+    The edges of the graph, and the result, are arrays of ``xp``, NumPy or CuPy.
     """
     own, other, n_own, n_other = (
         (graph.u, graph.v, graph.n_u, graph.n_v) if layer == "u" else (graph.v, graph.u, graph.n_v, graph.n_u)
@@ -84,7 +84,7 @@ def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32
 
 
 def closed_cells(graph: Layers, motif: Biclique, of_roots: RootStars | None = None) -> Cells:
-    """Return the counts that ``motif`` asks for with p = 1 or q = 1: stars, by (p, q); only ``of_roots``, if given."""
+    """Return the stars of ``motif`` (p = 1 or q = 1), by (p, q). Only ``of_roots``, if given."""
     cells: Cells = {}
     if motif.p in (None, 1):
         most = motif.q or motif.max_q or graph.n_v
@@ -118,10 +118,10 @@ def _count_centres(
 
 
 def expand_sizes(histogram: dict[int, int], left: int, rights: range) -> Cells:
-    """Return the bicliques, by (left, right) size, of left sets counted by the columns that they share.
+    """Return the number of bicliques, by (left, right) size, from left sets counted by shared columns.
 
-    ``histogram`` has the number of sets of ``left`` vertices that share exactly so many right ones; ``rights`` are the
-    right sizes asked for, and may end beyond any size.
+    ``histogram`` holds the number of sets of ``left`` vertices by the number of shared right ones; ``rights`` are the
+    requested right sizes, and may exceed any size in the graph.
     """
     cells: Cells = {}
     for shared, count in histogram.items():
@@ -133,16 +133,16 @@ def expand_sizes(histogram: dict[int, int], left: int, rights: range) -> Cells:
 
 
 Leaf = tuple[int, int, int, int]
-"""Held left, free left, held right and free right vertices of leaves of pivot trees."""
+"""Numbers of held left, free left, held right and free right vertices of leaves of pivot trees."""
 
 
 def expand_leaves(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells:
-    """Return the bicliques, by (left, right) size, of leaves counted by key.
+    """Return the number of bicliques, by (left, right) size, from leaves counted by key.
 
-    A leaf (h, f, i, g) stands for C(f, p - h) * C(g, q - i) bicliques of p left and q right vertices. Leaves of the
-    same (i, g) are added up first, over all p at once, as polynomials packed into one integer; what that is for one p
-    is then multiplied by the row of binomials of g. The side with fewer sizes is packed: where one is large the other
-    is small, so that packed integers stay short, and so do the rows that they are multiplied by.
+    A leaf (h, f, i, g) represents C(f, p - h) * C(g, q - i) bicliques of p left and q right vertices. Leaves with the
+    same (i, g) are added up first, over all p at once, as polynomials packed into one integer; the coefficient of each
+    p is then multiplied by the row of binomials of g. The side with fewer sizes is packed: if one side is large, the
+    other is small, so packed integers and rows of binomials stay short.
     """
     if not leaves:
         return {}
@@ -154,12 +154,12 @@ def expand_leaves(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells
 
 
 def _count_sizes(leaves: dict[Leaf, int], held: int, asked: range) -> int:
-    """Return how many of the sizes asked for leaves reach at most, on the side whose held number stands at ``held``."""
+    """Return the number of requested sizes that leaves can reach, on the side whose held number is at ``held``."""
     return len(range(asked.start, min(asked.stop, max(key[held] + key[held + 1] for key in leaves) + 1)))
 
 
 def _expand_packed(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells:
-    """Expand leaves, all left sizes of a (held, free) right at once; ``lefts`` are bounded by the leaves."""
+    """Expand leaves, all left sizes of a (held, free) right at once. The leaves bound ``lefts``."""
     bound = sum(count << free for (_, free, _, _), count in leaves.items())
     width = bound.bit_length() // 8 + 1
     by_right = _pack_lefts(leaves, lefts, width)
@@ -202,7 +202,7 @@ def _pack_lefts(leaves: dict[Leaf, int], lefts: range, width: int) -> dict[tuple
 
 
 def _binomials(n: int, begin: int, end: int) -> list[int]:
-    """Return C(n, k) for every k in ``[begin, end)``, 0 where k is not in ``[0, n]``."""
+    """Return C(n, k) for every k in ``[begin, end)``, 0 if k is not in ``[0, n]``."""
     first, last = max(begin, 0), min(end, n + 1)
     if first >= last:
         return [0] * (end - begin)
@@ -215,17 +215,17 @@ def _binomials(n: int, begin: int, end: int) -> list[int]:
 
 
 def turn(cells: Cells, swapped: bool) -> Cells:
-    """Return cells by (left, right) as cells by (p, q)."""
+    """Convert cells by (left, right) to cells by (p, q)."""
     return {(right, left): count for (left, right), count in cells.items()} if swapped else cells
 
 
 def star_vectors(
     graph: BipartiteGraph, motif: Biclique, of_roots: RootStars | None = None
 ) -> dict[str, NDArray[np.uint64]]:
-    """Return how many (p,q)-bicliques each vertex is in, modulo 2^64, where p or q is 1.
+    """Return the number of (p,q)-bicliques of each vertex, modulo 2^64, if p or q is 1.
 
-    A centre of degree d has C(d, size) stars; each of its neighbours is in C(d - 1, size - 1) of them. Of a part, the
-    stars without a root do not count: those at a centre that is none, or among the neighbours that are none.
+    A centre of degree d has C(d, size) stars; each of its neighbours is in C(d - 1, size - 1) of them. For a part,
+    only stars with a root count: as their centre, or among their neighbours.
     """
     swapped = motif.p != 1
     centres, ends = ("v", "u") if swapped else ("u", "v")

@@ -1,13 +1,13 @@
 """(p,q)-bicliques on the GPU: the index goes to the device, ``biclique.cu`` searches it, the host multiplies.
 
-The index (core, order, pairs of left vertices, work items) is made on the device and equals the CPU engine's, so that
-items and their order are the same on both. The kernels count leaves, by size or by key; what they stand for is worked
-out on the host in Python integers. A count of leaves fits 64 bits: 1,024 leaves cost a warp some 30 instructions at
-least, of which a GPU does 1e12 a second, so that 2^64 leaves of one run would take more than a week.
+The index (core, order, pairs of left vertices, work items) is built on the device and equals the index of the CPU
+engine, so items and their order are the same on both. The kernels count leaves, by size or by key; the host converts
+them to bicliques in Python integers. A count of leaves fits 64 bits: 1,024 leaves cost a warp at least some 30
+instructions, and a GPU executes 1e12 per second, so 2^64 leaves of one run would take more than a week.
 
-Counts of every vertex, for one p and one q, are by enumeration (``biclique_vertices.cu``). Their sums are kept modulo
-2^64 and are exact beside the total, which is worked out on the host from the number of sets of left vertices by the
-right ones that they share; see :mod:`papilio.kernels.biclique.search`.
+Counts per vertex, for one p and one q, use enumeration (``biclique_vertices.cu``). Their sums are kept modulo 2^64 and
+are exact given the total, which the host computes from the number of sets of left vertices by shared right ones; see
+:mod:`papilio.kernels.biclique.search`.
 """
 
 from __future__ import annotations
@@ -58,52 +58,52 @@ from papilio.motifs import Biclique, Granularity, Motif
 from papilio.parts import Part
 
 _CODES = {"enumerate": 0, "pivot": 1}
-"""Algorithms as in biclique.cu."""
+"""Algorithms, as in biclique.cu."""
 
 _BLOCK_LEFTS = (3, 4)
-"""Left sizes that are enumerated by blocks: their search is short, and its work follows from the items."""
+"""Left sizes enumerated by blocks: their search is short, and its work follows from the items."""
 
 _SHARE_S = 1e-5
-"""Predicted time of a thread of a CPU that is worth a warp."""
+"""Predicted time of a CPU thread that justifies a warp, in seconds."""
 
 _SPARE_WORDS = 64
-"""What rounding up takes, beside lists and matrices."""
+"""Words for rounding up, besides lists and matrices."""
 
 _MAX_SIDE = (1 << SIDE_BITS) - 2
-"""Candidates and shared columns that the kernels take: with the root and its child they fit a side of a key, and so do
-the places and gaps by which pivots are chosen."""
+"""Maximum candidates and shared columns of the kernels: with the root and its child, they fit a side of a key, as do
+the places and gaps that decide the choice of pivots."""
 
 _MAX_LEAST = 1 << BIT_PLANES
-"""Right sides that the planes of bit_matrix.cuh count to."""
+"""Maximum right side that the planes of bit_matrix.cuh can count."""
 
 _SLOT_BYTES = 16
-"""Of the table of leaves: a key and its count."""
+"""Bytes per slot of the table of leaves: a key and its count."""
 
 _MAX_SLOTS = 1 << 31
-"""Of the table of leaves: their number is passed in 32 bits."""
+"""Maximum slots of the table of leaves: their number is passed in 32 bits."""
 
 _FIRST_SHARE = 4
-"""The first table takes no more than one of so many parts of the free memory: the search needs some, too."""
+"""The first table takes at most 1 / _FIRST_SHARE of the free memory, as the search needs some too."""
 
 _SIDE_MASK = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, eq=False)
 class _VertexTables:
-    """What counts of vertices need beside the index."""
+    """Tables for counts per vertex, besides the index."""
 
-    # C(n, q) and C(n - 1, q - 1) modulo 2^64, by n up to the most right vertices that two left ones share: uint64, on
-    # the device.
+    # C(n, q) and C(n - 1, q - 1) modulo 2^64, for n up to the maximum number of right vertices that two left ones
+    # share: uint64, on the device.
     sets: Any
     members: Any
     # Sizes of U and V, of the cover for balanced bicliques.
     layers: tuple[int, int]
-    # The answer for every vertex where p or q is 1, on the host; else empty.
+    # Counts per vertex if p or q is 1, on the host; else empty.
     stars: dict[str, NDArray[np.uint64]]
 
 
 def _make_tables(device: Device, question: BicliqueQuestion, index: BicliqueDeviceIndex) -> _VertexTables:
-    """Return the tables for a question with p and q, whose edges are on the host or the device."""
+    """Return the tables for a given p and q. The edges are on the host or the device."""
     most, min_right = int(index.item_common.max(initial=0)), index.sizes.min_right
     sets = choose_modulo(most, min_right)
     members = np.zeros_like(sets)
@@ -118,7 +118,7 @@ def _make_tables(device: Device, question: BicliqueQuestion, index: BicliqueDevi
 
 
 class _VertexSums:
-    """Sums of one run, on the device: left sets by the right vertices that they share, bicliques of vertices."""
+    """Sums of one run, on the device: left sets by the number of shared right vertices, bicliques of vertices."""
 
     def __init__(self, device: Device, index: BicliqueDeviceIndex, tables: _VertexTables) -> None:
         self.device, self.index, self.tables = device, index, tables
@@ -133,7 +133,7 @@ class _VertexSums:
         return (self.index.arrays["hop_common"], *numbers, tables.sets, tables.members, *sums)
 
     def add_to(self, vectors: dict[str, NDArray[np.uint64]]) -> int:
-        """Add the sums to those of the original vertices; return the total."""
+        """Add the sums to the vectors of the original vertices; return the total."""
         index, to_host = self.index, self.device.to_host
         left, right = ("v", "u") if index.swapped else ("u", "v")
         vectors[left][to_host(index.arrays["left_ids"])] += to_host(self.of_left)
@@ -149,13 +149,13 @@ class PreparedBicliqueGpu(Prepared):
     """A graph ready for :meth:`BicliqueGpu.run`."""
 
     motif: Biclique
-    # With the rows of its right layer: "right_indptr", int64, shape (n_right + 1,); "right_rows", int32, ascending.
+    # Includes the rows of its right layer: "right_indptr", int64, shape (n_right + 1,); "right_rows", int32, ascending.
     index: BicliqueDeviceIndex
     # "enumerate" or "pivot".
     algorithm: str
     vertices: _VertexTables | None
     classes: tuple[TreeClass, ...]
-    # Most right vertices that two left ones share.
+    # Maximum number of right vertices that two left ones share.
     max_common: int
     decisions: tuple[Choice, ...]
 
@@ -165,20 +165,20 @@ class PreparedBicliqueGpu(Prepared):
 
 
 class _Counts(NamedTuple):
-    """What the kernels count into, on the device."""
+    """Counters of the kernels, on the device."""
 
-    sums: Any  # sets of left vertices by the right ones that they share
+    sums: Any  # sets of left vertices by the number of shared right ones
     keys: Any  # a hash table of leaves
     leaves: Any
-    full: Any  # not 0 when the table was too small
+    full: Any  # nonzero if the table was too small
 
 
 class BicliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.Biclique` on one device.
 
     ``algorithm`` is ``auto``, ``enumerate`` or ``pivot``
-    (:meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`); ``anchor``, ``auto``, ``u`` or
-    ``v``, is the layer whose vertices are searched one after the other. ``tuning`` is by default that of the device.
+    (:meth:`~papilio.kernels.biclique.question.BicliqueQuestion.choose_algorithm`); ``anchor`` (``auto``, ``u`` or
+    ``v``) is the layer whose vertices are searched one after the other. ``tuning`` defaults to the device's constants.
     """
 
     stem = "biclique"
@@ -193,7 +193,7 @@ class BicliqueGpu(TreeEngine):
         super().__init__(device, tuning)
         self.algorithm, self.anchor = algorithm, anchor
         self._lots = WeakKeyDictionary[PreparedBicliqueGpu, NDArray[np.float64]]()
-        self._slots = WeakKeyDictionary[PreparedBicliqueGpu, int]()  # of tables that were found too small
+        self._slots = WeakKeyDictionary[PreparedBicliqueGpu, int]()  # of tables that were too small
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
@@ -255,7 +255,7 @@ class BicliqueGpu(TreeEngine):
         return prepared.index.closed_total
 
     def _build(self, question: BicliqueQuestion, anchor: str) -> BicliqueDeviceIndex:
-        """Return the index with a layer anchored, and the rows of its right layer."""
+        """Return the index for an anchor, with the rows of its right layer."""
         index = build_device_index(
             self.device,
             question.searched,
@@ -273,7 +273,7 @@ class BicliqueGpu(TreeEngine):
     ) -> TreeSearch:
         tuning = self.tuning
         _, _, of_vertices = tuning.blocks_per_sm
-        alone = replace(tuning, slots=0)  # nothing is left to others
+        alone = replace(tuning, slots=0)  # warps do not share sub-trees
         if vertices is not None:
             return TreeSearch("biclique_vertices", "biclique_vertices", {}, alone, LEAF_WORDS, of_vertices)
         if _goes_by_blocks(index, algorithm):
@@ -292,7 +292,7 @@ class BicliqueGpu(TreeEngine):
         if algorithm != "pivot" and _has_large_leaves(index):
             defines["DENSE"] = 1
         if index.seconds > 0:
-            # Costs leave out what is deep in the trees, which is nearly all on dense graphs.
+            # Costs omit the depth of the trees, which is nearly all of the work on dense graphs.
             worth = int(_SHARE_S * float(index.costs.sum()) / index.seconds)
             tuning = replace(tuning, share_cost=min(max(worth, 1), tuning.share_cost))
         return TreeSearch("biclique", "biclique_search", defines, tuning, words, tuning.blocks_per_sm[code])
@@ -327,7 +327,7 @@ class BicliqueGpu(TreeEngine):
     def _search_items(
         self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck, own: tuple[Any, ...]
     ) -> int:
-        """Search items, with the kernel's ``own`` arguments; return where the run ended."""
+        """Search items, with the kernel's ``own`` arguments; return the end of the run."""
         index, (start, stop) = prepared.index, span
         pieces = Pieces(start, np.asarray(index.pieces_at(range(start, stop + 1)), np.int64))
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
@@ -336,7 +336,7 @@ class BicliqueGpu(TreeEngine):
     def _search(
         self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck
     ) -> tuple[int, Cells]:
-        """Search items, again with a larger table when one was full; return where the run ended, and the cells."""
+        """Search items, again with a larger table if one was full. Return the end of the run, and the cells."""
         full, (start, stop) = 0, span
         wanted = self._slots.get(prepared, self.tuning.leaf_slots) if prepared.algorithm != "enumerate" else 1
         while True:
@@ -349,7 +349,7 @@ class BicliqueGpu(TreeEngine):
             self._slots[prepared] = wanted
 
     def _fit_table(self, wanted: int, full: int, n_items: int) -> int:
-        """Return how many slots the table of leaves gets: ``wanted``, or half as often as it takes to fit."""
+        """Return the number of slots for the table of leaves: ``wanted``, halved until it fits."""
         room_bytes = self.device.free_bytes()
         most = min(_MAX_SLOTS, (room_bytes if full else room_bytes // _FIRST_SHARE) // _SLOT_BYTES)
         while wanted > most:
@@ -357,8 +357,8 @@ class BicliqueGpu(TreeEngine):
         if wanted <= full:
             raise LeaseTooLargeError(
                 f"the leaves of {n_items} work items need a table of more than {full} slots of "
-                f"{_SLOT_BYTES} bytes; {room_bytes} bytes of device memory are free, and {_MAX_SLOTS} slots are the "
-                "most: use a device with more memory, or --engine cpu"
+                f"{_SLOT_BYTES} bytes; {room_bytes} bytes of device memory are free, and the maximum is {_MAX_SLOTS} "
+                "slots: use a device with more memory, or --engine cpu"
             )
         return wanted
 
@@ -378,7 +378,7 @@ class BicliqueGpu(TreeEngine):
         )  # fmt: skip
 
     def _expand(self, index: BicliqueDeviceIndex, counts: _Counts) -> Cells:
-        """Turn the counts of leaves into bicliques by (p, q); keys are those of pivot_tree.cuh."""
+        """Turn the counts of leaves into bicliques by (p, q); keys are as in pivot_tree.cuh."""
         sizes, to_host = index.sizes, self.device.to_host
         lefts = range(sizes.min_left, sizes.max_left + 1)
         rights = range(sizes.min_right, sizes.max_right + 1)
@@ -398,10 +398,10 @@ def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDevic
 
 
 def _has_large_leaves(index: BicliqueDeviceIndex) -> bool:
-    """Whether sets of left vertices share more right ones than a warp has counters for, if each costs a like share.
+    """Whether left sets share more right vertices than a warp has counters for, if each vertex keeps an equal share.
 
-    The block counts those then, which takes 6 to 20 % longer where there are none. In device memory all lanes would
-    meet at the few sizes of a dense graph.
+    The block then counts these sets, which takes 6 to 20 % longer if there are none. In device memory, all lanes
+    would contend for the few sizes of a dense graph.
     """
     degree = float(index.item_degree.mean()) if index.item_degree.size else 0.0
     shared = float(index.item_common.mean()) / max(degree, 1.0) if index.item_common.size else 0.0
@@ -409,14 +409,14 @@ def _has_large_leaves(index: BicliqueDeviceIndex) -> bool:
 
 
 def _goes_by_blocks(index: BicliqueDeviceIndex, algorithm: str) -> bool:
-    """Whether totals are counted by ``biclique_blocks.cu``: where no more than pairs lie below a child."""
+    """Whether ``biclique_blocks.cu`` counts the totals: if at most pairs lie below a child."""
     return algorithm == "enumerate" and index.sizes.max_left in _BLOCK_LEFTS
 
 
 def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
-    """Refuse what the words of the kernels do not hold, which have two sizes in each if ``halves``.
+    """Reject sizes too large for the words of the kernels, which hold two sizes each if ``halves``.
 
-    Returns the most right vertices that two left ones share.
+    Returns the maximum number of right vertices that two left ones share.
     """
     max_common = int(index.item_common.max(initial=0))
     if halves:
@@ -430,11 +430,11 @@ def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
 
 
 def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words that a warp needs for each work item at most: matrix, lists, frames, int64 of shape (n_items,).
+    """Return the maximum words that a warp needs for each work item: matrix, lists, frames; int64, shape (n_items,).
 
-    With n later children and c columns shared with one of them, a list is n rows of c / 32 words; enumeration has one
-    per level, and the slices of one. Pivots have the columns of one, and frames of two sets of rows and two of columns
-    for each of min(n, c).
+    With n later children and c columns shared with one of them, a list is n rows of c / 32 words. Enumeration has one
+    list per level, and the slices of one. Pivots have the columns of one list, and frames of two sets of rows and two
+    of columns for each of min(n, c).
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
@@ -448,17 +448,17 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
 
 def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words that slices take (``pairs.cuh``): columns of two lists by rows, and some of them."""
+    """Return the words of slices (``pairs.cuh``): columns of two lists by rows, and some of them."""
     blocks, row_words = (index.item_later + 31) // 32, (index.item_common + 31) // 32
     words: NDArray[np.int64] = 64 * row_words * blocks + (SLICED_COLUMNS + 4) * (blocks + 3) + row_words
     return words + _SPARE_WORDS
 
 
 def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words of the matrix of each work item, and of what a warp has beside it.
+    """Return the words of the matrix of each work item, and of the further memory of a warp.
 
-    That is what the matrix is filled by, and for four left vertices the candidates of a strip of children and, of one
-    child, their numbers and rows, or slices.
+    The latter holds the words that fill the matrix, and, for four left vertices, the candidates of a strip of children
+    and, for one child, their numbers and rows, or slices.
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + _SPARE_WORDS
@@ -470,11 +470,11 @@ def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
 
 def _estimate_vertex_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words that a warp needs for each work item at most: sums, matrix, lists, int64 of shape (n_items,).
+    """Return the maximum words that a warp needs for each work item: sums, matrix, lists; int64, shape (n_items,).
 
-    With n later children and c columns shared with one of them, a list is n rows of c / 32 words and n places; there is
-    one of a child, and one and a frame for every row that is taken before the last two. The last list is turned: n / 32
-    words for each column.
+    With n later children and c columns shared with one of them, a list is n rows of c / 32 words and n places. There is
+    one list for the child, and a list and a frame for every row taken before the last two. The last list is transposed:
+    n / 32 words for each column.
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32

@@ -1,9 +1,9 @@
-"""Build the index of (p,q)-bicliques on the device, the same as :func:`build_biclique_index` builds on the host.
+"""Build the index of (p,q)-bicliques on the device, equal to :func:`build_biclique_index` on the host.
 
-Edges, wedges and pairs stay on the device (``biclique_index.cu``); decisions, closed forms and the list of work items
-are the CPU engine's functions and arrays, so that workers with and without a GPU share one list.
+Edges, wedges and pairs stay on the device (``biclique_index.cu``). Decisions, closed forms and the list of work items
+use the CPU engine's functions and arrays, so workers with and without a GPU have the same list.
 
-The work items of bicliques on the device: those that :mod:`papilio.kernels.biclique.index` cuts on the host.
+The work items equal the ones that :mod:`papilio.kernels.biclique.index` cuts on the host.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from papilio.motifs import Biclique
 def cut_items(
     device: Device, module: Module, pairs: Pairs, deep: bool, items: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """Return root, first and last child, and cost of each piece, in their order.
+    """Return root, first and last child, and cost of each piece, in order.
 
-    ``items`` of a part are those of the left vertices, -1 for those that are no roots; None for a whole graph.
+    ``items`` holds the item of each left vertex of a part, -1 for vertices that are not roots; None for a whole graph.
     """
     xp = device.xp
     n_left = pairs.indptr.size - 1
@@ -109,7 +109,7 @@ def measure_items(
 def list_roots(
     device: Device, module: Module, pairs: Pairs, deep: bool, items: NDArray[np.int32], n_items: int
 ) -> tuple[Any, Any, Any, Any]:
-    """Return what :func:`cut_items` does with each root of a part as one item; ``items`` are on the host."""
+    """Return one item per root of a part, as :func:`cut_items`; ``items`` is on the host."""
     indptr = device.to_host(pairs.indptr)
     before = np.zeros_like(indptr)
     if pairs.others.size:
@@ -121,7 +121,7 @@ def list_roots(
 
 
 _ROUNDS = 4
-"""Looks at every edge between two answers to the question whether the core is reached."""
+"""Passes over all edges between two checks whether the core is reached."""
 
 _MAX_INT = 2**31 - 1
 
@@ -130,13 +130,13 @@ _MAX_INT = 2**31 - 1
 class BicliqueDeviceIndex(BicliqueItems):
     """A graph ready for the GPU engine: the rows on the device, the work items on both."""
 
-    # The arrays of BicliqueIndex by their names, all but costs.
+    # The arrays of BicliqueIndex by name, all but costs.
     arrays: dict[str, Any]
-    # Of each piece, on the host: right vertices of the root, and most right vertices that the root shares with a child
-    # of the piece.
+    # Of each piece, on the host: right vertices of the root, and maximum number of right vertices that the root shares
+    # with a child of the piece.
     item_degree: NDArray[np.int64]
     item_common: NDArray[np.int64]
-    # What too little device memory made slower, and why.
+    # Effects of too little device memory, and their reasons.
     choices: tuple[Choice, ...] = ()
 
     @property
@@ -145,14 +145,14 @@ class BicliqueDeviceIndex(BicliqueItems):
 
     @property
     def searched(self) -> tuple[Any, ...]:
-        """What every kernel that searches it takes first: rows, children, rows of the right layer, work items."""
+        """First arguments of every searching kernel: rows, children, rows of the right layer, work items."""
         names = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
         return tuple(self.arrays[name] for name in (*names, "item_root", "item_first", "item_last"))
 
 
 @dataclass(eq=False)
 class DeviceEdges:
-    """Edges on the device by left and right vertex; both degrees, int32."""
+    """Edges on the device by left and right vertex; degrees of both layers, int32."""
 
     lefts: Any
     rights: Any
@@ -160,12 +160,12 @@ class DeviceEdges:
     degree_right: Any
 
     def swap(self) -> None:
-        """Make the right layer the left one."""
+        """Swap the left and right layers."""
         self.lefts, self.rights = self.rights, self.lefts
         self.degree_left, self.degree_right = self.degree_right, self.degree_left
 
     def drop(self) -> None:
-        """Hold no memory any more."""
+        """Release all memory."""
         self.lefts = self.rights = self.degree_left = self.degree_right = None
 
 
@@ -173,8 +173,8 @@ class DeviceEdges:
 class _Core:
     """Rows of the core by rank; original ids of the left vertices by rank and of the right ones, int32.
 
-    Of a part also the item of each left vertex by rank, -1 for those that are no roots, how many items there are, and
-    which left vertices are excluded, where that matters.
+    For a part, also the item of each left vertex by rank, -1 for vertices that are not roots, the number of items, and
+    the excluded left vertices, if they matter.
     """
 
     rows: PairRows
@@ -197,8 +197,8 @@ def build_device_index(
     """Copy the edges to the device, then reduce, order, pair and cut there; signs are ignored.
 
     ``anchor`` is the layer whose vertices are searched one after the other: ``auto``, ``u`` or ``v``. ``keep_pairs``
-    says whether pairs are wanted where nothing is searched below them; else they are counted as closed forms. With
-    ``roots`` (int32, host), of the layer that ``anchor`` names, the graph is that of a part.
+    keeps pairs even if nothing is searched below them; otherwise they are counted as closed forms. With ``roots``
+    (int32, host), of the layer ``anchor``, the graph is the graph of a part.
     """
     device.load("biclique_index", {})  # compiled while the rows are linked
     load_arrays(device)
@@ -220,9 +220,9 @@ def build_index(
     roots: NDArray[np.int32] | None = None,
     excluded: NDArray[np.int32] | None = None,
 ) -> BicliqueDeviceIndex:
-    """Do as :func:`papilio.kernels.biclique.index.build_index`, with the edges on the device, which are used up.
+    """Build the index as :func:`papilio.kernels.biclique.index.build_index`; uses up the edges on the device.
 
-    The pairs with excluded vertices are ``apart_indptr`` and ``apart`` among the arrays.
+    The pairs with excluded vertices are the arrays ``apart_indptr`` and ``apart``.
     """
     chosen = tuning if tuning is not None else pair_tuning(device.max_shared_bytes)
     closed = closed or {}
@@ -243,7 +243,7 @@ def build_index(
 
 
 def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:
-    """Do as :func:`~papilio.kernels.biclique.index.halve_index`."""
+    """Halve the index as :func:`~papilio.kernels.biclique.index.halve_index`."""
     half = choose_half(index.item_root, device.to_host(index.arrays["left_ids"]))
     pieces = {name: getattr(index, name)[half] for name in (*_ON_BOTH, "costs", "item_later")}
     index = _put_pieces(device, index, pieces, half)
@@ -251,19 +251,19 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
 
 
 def divide_device_index(device: Device, index: BicliqueDeviceIndex, seconds: float) -> BicliqueDeviceIndex:
-    """Do as :func:`~papilio.kernels.biclique.index.divide_index`."""
+    """Divide the index as :func:`~papilio.kernels.biclique.index.divide_index`."""
     divided = divide_pieces(index, seconds)
     return index if divided is None else _put_pieces(device, index, *divided)
 
 
 _ON_BOTH = ("item_root", "item_first", "item_last")
-"""What the host and the device hold of pieces."""
+"""Arrays of the pieces on both host and device."""
 
 
 def _put_pieces(
     device: Device, index: BicliqueDeviceIndex, pieces: dict[str, Any], parents: NDArray[Any]
 ) -> BicliqueDeviceIndex:
-    """Return the index with other pieces, each within one that it has now, or a mask of those that stay."""
+    """Return the index with other pieces, each within a present one, or a mask of the pieces to keep."""
     arrays = index.arrays | {name: device.to_device(pieces[name]) for name in _ON_BOTH}
     measures = {name: getattr(index, name)[parents] for name in ("item_degree", "item_common")}
     return replace(index, **pieces, **measures, arrays=arrays)
@@ -277,7 +277,7 @@ def _stars_of(
     swapped: bool,
     roots: NDArray[np.int32] | None,
 ) -> RootStars | None:
-    """Return which stars of a part count, on the host, if any are asked for; None for a whole graph."""
+    """Return the stars of a part to count, on the host, if the motif includes stars; None for a whole graph."""
     if roots is None or not needs_stars(motif):
         return None
     on_device = BipartiteGraph(graph.n_u, graph.n_v, edges.lefts, edges.rights)
@@ -286,9 +286,9 @@ def _stars_of(
 
 
 def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Degrees]:
-    """Copy the edges, U left, and count degrees; return also what decisions need of the layers, on the host.
+    """Copy the edges, U left, and count degrees. Return also the sizes and degrees for decisions, on the host.
 
-    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices over both layers.
+    At most 2^32 - 2^13 edges, and 2^31 - 2^20 vertices in both layers.
     """
     check_rows(graph.n_edges, graph.n_u + graph.n_v)
     linker = _load_linker(device)
@@ -305,9 +305,9 @@ def _load_linker(device: Device) -> Module:
 
 
 def _peel(device: Device, edges: DeviceEdges, sizes: SizeRange) -> int:
-    """Leave the edges of the core in ``edges``, in their order, and its degrees, 0 outside; return their number.
+    """Keep the edges of the core in ``edges``, in order, and its degrees, 0 outside. Return their number.
 
-    A round is a look at every edge that was there when half of them were gone the last time.
+    Rounds pass over all edges; the removed ones are dropped when they are more than half.
     """
     xp = device.xp
     module = device.load("biclique_index", {})
@@ -338,7 +338,7 @@ def _link_core(
     roots: NDArray[np.int32] | None,
     excluded: NDArray[np.int32] | None,
 ) -> _Core:
-    """Number the vertices of the core, left ones by falling degree, then id, roots last; sort its edges into rows."""
+    """Number the core: left vertices by descending degree, then id, roots last. Sort its edges into rows."""
     xp, linker, n_all = device.xp, _load_linker(device), edges.degree_left.size
     lefts, rights = (find_least(device, each, 1) for each in (edges.degree_left, edges.degree_right))
     n_left, n_edges = lefts.size, edges.lefts.size
@@ -373,7 +373,7 @@ def _rank_core(
 ) -> tuple[Any, Any]:
     """Return the ids of a layer of the core by rank, and the rank of each id, int32; write degrees by rank.
 
-    Ranks are those of ``ids``, or go by falling degree, then id; vertices whose ``items`` are -1 are the first then.
+    Ranks follow ``ids``, or descending degree, then id, with vertices whose ``items`` is -1 first.
     """
     xp, module, n = device.xp, device.load("biclique_index", {}), np.int32(ids.size)
     keys = xp.empty(ids.size if by_degree else 0, dtype=np.uint64)
@@ -390,7 +390,7 @@ def _rank_core(
 
 
 def _no_pairs(device: Device, rows: PairRows) -> Pairs:
-    """Return rows without pairs; the order is then that of :class:`Pairs`, by rising degree, then id."""
+    """Return rows without pairs, in the order of :class:`Pairs`: by ascending degree, then id."""
     xp, n_left = device.xp, rows.n_left
     none = xp.zeros(0, dtype=np.int32)
     order = fill_ints(device, n_left, n_left - 1, -1)
@@ -418,7 +418,7 @@ def _empty_index(
 def _make_index(
     device: Device, core: _Core, pairs: Pairs, swapped: bool, sizes: SizeRange, closed: Cells
 ) -> BicliqueDeviceIndex:
-    """Put the rows into the order of the search and cut the work items."""
+    """Put the rows in search order and cut the work items."""
     xp, to_host = device.xp, device.to_host
     rows, n_left = core.rows, core.rows.n_left
     module = device.load("biclique_index", {})

@@ -1,4 +1,4 @@
-"""Pairs of left vertices that share enough right ones, on the device: the passes over the wedges."""
+"""Find the pairs of left vertices that share enough right ones, on the device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import PairTuning
 
 PAIR_BYTES = 32
-"""A pair while they are sorted: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
+"""Bytes of a pair during the sort: keys, the sort's copy, vertex and number of shared ones; then sums of costs."""
 
 _KEY_BITS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """The core of a graph, ranked by falling degree of the left vertices, ties by falling id; roots of a part last."""
+    """The core of a graph. Left vertices by descending degree, ties by descending id; roots of a part last."""
 
     n_left: int  # rows of the left layer come first
-    n_roots: int  # the last of them are roots: all, but for a part
-    # Lengths of the left rows, falling among the roots and among the others: int32.
+    n_roots: int  # the last left rows are roots: all, except for a part
+    # Lengths of the left rows, descending among the roots and among the others: int32.
     degree: Any
     # Row offsets of both layers, int64; right ids of the left rows, then left ranks of the right rows, ascending within
     # a row, int32.
@@ -35,7 +35,7 @@ class PairRows:
     adjacency: Any
     # Per left entry, the left vertices of lower rank in the row of the right one: int32.
     prefix: Any
-    # Right vertices that two left ones can share: the largest degree of a root.
+    # Maximum number of right vertices that two left ones can share: the largest degree of a root.
     max_shared: int
 
 
@@ -43,20 +43,20 @@ class PairRows:
 class Pairs:
     """Pairs as rows, and the order of the left vertices, on the device."""
 
-    # Rank of each left vertex in the order of the search: roots, by rising number of pairs, then degree, then id; then
-    # the others likewise. int32.
+    # Rank of each left vertex in search order: roots, by ascending number of pairs, then degree, then id; then the
+    # others likewise. int32.
     order: Any
     indptr: Any  # row offsets: int64
     others: Any  # later left vertices in that order, ascending: int32
-    common: Any  # how many right ones are shared: int32
-    # What too little device memory made slower, and why.
+    common: Any  # numbers of shared right vertices: int32
+    # Effects of too little device memory, and their reasons.
     choices: tuple[Choice, ...] = ()
 
 
 class _Passes:
     """The roots of :class:`PairRows` by schedule, and the launches of one pass over all of them.
 
-    A pair is met from its vertex of higher rank, which is a root: vertices that are none only are ends.
+    A pair is met from its vertex of higher rank, which is a root; all other vertices are only ends.
     """
 
     def __init__(self, device: Device, rows: PairRows, least: int, tuning: PairTuning) -> None:
@@ -84,7 +84,7 @@ class _Passes:
         self._make_slabs(int(tuning.slab_fraction * device.free_bytes()))
 
     def _make_slabs(self, room: int) -> None:
-        """Allocate counters and lists of the blocks of the last class, as many as ``room`` bytes hold."""
+        """Allocate counters and lists for the blocks of the last class, as many as ``room`` bytes hold."""
         n_left, xp = self.rows.n_left, self.device.xp
         n_roots = self.bounds[-1] - self.bounds[-2]
         self.n_slabs = min(n_roots, self.n_slabs, room // (8 * n_left))
@@ -96,20 +96,20 @@ class _Passes:
         self.lists: Any = xp.empty(max(self.n_slabs * n_left, 1), dtype=np.int32)
 
     def make_room(self, needed: int) -> None:
-        """Leave ``needed`` bytes of device memory to others, as far as one block of the last class can do with less."""
+        """Free ``needed`` bytes of device memory if possible. One block of the last class must remain."""
         if self.n_slabs > 1:
             self.counters, self.lists = None, None
             self._make_slabs(max(self.device.free_bytes() - needed, 8 * self.rows.n_left))
 
     def explain(self) -> tuple[Choice, ...]:
-        """Say that fewer blocks of the last class run than should, if memory was too short."""
+        """Report that too little memory reduced the number of blocks of the last class."""
         if self.n_slabs >= self._wanted_slabs:
             return ()
         what = f"pairs of the heaviest vertices counted by {self.n_slabs} blocks, not {self._wanted_slabs}"
         return ((what, f"a block needs {8 * self.rows.n_left} bytes of device memory"),)
 
     def run(self, mode: int, given: dict[str, Any]) -> None:
-        """Launch one pass; ``given`` are the arrays and numbers that it needs, by parameter."""
+        """Launch one pass; ``given`` holds its arrays and numbers by parameter name."""
         xp, tuning = self.device.xp, self.tuning
         nothing = xp.zeros(1, dtype=np.int32)
         unsigned = xp.zeros(1, dtype=np.uint64)
@@ -144,9 +144,9 @@ class _Passes:
 def count_pairs(
     device: Device, rows: PairRows, least: int, tuning: PairTuning
 ) -> tuple[dict[int, int], tuple[Choice, ...]]:
-    """Return how many pairs of left vertices share exactly so many right ones, from ``least`` on; no pair is kept.
+    """Return the number of pairs by number of shared right vertices, at least ``least``; no pair is kept.
 
-    The second is as ``Pairs.choices``.
+    The second result is as ``Pairs.choices``.
     """
     most = rows.max_shared
     sums = device.xp.zeros(max(most + 1, PAIR_BINS), dtype=np.uint64)
@@ -157,14 +157,14 @@ def count_pairs(
 
 
 def pair_room(device: Device, tuning: PairTuning) -> int:
-    """Return the bytes of device memory that the pairs may take."""
+    """Return the limit of device memory for the pairs, in bytes."""
     return int(tuning.pair_fraction * device.free_bytes())
 
 
 def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -> Pairs:
-    """Return all pairs that share at least ``least`` right vertices: two passes over the wedges, one sort of the pairs.
+    """Return all pairs that share at least ``least`` right vertices.
 
-    Memory is checked before a pair is written.
+    Takes two passes over the wedges, then one sort. Memory is checked before a pair is written.
     """
     xp, n = device.xp, rows.n_left
     passes = _Passes(device, rows, least, tuning)
@@ -180,8 +180,8 @@ def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -
     if n_pairs * PAIR_BYTES > limit:
         raise CapacityError(
             f"{n_pairs} pairs of vertices of the anchored layer share {least} neighbours; {limit} bytes of device "
-            f"memory have room for {limit // PAIR_BYTES} ({PAIR_BYTES} bytes each): anchor the other layer, ask for "
-            "larger p and q, partition the graph into smaller parts, or use --engine cpu"
+            f"memory hold {limit // PAIR_BYTES} ({PAIR_BYTES} bytes each): anchor the other layer, choose larger p "
+            "and q, partition the graph into smaller parts, or use --engine cpu"
         )
     if not n_pairs:
         empty = xp.zeros(0, dtype=np.int32)
@@ -190,7 +190,7 @@ def find_pairs(device: Device, rows: PairRows, least: int, tuning: PairTuning) -
 
 
 def _order_lefts(device: Device, module: Module, partners: Any, n_roots: int) -> tuple[Any, Any, int]:
-    """Return the order of the left vertices, the number of each in it, and how many are no roots without a pair."""
+    """Return the order of the left vertices, their places in it, and their number without roots that have no pair."""
     xp, n = device.xp, partners.size
     keys, n_paired = xp.empty(n, dtype=np.uint64), xp.zeros(1, dtype=np.uint64)
     launch_over(device, module, "partner_keys", n, partners, np.int32(n), np.int32(n_roots), keys, n_paired)
@@ -203,9 +203,9 @@ def _order_lefts(device: Device, module: Module, partners: Any, n_roots: int) ->
 def _write_pairs(
     passes: _Passes, places: Any, final_rank: Any, sizes: tuple[int, int]
 ) -> tuple[Any, Any, Any]:
-    """Write the pairs as keys, sort them and take them apart.
+    """Write the pairs as keys, sort the keys and unpack them.
 
-    ``sizes`` are the pairs, and the vertices that are not among the roots without a pair, which come first.
+    ``sizes`` holds the number of pairs, and of vertices without the roots that have no pair, which come first.
     """
     device, (n_pairs, n_paired) = passes.device, sizes
     xp, n = device.xp, passes.rows.n_left

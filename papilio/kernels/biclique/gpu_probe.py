@@ -19,7 +19,7 @@ from papilio.kernels.probe import FIELDS, Found, count_ways
 from papilio.kernels.tree.gpu_probe import launch_probes
 
 _SEARCHED = ("indptr", "columns", "hop_indptr", "hop", "right_indptr", "right_rows")
-"""Arrays of the index that every kernel here takes."""
+"""Arrays of the index that every kernel of this module takes."""
 
 
 def measure_probes(
@@ -29,7 +29,7 @@ def measure_probes(
     seeds: NDArray[np.uint64],
     walks: tuple[str, ...],
 ) -> dict[str, Found]:
-    """Probe items of an index by some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
+    """Probe items of an index with some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
     xp, sizes, arrays = device.xp, index.sizes, index.arrays
     children = draw_children(index, items, seeds)
     is_searched = children.roots >= 0
@@ -61,7 +61,7 @@ def measure_probes(
 
 
 def weigh_pieces(device: Device, index: BicliqueDeviceIndex) -> NDArray[np.float64]:
-    """Do as :func:`papilio.kernels.biclique.probe_loops.weigh_pieces`."""
+    """Weigh pieces as :func:`papilio.kernels.biclique.probe_loops.weigh_pieces`."""
     arrays, n_pieces = index.arrays, index.item_root.size
     lots = device.xp.zeros(n_pieces, dtype=np.float64)
     tables = make_count_tables(index.sizes, int(index.item_common.max(initial=0)))
@@ -77,7 +77,7 @@ def weigh_pieces(device: Device, index: BicliqueDeviceIndex) -> NDArray[np.float
 def measure_counts(
     device: Device, index: BicliqueDeviceIndex, items: NDArray[np.int64], seeds: NDArray[np.uint64]
 ) -> NDArray[np.float64]:
-    """Do as :func:`papilio.kernels.biclique.probe_loops.measure_counts`."""
+    """Estimate counts as :func:`papilio.kernels.biclique.probe_loops.measure_counts`."""
     xp, sizes, arrays = device.xp, index.sizes, index.arrays
     pieces, weights = draw_pieces(index, items, seeds)
     if not index.item_root.size or not items.size:

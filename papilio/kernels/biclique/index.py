@@ -10,8 +10,8 @@ the wedges then counts pairs without keeping them: for totals of (2, q), (p, 2) 
 holds no pairs, and the counts are among its closed forms. On yelp2018 with two threads, (2, 3) takes 0.24 s, as long as
 the butterflies; with 9.4 million pairs kept, laid out and counted it took 0.9 s and 230 MB.
 
-Left vertices are sorted by rising number of pairs (the number of 2-hop neighbours that share enough), so that the many
-pairs of a hub are in the rows of the others, and the remaining rows stay short.
+Left vertices are sorted by increasing number of pairs (the number of 2-hop neighbours that share enough), so that the
+many pairs of a hub are in the rows of the others, and the remaining rows stay short.
 
 For a part of a graph (:class:`~papilio.parts.RootPart`) the roots come first, by the same rule, then the other left
 vertices. Only pairs with a root are found, and only roots are searched: a biclique with a root has a root as its first
@@ -22,8 +22,8 @@ Maximal bicliques use the same index, without closed forms.
 
 The anchored layer is left; its vertices are *rows* of the search, taken one after the other. Vertices of the other
 layer are *columns*. A maximal biclique of at least two rows and two columns belongs to the item of its first two rows,
-where rows that hold all columns of the first one count as the last. Maximal bicliques of one row or one column are
-stars, which are found without a search (:mod:`papilio.kernels.maximal.stars`).
+except that rows with all columns of the first row come last. Maximal bicliques of one row or one column are stars,
+which are found without a search (:mod:`papilio.kernels.maximal.stars`).
 
 For a part (:class:`~papilio.parts.MaximalPart`) each root is an item. The excluded vertices near it come before its
 later ones: they are rows that are never taken.
@@ -175,7 +175,7 @@ def bound_choices(most: int, size: int) -> Ints:
 
 
 def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Cut the children of all roots into pieces; return root, first and last child, and cost, heaviest first."""
+    """Cut the children of all roots into pieces. Return root, first and last child, and cost, heaviest first."""
     most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
     roots, firsts, lasts, costs = cut_items(indptr, child_costs, most)
     order = _sort_rising(-costs)
@@ -183,7 +183,7 @@ def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Int
 
 
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
-    """Return the left vertices in search order: by rising number of pairs, ties in the given order."""
+    """Return the left vertices in search order: by increasing number of pairs, ties in the given order."""
     return _sort_rising(count_partners(pairs))
 
 
@@ -306,7 +306,7 @@ def divide_index(index: BicliqueIndex, seconds: float) -> BicliqueIndex:
 def _cut_pieces(
     pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool, lists: bool
 ) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
-    """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``; see BicliqueItems.
+    """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``. See BicliqueItems.
 
     ``items`` is the item of each left vertex of a part, -1 for vertices that are not roots; None for a whole graph. If
     ``finer``, an item of a part may have several pieces.
@@ -345,7 +345,7 @@ def build_maximal_index(
     has_stars: bool = False,
     part: MaximalPart | None = None,
 ) -> BicliqueIndex:
-    """Build the index; if there are stars, it has an item even if nothing is searched.
+    """Build the index. If there are stars, it has an item even if nothing is searched.
 
     With ``part``, whose layer is anchored, the graph is the graph of the part, and vertices have their ids in the whole
     graph.

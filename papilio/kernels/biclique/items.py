@@ -14,16 +14,16 @@ from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
 from papilio.kernels.offsets import offsets_of
 
 ITEMS_PER_JOB = 8192
-"""A root whose cost is more than this part of the job's is cut into several items, as far as its children go."""
+"""A root with more than 1 / ITEMS_PER_JOB of the job's cost is cut into several items, if it has enough children."""
 
 ITEM_S, MOST_ITEMS = 0.05, 1 << 18
-"""Time of a thread of a CPU for an item of a long search, and the most items that it is divided among for that."""
+"""CPU thread time of an item of a long search, in seconds, and the maximum items that it is divided into for this."""
 
 LEAST_ITEM_COST = 1 << 14
-"""Items below this cost are not worth cutting: some ten microseconds."""
+"""Minimum cost worth cutting an item for: some ten microseconds."""
 
 _Rows = tuple[Any, Any, Any]
-"""Offsets, other vertices and common ones of pairs."""
+"""Offsets, other vertices and numbers of shared vertices of pairs."""
 
 _Ids = NDArray[np.int32]
 _Ints = NDArray[np.int64]
@@ -31,9 +31,9 @@ _Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SizeRange:
-    """What the search counts: left sides of ``min_left`` to ``max_left`` vertices, right sides likewise.
+    """Sizes of the search: left sides of ``min_left`` to ``max_left`` vertices, right sides likewise.
 
-    All are at least 2. ``most_*`` is the size of the layer where nothing else bounds it.
+    All are at least 2. If there is no other bound, the maximum is the size of the layer.
     """
 
     min_left: int
@@ -48,25 +48,25 @@ class SizeRange:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BicliqueItems:
-    """What an index knows of its work items, wherever its rows are. All arrays are C-contiguous, on the host.
+    """The work items of an index, wherever its rows are. All arrays are C-contiguous, on the host.
 
-    The search is cut into *pieces*: a root and a range of its children. Of a whole graph each piece is a work item. Of
-    a part the work items are its roots, and an item has any number of pieces.
+    The search is cut into *pieces*: a root and a range of its children. For a whole graph each piece is a work item.
+    For a part the work items are its roots, and an item has any number of pieces.
     """
 
     swapped: bool  # The left, anchored layer is V
-    sizes: SizeRange  # What the search counts, by left and right
+    sizes: SizeRange  # Sizes of the search, left and right
     # Vertices in the core
     n_left: int
     n_right: int
-    # shape (n_pieces,): first left vertex; -1 for the piece of a job that is all closed forms
+    # shape (n_pieces,): first left vertex; -1 for the piece of a job that has only closed forms
     item_root: NDArray[np.int32]
     # shape (n_pieces,): children ``[first, last)``, as places in ``hop``
     item_first: NDArray[np.int64]
     item_last: NDArray[np.int64]
-    # shape (n_pieces,): children of the root from the first one of the piece on; 0 where there is no root
+    # shape (n_pieces,): children of the root from the first one of the piece on; 0 without a root
     item_later: NDArray[np.int64]
-    # shape (n_pieces,): estimated set operations of each piece, falling, within an item of a part; ties by root,
+    # shape (n_pieces,): estimated set operations of each piece, descending, within an item of a part; ties by root,
     # then by first child
     costs: NDArray[np.int64]
     # Counts that need no search, by (p, q) of U and V; they belong to item 0
@@ -74,7 +74,7 @@ class BicliqueItems:
     # shape (n_items + 1,): item i of a part has the pieces ``[item_ptr[i], item_ptr[i + 1])``; None for a whole
     # graph
     item_ptr: NDArray[np.int64] | None = None
-    # Predicted time of one thread of a CPU for a long search; 0 where costs say enough
+    # Predicted time of a CPU thread for a long search, in seconds; 0 if the costs suffice
     seconds: float = 0.0
 
     @property
@@ -83,16 +83,16 @@ class BicliqueItems:
 
     @cached_property
     def work(self) -> NDArray[np.int64]:
-        """Estimated set operations of each item, at least 1, shape (n_items,); falling for a whole graph."""
+        """Estimated set operations of each item, at least 1, shape (n_items,); descending for a whole graph."""
         if self.item_ptr is None:
             return self.costs
         return np.maximum(np.diff(offsets_of(self.costs)[self.item_ptr]), 1)
 
     @cached_property
     def lots(self) -> NDArray[np.float64]:
-        """In proportion to which probes draw items, shape (n_items,): half by cost, half as if all sets were bicliques.
+        """Weights by which probes draw items, shape (n_items,): half by cost, half as if all sets were bicliques.
 
-        A root with many children has nearly all sets of many vertices in a dense graph, whatever its cost is.
+        In a dense graph, a root with many children has nearly all sets of many vertices, whatever its cost.
         """
         take = min(max(self.sizes.min_left - 1, 1), MAX_POWER)
         most = max(int(self.item_later.max(initial=0)), 1)
@@ -102,7 +102,7 @@ class BicliqueItems:
         return self.work + self.sum_pieces(sets)
 
     def sum_pieces(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sums of values of the pieces, none negative, over each item."""
+        """Return the sums over each item of nonnegative values of the pieces."""
         if self.item_ptr is None:
             return values
         ends = np.concatenate((np.zeros(1), np.cumsum(values)))
@@ -110,14 +110,14 @@ class BicliqueItems:
         return sums
 
     def pieces_at(self, items: Sequence[int]) -> list[int]:
-        """Return the first piece of each item, and where the pieces end for the end of the items."""
+        """Return the first piece of each item. For the end of the items, the end of the pieces."""
         if self.item_ptr is None:
             return [int(item) for item in items]
         found: list[int] = self.item_ptr[np.asarray(items, np.int64)].tolist()
         return found
 
     def item_over(self, piece: int) -> int:
-        """Return the first item that begins at this piece or after it, or the end of the items."""
+        """Return the first item that begins at or after this piece, or the end of the items."""
         if self.item_ptr is None:
             return piece
         return int(np.searchsorted(self.item_ptr, piece))
@@ -128,11 +128,11 @@ class BicliqueItems:
 
 
 MAX_POWER = 64
-"""Of the laws by which items and children are drawn."""
+"""Maximum exponent of the distributions by which items and children are drawn."""
 
 
 def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
-    """Return base^times by products, which are rounded alike everywhere."""
+    """Return base^times by products, which are rounded in the same way everywhere."""
     product = base
     for _ in range(times - 1):
         product = product * base
@@ -140,12 +140,12 @@ def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
 
 
 def divide_pieces(index: BicliqueItems, seconds: float) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
-    """Divide the pieces of a whole graph among more items, as far as children go, by :attr:`BicliqueItems.lots`.
+    """Divide the pieces of a whole graph into more items, as far as children allow, by :attr:`BicliqueItems.lots`.
 
-    Returns the arrays of the new pieces by name, heaviest first, and the old piece of each; None where there are enough
-    of them, or no root. For searches whose costs leave out most of what is done: a few roots of a dense graph would
-    keep a device waiting, and a run that is ended finishes the items that its warps have begun. ``seconds`` are
-    those that the search takes a thread of a CPU.
+    Returns the arrays of the new pieces by name, heaviest first, and the old piece of each; None if there are already
+    enough, or no root. This serves searches whose costs omit most of the work: a few roots of a dense graph would keep
+    a device waiting, and a run that is cut finishes the items that its warps have begun. ``seconds`` is the time of the
+    search on one CPU thread.
     """
     wanted = int(min(max(seconds / ITEM_S, ITEMS_PER_JOB), MOST_ITEMS))
     if index.item_ptr is not None or index.n_items > wanted // 2 or index.item_root.max(initial=-1) < 0:
@@ -171,7 +171,7 @@ def divide_pieces(index: BicliqueItems, seconds: float) -> tuple[dict[str, Any],
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:
-    """Return the item of each vertex of the anchored layer of a part, -1 for those that are no roots."""
+    """Return the item of each vertex of the anchored layer, -1 for vertices that are not roots."""
     item = np.full(n_vertices, -1, np.int32)
     item[roots] = np.arange(roots.size, dtype=np.int32)
     return item
@@ -183,7 +183,7 @@ def place_roots(items: NDArray[np.int32], n_items: int) -> NDArray[np.int64]:
 
 
 def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tuple[_Rows, _Rows]:
-    """Return the pairs with vertices that are not excluded, and those that are; on the host or on a device."""
+    """Return the pairs with vertices that are not excluded, and the others. On the host or a device."""
     apart = is_excluded[others]
     n_apart = apart.astype(np.int64).cumsum()
     before = indptr * 0
@@ -194,10 +194,11 @@ def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tupl
 def make_root_items(
     indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int
 ) -> tuple[_Ids, _Ints, _Ints, _Ints]:
-    """Return root, first and last child, and cost of each item of a part, a root with all of its children.
+    """Return root, first and last child, and cost of each item of a part.
 
-    ``indptr`` is that of the children, ``costs_before`` the cost of all that come before each left vertex, and
-    ``items`` the item of each, -1 for none. The root of an item without children is -1.
+    An item is a root with all of its children. ``indptr`` holds the offsets of the children, ``costs_before`` the total
+    cost of all vertices before each left vertex, and ``items`` the item of each, -1 for none. The root of an item
+    without children is -1.
     """
     roots, (firsts, lasts) = np.full(n_items, -1, np.int32), np.zeros((2, n_items), np.int64)
     costs = np.ones(n_items, np.int64)
@@ -209,11 +210,11 @@ def make_root_items(
 
 
 def make_star_item() -> tuple[_Ids, _Ints, _Ints, _Ints]:
-    """Return root, first and last child, and cost of the one item of a job that is all closed forms."""
+    """Return root, children and cost of the only item of a job of closed forms."""
     return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
 
 
 def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:
-    """Return ``closed`` with the bicliques of two left vertices, from how many pairs share how many right ones."""
+    """Return ``closed`` with the bicliques of two left vertices, from the numbers of pairs by shared right vertices."""
     cells = expand_sizes(shared, 2, range(sizes.min_right, sizes.max_right + 1))
     return add_cells(closed, turn(cells, swapped))

@@ -1,6 +1,6 @@
-"""Listing (p,q)-bicliques on the CPU: what to search for, the work items, and threads that hand out blocks of rows.
+"""List (p,q)-bicliques on the CPU: sizes to search for, work items, blocks of rows.
 
-The part of a graph in which bicliques that must hold given vertices lie.
+Also the restriction of a graph to bicliques that contain given vertices.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from papilio.motifs import Biclique, Granularity, Listing, Motif
 
 
 class Restricted(NamedTuple):
-    """What is left to search for once the vertices that every biclique must hold are set aside."""
+    """The remaining search after setting aside the vertices that every biclique must contain."""
 
-    # The edges between the vertices that can go with all of them; the layers keep their sizes
+    # The edges between the vertices adjacent to all of these; the layers keep their sizes
     graph: BipartiteGraph
-    # Sizes of the bicliques searched for there, at least 1
+    # Sizes of the bicliques to search for, at least 1
     p: int
     q: int
-    # Ids that are added to each of them
+    # Ids added to each biclique
     held_u: Ids32
     held_v: Ids32
 
 
 def _common(graph: BipartiteGraph, ids: Ids32, of_u: bool) -> NDArray[np.bool_]:
-    """Return which vertices of the other layer are neighbours of all of ``ids``; O(n_edges)."""
+    """Return a mask of the vertices of the other layer adjacent to all of ``ids``; O(n_edges)."""
     own, others, n = (graph.u, graph.v, graph.n_v) if of_u else (graph.v, graph.u, graph.n_u)
     if not ids.size:
         return np.ones(n, np.bool_)
@@ -70,10 +70,10 @@ def _common(graph: BipartiteGraph, ids: Ids32, of_u: bool) -> NDArray[np.bool_]:
 
 
 def restrict_to_common(graph: BipartiteGraph, listing: Listing) -> BipartiteGraph:
-    """Return the edges between what can go with all vertices that must be held, these vertices included.
+    """Return the edges between vertices compatible with all required vertices, including these.
 
-    Every maximal biclique of the graph returned holds them all, and is one of the whole graph: what would extend it
-    there goes with all of them, too. There is no edge where they cannot go together.
+    Every maximal biclique of the result contains the required vertices and is maximal in the whole graph: a vertex
+    that extends it there is compatible with them, too. The result has no edges if they are in no common biclique.
     """
     with_u, with_v = (np.array(ids, np.int32) for ids in (listing.with_u, listing.with_v))
     if not with_u.size and not with_v.size:
@@ -85,9 +85,9 @@ def restrict_to_common(graph: BipartiteGraph, listing: Listing) -> BipartiteGrap
 
 
 def restrict_graph(graph: BipartiteGraph, p: int, q: int, listing: Listing) -> Restricted:
-    """Restrict the graph to what can go with the vertices that must be held.
+    """Restrict the graph to the vertices compatible with all required vertices.
 
-    These are left out themselves, except for one where they fill their side, so that both sizes stay at least 1.
+    The required vertices are left out, except for one if they fill their side, so both sizes stay at least 1.
     """
     common = restrict_to_common(graph, listing)
     sides = []
@@ -110,23 +110,23 @@ def restrict_graph(graph: BipartiteGraph, p: int, q: int, listing: Listing) -> R
 class PreparedListing(Prepared):
     """A graph ready for :meth:`BicliqueLister.run`."""
 
-    graph: LeftGraph | Rows  # As the search needs it; rows alone where the left side is a single vertex
+    graph: LeftGraph | Rows  # As the search needs it; only rows if the left side is a single vertex
     items: Items
-    costs: NDArray[np.int64]  # shape (n_items,): estimated set operations and rows of each item, falling
-    sizes: tuple[int, int]  # Left and right vertices that are searched for
+    costs: NDArray[np.int64]  # shape (n_items,): estimated set operations and rows of each item, descending
+    sizes: tuple[int, int]  # Numbers of left and right vertices to search for
     swapped: bool  # Left is V
     positions: Positions
-    held_right: Ids32  # Positions that are added to each right side
-    # Ids of all vertices that can be in a row, rising: a position is a place in these
+    held_right: Ids32  # Positions added to each right side
+    # Ids of all vertices that can be in a row, ascending: a position is an index into these
     ids_u: NDArray[np.int32]
     ids_v: NDArray[np.int32]
     n_words: int  # Room for the levels of the search
-    index: BicliqueIndex | None  # None where the left side is a single vertex
+    index: BicliqueIndex | None  # None if the left side is a single vertex
     decisions: tuple[Choice, ...]
 
 
 class _Searched(NamedTuple):
-    """What is searched, as in :class:`PreparedListing`; ``pieces`` are root, first and last child, and cost of each."""
+    """Data to search, as in :class:`PreparedListing`; ``pieces`` holds root, first and last child, and cost of each."""
 
     graph: LeftGraph | Rows
     pieces: tuple[Ids32, Ints, Ints, Ints]
@@ -138,7 +138,7 @@ class _Searched(NamedTuple):
 
 
 class _Worker(NamedTuple):
-    """What one thread has of its own; ``around`` and ``levels`` are None for stars."""
+    """State of one thread; ``around`` and ``levels`` are None for stars."""
 
     around: RootGraph | None
     levels: Levels | None
@@ -147,7 +147,7 @@ class _Worker(NamedTuple):
 
 
 class BicliqueLister(SearchEngine):
-    """Lists the bicliques of one size; ``anchor`` is that of the engine that counts."""
+    """Lists the bicliques of one size; ``anchor`` is as for the counting engine."""
 
     listing: Listing
 
@@ -157,12 +157,12 @@ class BicliqueLister(SearchEngine):
         super().__init__(threads)
         if algorithm == "pivot":
             raise UnsupportedError(
-                "algorithm 'pivot' counts without visiting every biclique; list with 'enumerate'"
+                "algorithm 'pivot' counts without visiting every biclique; use 'enumerate' to list them"
             )
         self.listing, self.anchor = listing, anchor
 
     def prepare(self, graph: BipartiteGraph, motif: Motif, per: Granularity) -> PreparedListing:
-        """Set aside what must be held, reduce to the core, order and cut; see :class:`PreparedListing`."""
+        """Set aside the required vertices, reduce to the core, order and cut; see :class:`PreparedListing`."""
         require_request("listing", Biclique, graph, motif, per)
         assert isinstance(motif, Biclique)
         assert motif.p is not None
@@ -171,7 +171,7 @@ class BicliqueLister(SearchEngine):
         decisions: tuple[Choice, ...] = ()
         if search.graph is not graph:
             what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
-            decisions = ((what, "only these go with what every biclique must hold"),)
+            decisions = ((what, "only these are compatible with the required vertices"),)
         searched = _find_stars(search) if 1 in (search.p, search.q) else self._find_pairs(search)
         swapped = searched.swapped
         helds = (search.held_v, search.held_u) if swapped else (search.held_u, search.held_v)
@@ -255,32 +255,32 @@ class BicliqueLister(SearchEngine):
 
 
 def _probed(prepared: PreparedListing) -> BicliqueIndex:
-    """Return the index whose items are probed; UnsupportedError where there is none."""
+    """Return the index whose items are probed; raise UnsupportedError without an index."""
     if prepared.index is None:
-        raise UnsupportedError("stars, bicliques with one vertex on a side, are not probed")
+        raise UnsupportedError("cannot probe stars, bicliques with one vertex on a side")
     return prepared.index
 
 
 def _find_stars(search: Restricted) -> _Searched:
-    """Return the rows of the side of a single vertex, which is left; their entries are the first right vertices."""
+    """Return the rows of the side with a single vertex, which is left; their entries are the first right vertices."""
     swapped = search.p != 1
     size = search.p if swapped else search.q
     core = reduce_to_core(search.graph, swapped, 1, size)
     indptr = core.rows.indptr
     behind = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, indptr[-1] + 1)
     costs = 1 + bound_choices(int(np.diff(indptr).max(initial=0)), size - 1)[behind]
-    chosen = f"layer {'V' if swapped else 'U'} anchored", "one of its vertices is all that is searched for"
+    chosen = f"layer {'V' if swapped else 'U'} anchored", "only one of its vertices is taken"
     ids = core.left_ids, core.right_ids
     return _Searched(core.rows, make_pieces(indptr, costs), swapped, ids, 0, None, chosen)
 
 
 def _expect_rows(prepared: PreparedListing, span: tuple[int, int], cursors: list[Cursor]) -> int:
-    """Return the bicliques of finished items, from the leaves of the search or the lengths of the rows."""
+    """Return the number of bicliques of finished items, from the leaves of the search or the lengths of the rows."""
     right = prepared.sizes[1]
     if not isinstance(prepared.graph, Rows):
         leaves = sum((cursor.leaves for cursor in cursors[1:]), cursors[0].leaves) if cursors else np.zeros(1)
         return sum(int(leaves[n]) * comb(int(n), right) for n in np.flatnonzero(leaves))
-    # The stars of a row whose first right vertex is at a place of [first, last) are C(n - first, right) less
+    # The stars of a row whose first right vertex is at a place of [first, last) number C(n - first, right) minus
     # C(n - last, right), where n is the end of the row.
     roots, firsts, lasts = (each[slice(*span)] for each in prepared.items)
     ends = prepared.graph.indptr[roots + 1]

@@ -1,11 +1,11 @@
-"""The loops that list (p,q)-bicliques: they fill a block of rows, and go on where they stopped when it was full.
+"""The loops that list (p,q)-bicliques: they fill a block of rows, and resume after it was full.
 
-A search takes left vertices one after the other as :mod:`papilio.kernels.biclique.search` does; each left set
-that shares enough right vertices is a *leaf*, and every subset of them of the size asked for is a row. Where one side
-of a biclique has a single vertex, the leaves are the vertices of that side with their neighbours. Rows come from the
-first left vertices and the subsets in lexicographic order, so that none can come twice.
+A search takes left vertices one after the other as :mod:`papilio.kernels.biclique.search` does. Each left set that
+shares enough right vertices is a *leaf*, and every subset of the shared vertices of the requested size is a row. If one
+side of a biclique has a single vertex, the leaves are the vertices of that side with their neighbours. Rows follow the
+first left vertices and the lexicographic order of the subsets, so no row appears twice.
 
-Vertices are written as *positions*: numbers that rise with the ids of their layer.
+Vertices are written as *positions*: numbers that increase with the ids of their layer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PHASE, _ITEM, _PLACE, _DEPTH, _SHARED, _LEAD = 0, 1, 2, 3, 4, 5
 
 
 class Block(NamedTuple):
-    """Rows that wait to be written: ``lefts[:size[0]]`` and ``rights[:size[0]]``, one biclique in each."""
+    """Rows waiting to be written: ``lefts[:size[0]]`` and ``rights[:size[0]]``, one biclique each."""
 
     lefts: NDArray[np.int32]
     rights: NDArray[np.int32]
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """Positions of the left and of the right vertices, and of the left ones that are in every row."""
+    """Positions of the left and of the right vertices, and of the left vertices that are in every row."""
 
     lefts: Ids32
     rights: Ids32
@@ -44,17 +44,17 @@ class Positions(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a search stands."""
+    """The current place of a search."""
 
-    # shape (6,): phase; item; next place among its children; level; right vertices of the leaf at hand; end of
+    # shape (6,): phase; item; next place among its children; level; right vertices of the current leaf; end of
     # their first
     at: Ints
-    path: Ids32  # shape (left vertices searched for,)
-    lefts: Ids32  # shape (left vertices of a row,): positions of the leaf at hand, rising
-    shared: Ids32  # shape (most right vertices of a leaf,): positions of its right vertices, rising
-    chosen: Ints  # shape (right vertices searched for,): the next subset of them
+    path: Ids32  # shape (left vertices to search for,)
+    lefts: Ids32  # shape (left vertices of a row,): positions of the current leaf, ascending
+    shared: Ids32  # shape (maximum right vertices of a leaf,): positions of its right vertices, ascending
+    chosen: Ints  # shape (right vertices to search for,): the next subset of them
     ids: Ids32  # shape (words of the levels,): candidate of each row of the levels
-    leaves: Ints  # shape (most right vertices of a leaf + 1,): leaves of a search by their right vertices
+    leaves: Ints  # shape (maximum right vertices of a leaf + 1,): leaves by number of right vertices
     work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
@@ -65,7 +65,7 @@ def make_block(n_rows: int, n_left: int, n_right: int) -> Block:
 
 
 def make_cursor(sizes: tuple[int, int], n_held: int, max_shared: int, n_words: int) -> Cursor:
-    """Return a cursor for left and right sides of ``sizes`` beside the left vertices held."""
+    """Return a cursor for left and right sides of ``sizes`` besides the required left vertices."""
     left, right = sizes
     return Cursor(
         at=np.zeros(6, np.int64),
@@ -80,13 +80,13 @@ def make_cursor(sizes: tuple[int, int], n_held: int, max_shared: int, n_words: i
 
 
 def start_items(cursor: Cursor, item: int) -> None:
-    """Set the cursor before an item."""
+    """Set the cursor to the start of an item."""
     cursor.at[_PHASE], cursor.at[_ITEM] = _NEXT_ITEM, item
 
 
 @compiled
 def _open_leaf(cursor: Cursor, positions: Positions, n_shared: int, first: int, last: int) -> None:
-    """Begin with the path and its shared vertices: subsets whose first is in ``[first, last)``."""
+    """Start a leaf with the path and its shared vertices: subsets whose first element is in ``[first, last)``."""
     n_held = positions.held.size
     for i in range(n_held + cursor.path.size):
         position = positions.held[i] if i < n_held else positions.lefts[cursor.path[i - n_held]]
@@ -102,7 +102,7 @@ def _open_leaf(cursor: Cursor, positions: Positions, n_shared: int, first: int, 
 
 @compiled
 def _write_rows(cursor: Cursor, block: Block) -> bool:
-    """Write the rows of the leaf from the chosen subset on; return whether all are written."""
+    """Write the rows of the leaf from the chosen subset on. Return whether all are written."""
     chosen, size = cursor.chosen, cursor.chosen.size
     n_shared, lead = cursor.at[_SHARED], cursor.at[_LEAD]
     n, room = block.size[0], block.lefts.shape[0]
@@ -136,7 +136,7 @@ def _write_rows(cursor: Cursor, block: Block) -> bool:
 def list_stars(
     rows: Rows, positions: Positions, cursor: Cursor, block: Block, items: Items, end: int
 ) -> bool:
-    """List the items up to ``end``, one left vertex in each row; return False when the block is full.
+    """List the items up to ``end``, with one left vertex in each row. Return False when the block is full.
 
     The children of a root are the entries of its row, as places in ``rows.ids``: the first right vertices.
     """
@@ -163,7 +163,7 @@ def list_stars(
 def _share_all(
     graph: LeftGraph, around: RootGraph, positions: Positions, cursor: Cursor, root: int, kid: int
 ) -> int:
-    """Take all columns of a child as those that the leaf shares; return how many they are."""
+    """Take all columns of a child as shared by the leaf; return their number."""
     first, top = around.kid_ptr[kid], graph.lefts.indptr[root]
     n = around.kid_ptr[kid + 1] - first
     for i in range(n):
@@ -181,7 +181,7 @@ def _share_row(
     child: tuple[int, int, int],
     row: int,
 ) -> int:
-    """Take the bits of a row as the right vertices that the leaf shares; return how many they are."""
+    """Take the bits of a row as the right vertices shared by the leaf. Return their number."""
     root, kid, n_words = child
     first, top = around.kid_ptr[kid], graph.lefts.indptr[root]
     n = 0
@@ -199,7 +199,7 @@ def _share_row(
 def _open_child(
     graph: LeftGraph, around: RootGraph, levels: Levels, positions: Positions, cursor: Cursor, root: int
 ) -> None:
-    """Begin with the next child: with its leaf, if two left vertices are all, else with its candidates."""
+    """Start the next child: with its leaf, if there are only two left vertices, else with its candidates."""
     at, path = cursor.at, cursor.path
     place = at[_PLACE]
     kid = place - graph.hop_indptr[root]
@@ -225,7 +225,7 @@ def _open_child(
 def _grow(
     graph: LeftGraph, around: RootGraph, levels: Levels, positions: Positions, cursor: Cursor, root: int
 ) -> None:
-    """Take the next candidate of the level at hand, or go back a level."""
+    """Take the next candidate of the current level, or go back a level."""
     at, path = cursor.at, cursor.path
     depth, place, top = at[_DEPTH], at[_PLACE] - 1, graph.hop_indptr[root]
     n_words = words_of(int(graph.hop_common[place]))
@@ -258,7 +258,7 @@ def list_items(
     items: Items,
     end: int,
 ) -> bool:
-    """List the items up to ``end``, two left vertices or more in each row; return False when the block is full."""
+    """List the items up to ``end``, two left vertices or more in each row. Return False when the block is full."""
     at = cursor.at
     while True:
         phase, item = at[_PHASE], at[_ITEM]

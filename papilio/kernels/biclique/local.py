@@ -1,12 +1,13 @@
 """The graph around one root, and the bit rows around one child: where every (p,q)-biclique search begins.
 
 Around a root: its children by place, and for each of its columns (right vertices) the children there, ascending.
-Around a child: its own columns, numbered anew from 0 (few enough for one or two words, mostly), and its
-*candidates*: the later children that share at least the least right size with it and the root. They are found by
-walking the columns of the child, which counts what each later child shares; only those that share enough get bits.
+Around a child: its own columns, renumbered from 0 (mostly few enough for one or two words), and its *candidates*: the
+later children that share at least the minimum right size with it and the root. Walking the columns of the child counts
+the columns shared with each later child; only children that share enough get bits.
 
 Around a *dense* root, whose columns have enough of the children, walking meets every child again and again. There each
-child gets a bit row over the columns of the root, and what it shares with all others is a pass over their words.
+child gets a bit row over the columns of the root, and one pass over the words counts the columns shared with all
+others.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from papilio.kernels.jit import Ints, compiled, inlined
 from papilio.kernels.tree.bits import ONE, Words, share_columns, words_of
 
 DENSE_GAIN, DENSE_WORDS = 8, 3
-"""Words intersected in the time of an entry walked, and words that a pair takes beside those of its rows: a root is
-dense where its bit rows save time. Measured with vectors of 512 bits: 16 and 3."""
+"""Words intersected in the time of an entry walked, and extra words per pair besides its rows: a root is dense if bit
+rows save time. Measured with vectors of 512 bits: 16 and 3."""
 
 
 class LeftGraph(NamedTuple):
     """The arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` that a search reads.
 
-    ``rights`` are the rows of the other layer; ``after`` says, per entry of ``lefts``, where the later left
-    vertices begin in the right row.
+    ``rights`` holds the rows of the other layer; ``after``, per entry of ``lefts``, the start of the later left
+    vertices in the right row.
     """
 
     lefts: Rows
@@ -40,32 +41,32 @@ class LeftGraph(NamedTuple):
 
 
 class RootGraph(NamedTuple):
-    """What one thread knows around its root; sizes are the largest of any root."""
+    """One thread's data around its root; array sizes are maxima over all roots."""
 
     # shape (n_left,): 1 + number of each child of the root, 0 for other vertices; all 0 between roots
     place: Ids32
     # shape (largest degree + 1,): column c holds the children ``column_kids[column_ptr[c]:column_ptr[c + 1]]``;
-    # those from ``cursor[c]`` on are not before the child at hand
+    # those from ``cursor[c]`` on are not before the current child
     column_ptr: Ints
     cursor: Ints
     column_kids: Ids32  # shape (largest sum of shared columns,)
-    # shape (most children + 1,): child i has the columns ``kid_columns[kid_ptr[i]:kid_ptr[i + 1]]``, ascending
+    # shape (maximum children + 1,): child i has the columns ``kid_columns[kid_ptr[i]:kid_ptr[i + 1]]``, ascending
     kid_ptr: Ints
     kid_columns: Ids32  # shape (largest sum of shared columns,)
-    # shape (most children,): columns that a later child shares with the child at hand; all 0 between children
+    # shape (maximum children,): columns that a later child shares with the current child; all 0 between children
     shared: Ids32
-    # shape (most children,): children met; and 1 + number of each among the candidates, 0 for others
+    # shape (maximum children,): children met; and 1 + number of each among the candidates, 0 for others
     met: Ids32
     slot: Ids32
-    # shape (largest degree + 1,): 1 + number of each column among those of the child at hand, 0 for others
+    # shape (largest degree + 1,): 1 + number of each column among the columns of the current child, 0 for others
     number: Ids32
-    # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child, laid as in
-    # :mod:`papilio.kernels.tree.bits`
+    # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child, in the
+    # layout of :mod:`papilio.kernels.tree.bits`
     columns: Words
-    # shape (3,): words of such a row, or 0 around another root; the first child with one, whose row comes first;
+    # shape (3,): words of such a row, or 0 around another root; the first child with a row, whose row comes first;
     # the number of children
     dense: Ints
-    # shape (most children,): what each child shares with the one at hand; words of candidates
+    # shape (maximum children,): columns shared by each child and the current one; words of candidates
     sizes: Ints
     words: Words
     gathered: Words
@@ -128,8 +129,8 @@ def open_root(graph: LeftGraph, around: RootGraph, root: int, first: int) -> Non
 def _lay_columns(around: RootGraph, first: int, n_kids: int, n_columns: int) -> None:
     """Lay out the bit rows of the children from ``first`` on, if the root is dense and there is room.
 
-    Walking takes half of the sum of squares of the columns' children, intersecting half of the square of the children
-    for each word of a row.
+    Walking takes half of the sum of squares of the columns' children; intersecting takes half of the square of the
+    number of children for each word of a row.
     """
     n_words, n = words_of(n_columns), n_kids - first
     walked = 0
@@ -149,10 +150,10 @@ def _lay_columns(around: RootGraph, first: int, n_kids: int, n_columns: int) -> 
 
 @compiled
 def seek_candidates(around: RootGraph, kid: int, least: int) -> tuple[int, int]:
-    """Count what later children share with ``kid``; children must be sought in order.
+    """Count the columns that later children share with ``kid``; children must be requested in order.
 
-    Returns how many later children share at least ``least`` columns (the candidates, listed in ``met``), and how many
-    entries were walked, or words intersected.
+    Returns the number of later children that share at least ``least`` columns (the candidates, listed in ``met``), and
+    the number of entries walked or words intersected.
     """
     if around.dense[0]:
         return meet_densely(around, kid, kid + 1, least), around.dense[0] * (around.dense[2] - kid - 1)
@@ -181,7 +182,7 @@ def seek_candidates(around: RootGraph, kid: int, least: int) -> tuple[int, int]:
 
 @inlined
 def share_densely(around: RootGraph, kid: int, first: int) -> int:
-    """Write what ``kid`` shares with each child from ``first`` on to ``sizes``; return how many there are."""
+    """Write the shared columns of ``kid`` and each child from ``first`` on to ``sizes``. Return their number."""
     n_words, begin, n_kids = around.dense
     n = int(n_kids - first)
     share_columns(around.columns, n_kids - begin, n_words, kid - begin, first - begin, around.sizes[:n])
@@ -190,7 +191,7 @@ def share_densely(around: RootGraph, kid: int, first: int) -> int:
 
 @inlined
 def meet_densely(around: RootGraph, kid: int, first: int, least: int) -> int:
-    """List the children from ``first`` on that share at least ``least`` columns with ``kid``; return how many."""
+    """List the children from ``first`` on that share at least ``least`` columns with ``kid``. Return their number."""
     sizes = around.sizes
     n = 0
     for i in range(share_densely(around, kid, first)):
@@ -203,10 +204,10 @@ def meet_densely(around: RootGraph, kid: int, first: int, least: int) -> int:
 
 @compiled
 def set_bits(around: RootGraph, kid: int, n: int, n_words: int, rows: Words) -> None:
-    """Write the row of each candidate: bit j for the j-th column of ``kid``; the counts go back to 0.
+    """Write the row of each candidate: bit j for the j-th column of ``kid``. Reset the counts to 0.
 
-    Either the columns of the child are walked, or those of the candidates: whichever are fewer entries. Around a dense
-    root the bits are taken from the rows that are there.
+    Walks the columns of the child or of the candidates, whichever have fewer entries. Around a dense root the bits come
+    from the existing rows.
     """
     first, end = around.kid_ptr[kid], around.kid_ptr[kid + 1]
     if around.dense[0]:

@@ -43,7 +43,7 @@ class Children(NamedTuple):
 
     roots: NDArray[np.int32]  # -1 if the item has nothing to search
     places: NDArray[np.int64]  # places of the children in ``hop``
-    weights: NDArray[np.float64]  # number of children of the item that each stands for
+    weights: NDArray[np.float64]  # number of children of the item that each represents
     seeds: NDArray[np.uint64]
 
 
@@ -120,7 +120,7 @@ def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray
 def draw_pieces(
     index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Draw a piece of each item in proportion to its cost; return it and its weight, 0 if the item has none."""
+    """Draw a piece of each item in proportion to its cost. Return it and its weight, 0 if the item has none."""
     if index.item_ptr is None:
         return items, np.ones(items.size)
     random = _randoms(mix(seeds), 3)
@@ -209,7 +209,7 @@ def choose_search(
     name = "V" if index.swapped else "U"
     if build_other is None:
         return Chosen(index, mine.algorithm, "", mine.reason, mine.seconds)
-    few_wedges = "pairs of its vertices have no more wedges than those of the other layer"
+    few_wedges = "pairs of its vertices have no more wedges than pairs of the other layer"
     if mine.seconds <= LEAST_S:
         return Chosen(index, mine.algorithm, few_wedges, mine.reason, mine.seconds)
     n_edges, n_wedges = other_size()
@@ -222,7 +222,7 @@ def choose_search(
     try:
         other = build_other()
     except CapacityError:
-        reason = "pairs of the other layer do not fit the memory"
+        reason = "pairs of the other layer do not fit in memory"
         return Chosen(index, mine.algorithm, reason, mine.reason, mine.seconds)
     theirs = predict(other, algorithms, measure, rates)
     seconds = f"probes predict {mine.seconds:.2g} s of a CPU thread with {name}, {theirs.seconds:.2g} s with the other"

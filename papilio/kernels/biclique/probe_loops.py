@@ -1,10 +1,10 @@
 """Compiled probes of the searches for (p,q)-bicliques: one random branch for each; see :mod:`.probe`.
 
 Below a child the candidates are the later children of its root that share enough columns with both. Enumeration takes
-``take`` of them: at each level it intersects every row with the later ones, and pairs of rows end it. A probe takes one
-row: the first of as many as are still to be taken, drawn alone, since early rows have more below them. Pivoting has a
-branch without gaps and one for each gap, which a probe draws in the same way. Estimates of counts draw a child and rows
-below it by the columns that they share instead (:func:`measure_counts`).
+``take`` of them: at each level it intersects every row with the later ones, and it ends at pairs of rows. A probe takes
+one row: the first of as many independently drawn rows as remain to be taken, since early rows have more below them.
+Pivoting has a branch without gaps and one for each gap, drawn in the same way. Estimates of counts instead draw a child
+and rows below it by the columns that they share (:func:`measure_counts`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from papilio.kernels.tree.probe_loops import (
 def open_child(
     lefts: Rows, hop_indptr: Ints, hop: Ids32, root: int, child: int, least: int, number: Ids32, rows: Words
 ) -> tuple[int, int]:
-    """Write the rows of the candidates of a child; return how many there are, and of how many columns."""
+    """Write the rows of the candidates of a child. Return their number, and the number of their columns."""
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
         number[lefts.ids[at]] = -1
     common = 0
@@ -84,7 +84,7 @@ def probe_subsets(
     ways: Floats,
     found: Floats,
 ) -> None:
-    """Add what lies below a list of n rows, which is used up; ``take`` are taken, ``ways`` are by shared columns."""
+    """Add the tree of sets of ``take`` of n rows, which are overwritten. ``ways`` is by shared columns."""
     n_words = words_of(n_columns)
     if take == 0:
         found[0] = weight * ways[n_columns]
@@ -134,7 +134,7 @@ def probe_subsets(
 
 @compiled
 def sum_choices(free: int, low: int, high: int) -> float:
-    """Return the sets of ``low`` to ``high`` of ``free`` vertices."""
+    """Return the number of sets of ``low`` to ``high`` of ``free`` vertices."""
     if low > free:
         return 0.0
     ways = 1.0
@@ -149,7 +149,7 @@ def sum_choices(free: int, low: int, high: int) -> float:
 
 @compiled
 def _scan(lines: Words, n: int, n_words: int, own: Words, other: Words) -> int:
-    """Take the lines without gaps out of ``own``; return the fewest gaps of the others << 32 | whose, or -1."""
+    """Take the lines without gaps out of ``own``. Return the fewest gaps of the others << 32 | their line, or -1."""
     best = -1
     for i in range(n):
         if own[i >> 6] >> np.uint64(i & 63) & ONE:
@@ -167,7 +167,7 @@ def _scan(lines: Words, n: int, n_words: int, own: Words, other: Words) -> int:
 def _branch(
     lines: Words, n_own: int, n_other: int, own: Words, other: Words, pivot: int, branch: int, across: Words
 ) -> None:
-    """Cut the sets to a branch of the pivot, a line of ``own``: 0 takes what the pivot has, i holds the i-th gap.
+    """Cut the sets to a branch of the pivot, a line of ``own``: 0 takes the pivot's own, i holds the i-th gap.
 
     ``across`` are the lines of the other side.
     """
@@ -191,10 +191,10 @@ def _branch(
 
 @compiled
 def _choose_branch(state: Words, n_gaps: int, n: int, take: int) -> tuple[int, float]:
-    """Draw a branch of a pivot with gaps among n lines; return it and its probability.
+    """Draw a branch of a pivot with gaps among n lines. Return it and its probability.
 
-    Of ``take`` lines drawn alike, none in a gap is the branch 0, and the first gap is held otherwise. One time in
-    eight all branches are alike: none is out of reach.
+    Of ``take`` independently drawn lines, branch 0 has none in a gap; otherwise the first gap is held. One time in
+    eight all branches are equally likely, so that each can be drawn.
     """
     if draw(state, 8) == 0:
         branch = draw(state, n_gaps + 1)
@@ -218,7 +218,7 @@ def probe_pivots(
     right: Words,
     found: Floats,
 ) -> None:
-    """Add what lies below a root, a child and a matrix of n rows; ``sizes`` are the least and most left and right."""
+    """Add the tree below a root, a child and n rows. ``sizes``: minimum and maximum left, then right."""
     transpose_bits(rows, n, n_columns, columns)
     n_left, n_right = words_of(n), words_of(n_columns)
     fill_span(left, n)
@@ -300,7 +300,7 @@ def measure_probes(
     walks: tuple[str, ...],
     threads: int,
 ) -> dict[str, Found]:
-    """Probe items of an index by some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
+    """Probe items of an index with some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
     sizes = index.sizes
     children = draw_children(index, items, seeds)
     is_searched = children.roots >= 0
@@ -337,7 +337,7 @@ def measure_probes(
 
 @compiled
 def weigh_child(common: int, later: int, law: int, by_common: Floats) -> Any:
-    """Return in proportion to what a child with so many later children is drawn; see make_count_tables."""
+    """Return the weight of a child with this many later children in a draw. See make_count_tables."""
     if law == 0:
         return by_common[common]
     if law == 1:
@@ -376,7 +376,7 @@ def _weigh_pieces(
 
 
 def weigh_pieces(index: BicliqueIndex) -> Floats:
-    """Return in proportion to what estimates of counts draw pieces of an index, shape (n_pieces,)."""
+    """Return the weights of pieces in the draws for estimates of counts, shape (n_pieces,)."""
     tables = make_count_tables(index.sizes, int(index.hop_common.max(initial=0)))
     lots, pieces = np.zeros(index.item_root.size), (index.item_root, index.item_first, index.item_last)
     room = np.empty(int((index.item_last - index.item_first).max(initial=0))), np.empty(32)
@@ -388,10 +388,10 @@ def weigh_pieces(index: BicliqueIndex) -> Floats:
 def _open_rows(
     graph: LeftGraph, root: int, child: int, number: Ids32, place: Ids32, rows: Words, shared: Ints
 ) -> int:
-    """Write the rows of all later children of a child over the columns that it shares with the root; return these.
+    """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
 
-    Either the columns are walked, or the rows of the children: whichever are fewer entries. ``number`` and ``place``
-    are 0 before and after.
+    Walks the columns or the rows of the children, whichever have fewer entries. ``number`` and ``place`` are 0 before
+    and after.
     """
     lefts, rights, kid, end = graph.lefts, graph.rights, graph.hop[child], graph.hop_indptr[root + 1]
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
@@ -444,9 +444,9 @@ def _cut_rows(
     kept_names: Ids32,
     sizes: Ints,
 ) -> int:
-    """Keep what rows share with the one ``taken``, all columns for -1, without that one; return how many are left.
+    """Intersect the rows with row ``taken``, all columns if -1, and drop that row. Return the number of rows left.
 
-    ``kept`` may be ``rows``, with room for one row more, and ``kept_names`` their names.
+    ``kept`` may be ``rows``, with room for one more row, and ``kept_names`` holds their names.
     """
     mask = n * n_words
     for w in range(n_words):
@@ -473,7 +473,7 @@ def _share_last(
     of_columns: Floats,
     shares: Shares,
 ) -> None:
-    """Share the bicliques of the last rows between these rows and the columns of each."""
+    """Share the bicliques of the last rows among these rows and the columns of each."""
     rows, names, shared, weights = kept
     for i in range(n):
         value = weight * weights[i]
@@ -499,10 +499,10 @@ def _count_sets(
     of_columns: Floats,
     shares: Shares,
 ) -> float:
-    """Return an estimate of the bicliques of a root, its child and one or more of n rows, which are kept.
+    """Return an estimate of the bicliques of a root, its child and one or more of n rows; the rows are kept.
 
-    One row after the other is drawn, of all that are left, so that each set comes in all orders of its rows. The last
-    one is not drawn: the bicliques of all rows are added up. Rows and columns get their shares of that, ``times_all``.
+    Rows are drawn one after the other from all remaining ones, so each set occurs in every order of its rows. The last
+    row is not drawn: the bicliques of all rows are added up. Rows and columns get their shares of them, ``times_all``.
     """
     min_left, max_left, least = sizes
     ways, by_columns = tables
@@ -548,8 +548,8 @@ def _probe_counts(
     times_all: Floats,
     shares: Shares,
 ) -> None:
-    """Estimate the bicliques of pieces; where there are shares, the left sides have one size, ``times_all`` are the
-    factors of the probes, and right vertices come after the left ones."""
+    """Estimate the bicliques of pieces. With shares, the left sides have one size, ``times_all`` holds the factors of
+    the probes, and right vertices follow the left ones."""
     roots, firsts, lasts = pieces
     ways, by_columns, by_common, law = tables
     number, place, rows, names, shared, kept, kept_names, kept_sizes, weights, sums, drawn_rows = room[:11]
@@ -617,7 +617,7 @@ def measure_vertices(
     layers: tuple[int, int],
     copies: int,
 ) -> VertexFound:
-    """Estimate the same for each vertex; a vertex of ``layers`` has so many ``copies`` in the index."""
+    """Estimate the count per vertex; a vertex of ``layers`` has ``copies`` copies in the index."""
     counts = _Counts(index, graph, items, seeds, weights)
     n_u, n_v = (size // copies for size in layers)
     left_at, right_at = (n_u, 0) if index.swapped else (0, n_u)
@@ -627,7 +627,7 @@ def measure_vertices(
 
 
 class _Counts:
-    """Probes of items of an index, and what those that were walked ``found``."""
+    """Probes of items of an index, and the results ``found`` so far."""
 
     def __init__(
         self,

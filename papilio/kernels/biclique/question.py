@@ -50,16 +50,16 @@ def count_wedges(graph: Layers) -> tuple[int, int]:
 
 
 def read_anchor(anchor: str) -> bool | None:
-    """Return whether ``anchor`` is V, None for ``auto``; InputError for an unknown anchor."""
+    """Return whether ``anchor`` is V, None for ``auto``; raise InputError for an unknown anchor."""
     if anchor not in ANCHORS:
-        raise InputError(f"anchor is {anchor!r}; known: {', '.join(ANCHORS)}")
+        raise InputError(f"anchor is {anchor!r}; expected one of {', '.join(ANCHORS)}")
     return None if anchor == "auto" else anchor == "v"
 
 
 def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     """Return whether V is anchored: as requested, or for ``auto`` by the first of these rules that applies:
 
-    1. the layer of which only two vertices are taken,
+    1. the layer from which only two vertices are taken,
     2. the layer of fixed size if the other has none, unless its pairs have :data:`MANY_TIMES` the wedges,
     3. the layer whose pairs have fewer wedges.
     """
@@ -78,7 +78,7 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
 
 
 def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
-    """Return the anchor; for ``auto`` with ``enumerate``, the only layer that can be enumerated, if any."""
+    """Return the anchor. For ``auto`` with ``enumerate``, the only layer that can be enumerated, if any."""
     if anchor == "auto" and algorithm == "enumerate" and (motif.p is None) != (motif.q is None):
         return "v" if motif.p is None else "u"
     return anchor
@@ -89,8 +89,8 @@ def anchor_part(part: RootPart, anchor: str) -> str:
     read_anchor(anchor)
     if anchor not in ("auto", part.layer):
         raise UnsupportedError(
-            f"anchor {anchor!r} is asked for, but the partition has roots in layer {part.layer.upper()}; use anchor "
-            f"'auto' or {part.layer!r}, or partition the graph with the anchor that is wanted"
+            f"anchor is {anchor!r}, but the partition has roots in layer {part.layer.upper()}; use anchor "
+            f"'auto' or {part.layer!r}, or partition the graph with that anchor"
         )
     return part.layer
 
@@ -110,12 +110,12 @@ def explain_choices(
     ``probed`` holds the reasons for both if probes chose them.
     """
     if sizes.is_empty:
-        return (("no search", "every size that is asked for has a closed form or does not occur"),)
+        return (("no search", "every requested size has a closed form or does not occur"),)
     layer = f"layer {'V' if swapped else 'U'} anchored"
     if asked[0] == "part":
-        reason = "the roots of the part are of it"
+        reason = "the roots of the part are in this layer"
     elif asked[0] != "auto":
-        reason = "asked for"
+        reason = "requested"
     elif probed is not None and probed[0]:
         reason = probed[0]
     elif sizes.max_left == 2 != sizes.max_right:
@@ -126,7 +126,7 @@ def explain_choices(
             "its side has a given size" if is_given else "pairs of the other layer have many times the wedges"
         )
     else:
-        reason = "pairs of its vertices have no more wedges than those of the other layer"
+        reason = "pairs of its vertices have no more wedges than pairs of the other layer"
     return (layer, reason), _explain_algorithm(per, sizes, asked[1], algorithm, probed)
 
 
@@ -134,12 +134,12 @@ def _explain_algorithm(
     per: Granularity, sizes: SizeRange, asked: str, algorithm: str, probed: tuple[str, str] | None
 ) -> Choice:
     if sizes.max_left == 2 and per == "total" and algorithm != "pivot":
-        return "pairs counted by their wedges", "pairs of its vertices are all that is asked for"
+        return "pairs counted by their wedges", "only pairs of its vertices are requested"
     name = f"algorithm {algorithm}"
     if asked != "auto":
-        return name, "asked for"
+        return name, "requested"
     if per == "vertex":
-        return name, "it knows the vertices of what it counts"
+        return name, "it counts per vertex"
     if probed is not None:
         return name, probed[1]
     if algorithm == "pivot":
@@ -190,23 +190,21 @@ class BicliqueQuestion:
     def choose_algorithm(self, index: BicliqueItems) -> str:
         """Return ``enumerate`` or ``pivot`` by rules, for an index without probes:
 
-        0. For counts of every vertex: ``enumerate``, whose leaves have known vertices.
+        0. For counts per vertex: ``enumerate``, whose leaves have known vertices.
         1. For left sides of several sizes: ``pivot``.
         2. Otherwise ``enumerate``: only pairs are searched.
         """
         asked, sizes = self.asked[1], index.sizes
         if self.per == "vertex":
             if asked == "pivot":
-                raise UnsupportedError(
-                    "algorithm 'pivot' counts totals; for every vertex use 'enumerate' or 'auto'"
-                )
+                raise UnsupportedError("algorithm 'pivot' cannot count per vertex; use 'enumerate' or 'auto'")
             return "enumerate"
         fixed = sizes.min_left == sizes.max_left or sizes.is_empty
         if asked == "enumerate" and not fixed:
             raise UnsupportedError(
-                "algorithm 'enumerate' needs one given size of the anchored layer "
+                "algorithm 'enumerate' needs a single size of the anchored layer "
                 f"({'q, as V is anchored' if index.swapped else 'p, as U is anchored'}); "
-                "use 'pivot', give that size or anchor the other layer"
+                "use 'pivot', specify that size or anchor the other layer"
             )
         if asked != "auto":
             return asked
@@ -215,8 +213,7 @@ class BicliqueQuestion:
     def explain(
         self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None
     ) -> tuple[Choice, ...]:
-        """Return the decisions and their reasons for an index searched by ``algorithm``; see
-        :func:`explain_choices`."""
+        """Return the decisions and their reasons for an index searched by ``algorithm``, as :func:`explain_choices`."""
         choices = explain_choices(
             self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm, probed
         )
@@ -266,10 +263,10 @@ def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
 
 def explain_choice(asked: str) -> str:
     """Return the reason for anchoring a layer."""
-    return "asked for" if asked != "auto" else "fewer wedges lie between its pairs"
+    return "requested" if asked != "auto" else "fewer wedges lie between its pairs"
 
 
 def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> Choice:
     """Return the anchored layer and the reason."""
-    why = explain_choice(asked) if part is None else "the roots of the part are of this layer"
+    why = explain_choice(asked) if part is None else "the roots of the part are in this layer"
     return f"anchor {'V' if swapped else 'U'}", why

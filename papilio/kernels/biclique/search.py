@@ -1,18 +1,19 @@
 """The loops of the CPU (p,q)-biclique engine: one call per chunk of work items, without the interpreter lock.
 
-Input: the arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex` and what is said in
+Input: the arrays of :class:`~papilio.kernels.biclique.index.BicliqueIndex`, in the terms of
 :mod:`papilio.kernels.biclique.local`. Every biclique is counted once: its first two left vertices in the order
 are the root and the child, the others are candidates of that child.
 
-Left sides have three vertices or more, except where pivoting counts several sizes at once; pairs alone are counted as
-the index is made. Of three the third is any candidate (:func:`count_triples`). ``enumerate`` takes left vertices one
-after the other (:mod:`papilio.kernels.tree.subset`) and counts a histogram of shared columns. ``pivot`` counts leaves
-by key (:mod:`papilio.kernels.tree.pivot`). Both are exact, so that the choice never shows in the answer.
+Left sides have three vertices or more, except if pivoting counts several sizes at once; pairs alone are counted during
+the construction of the index. For three vertices the third is any candidate (:func:`count_triples`). ``enumerate``
+takes left vertices one after the other (:mod:`papilio.kernels.tree.subset`) and counts a histogram of shared columns.
+``pivot`` counts leaves by key (:mod:`papilio.kernels.tree.pivot`). Both are exact, so the result does not depend on the
+choice.
 
-Bicliques of every vertex, for one p and one q, are enumerated with a memory of the path. A left set of the size asked
-for that shares n right vertices stands for C(n, q) bicliques of each of its vertices, and for C(n - 1, q - 1) of each
-of the n. The sums are kept modulo 2^64; sets are also counted by n, so that the total is exact and tells whether a sum
-could have wrapped. The bicliques below a vertex on the path are added to it when the search leaves it.
+Bicliques per vertex, for one p and one q, are enumerated while keeping the path. A left set of the requested size that
+shares n right vertices represents C(n, q) bicliques of each of its vertices, and C(n - 1, q - 1) of each of the n. The
+sums are kept modulo 2^64; sets are also counted by n, so the total is exact and shows whether a sum could have wrapped.
+The bicliques below a vertex on the path are added to it when the search leaves it.
 """
 
 from __future__ import annotations
@@ -64,28 +65,28 @@ class Items(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """What one thread counts."""
+    """Counters of one thread."""
 
-    # shape (most shared columns + 1,): left sets of the size asked for by the columns that they share
+    # shape (maximum shared columns + 1,): left sets of the requested size by number of shared columns
     histogram: Ints
-    # Leaves of pivot trees: in all, and of the child at hand
+    # Leaves of pivot trees: in total, and of the current child
     leaves: LeafTable
     child_leaves: LeafTable
     work: Ints  # shape (1,): set operations: words intersected and entries walked
 
 
 class TripleCounts(NamedTuple):
-    """What one thread counts where left sides have three vertices."""
+    """Counters of one thread if left sides have three vertices."""
 
-    # shape (most shared columns + 1,): left sets by the columns that they share
+    # shape (maximum shared columns + 1,): left sets by number of shared columns
     histogram: Ints
-    bins: Ints  # shape (4 * (most shared columns + 1),): parts of it
+    bins: Ints  # shape (4 * (maximum shared columns + 1),): parts of the histogram
     work: Ints  # shape (1,): words intersected and entries walked
 
 
 @compiled
 def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, int, int, int]:
-    """Return the most room that a child needs: words of levels, of columns and of frames, and frames."""
+    """Return the maximum room that a child needs: words of levels, of columns and of frames, and frames."""
     levels, columns, words, frames = 0, 0, 0, 0
     for root in range(hop_indptr.size - 1):
         for at in range(hop_indptr[root], hop_indptr[root + 1]):
@@ -101,7 +102,7 @@ def measure_rooms(hop_indptr: Ints, hop_common: Ids32, take: int) -> tuple[int, 
 def count_triples(
     graph: LeftGraph, around: RootGraph, items: Items, begin: int, end: int, least: int, counts: TripleCounts
 ) -> None:
-    """Count the items ``[begin, end)`` where left sides have three vertices: each candidate of a child is one.
+    """Count the items ``[begin, end)`` if left sides have three vertices: each candidate of a child is one.
 
     ``least`` is the right size.
     """
@@ -130,7 +131,7 @@ def count_triples(
 
 @compiled
 def _forget(around: RootGraph, n: int) -> None:
-    """Leave out the candidates: too few to be counted."""
+    """Drop the candidates: they are too few to count."""
     for i in range(n):
         around.shared[around.met[i]] = 0
 
@@ -146,7 +147,7 @@ def _enumerate_children(
 ) -> int:
     """Count below the children of a root one after the other; return the work.
 
-    ``span`` says where the root's children begin, and the first and the end of those to count, as places in ``hop``.
+    ``span`` holds the start of the root's children, and the first and the end of those to count, as places in ``hop``.
     """
     top, first, last = span
     take, least = limits[0] - 2, limits[2]
@@ -175,9 +176,9 @@ def _search_child(
     child: tuple[int, int, int],
     limits: Limits,
 ) -> int:
-    """Count below one child by pivots: its number, its columns and its candidates, which were sought.
+    """Count below one child by pivots: its number, its columns and its candidates, already found.
 
-    Returns the work; or the status, negative, and nothing is counted.
+    Returns the work, or a negative status if nothing was counted.
     """
     kid, common, n = child
     if n < limits[0] - 2:
@@ -240,8 +241,8 @@ def pivot_items(
 
     Without a ``stack`` all matrices are small, and the search of larger ones, half of the code, is not compiled.
 
-    Returns (status, item, child): ``DONE``, or which table is full. Then grow it and call again with that item and
-    child: all children before it are counted, nothing of it is.
+    Returns (status, item, child): ``DONE``, or which table is full. In the latter case, enlarge it and call again with
+    that item and child: all children before it are fully counted, and it is not.
     """
     roots, firsts, lasts = items
     for item in range(begin, end):
@@ -263,18 +264,18 @@ def pivot_items(
 
 
 class VertexCounts(NamedTuple):
-    """What one thread counts."""
+    """Counters of one thread per vertex."""
 
     # shape (n_left,) and (n_right,): bicliques of each vertex, modulo 2^64
     left: Words
     right: Words
-    # shape (most shared columns + 1,): C(n, q) and C(n - 1, q - 1) modulo 2^64, by n
+    # shape (maximum shared columns + 1,): C(n, q) and C(n - 1, q - 1) modulo 2^64, by n
     sets: Words
     members: Words
-    histogram: Ints  # shape (most shared columns + 1,): left sets by the columns that they share
+    histogram: Ints  # shape (maximum shared columns + 1,): left sets by number of shared columns
     ids: Ids32  # shape (words of the levels,): candidate of each row of the levels
     sums: Words  # shape (levels + 1,): bicliques below each level
-    # Sums of the candidates and the columns of the child at hand; all 0 between children
+    # Sums of the candidates and the columns of the current child; all 0 between children
     kids: Words
     columns: Words
     work: Ints  # shape (1,): set operations: words intersected and entries walked
@@ -282,7 +283,7 @@ class VertexCounts(NamedTuple):
 
 @compiled
 def _count_row(rows: Words, begin: int, n_words: int, counts: VertexCounts) -> int:
-    """Count one left set by the row of columns that it shares; return how many these are."""
+    """Count one left set by the row of its shared columns; return their number."""
     size = 0
     for w in range(n_words):
         size += popcount(rows[begin + w])
@@ -298,7 +299,7 @@ def _count_row(rows: Words, begin: int, n_words: int, counts: VertexCounts) -> i
 
 @compiled
 def take_row(levels: Levels, ids: Ids32, depth: int, i: int, n_words: int, least: int) -> int:
-    """Write the next level: what row i shares with the later rows of its level; return how many are kept."""
+    """Write the next level, row i intersected with the later rows of its level. Return the number of rows kept."""
     rows, begin, n = levels.rows, levels.begin[depth], levels.size[depth]
     to = begin + n * n_words
     kept = 0

@@ -1,20 +1,20 @@
-"""Balanced bicliques as bicliques of the signed double cover, which knows of no signs.
+"""Balanced bicliques as bicliques of the signed double cover, which is unsigned.
 
-A biclique is balanced when every cycle of it has an even number of negative edges: when the sign vectors of its
+A biclique is balanced if every cycle in it has an even number of negative edges, that is, if the sign vectors of its
 vertices of U are all equal or opposite, so that its signs are products a(u) b(v) of signs of its vertices. In the
-*cover* every vertex x is two, x+ and x-, and an edge (u, v) is two edges: a positive one joins u+ to v+ and u- to v-, a
-negative one u+ to v- and u- to v+. Then
+*cover* every vertex x becomes two, x+ and x-, and an edge (u, v) becomes two edges: a positive edge joins u+ to v+ and
+u- to v-, a negative edge u+ to v- and u- to v+. Then
 
-* x+ and x- have no common neighbour, so that no biclique holds both;
-* a biclique of the cover names signs a and b of its vertices whose products are the signs of its edges, so that the
+* x+ and x- have no common neighbour, so no biclique contains both;
+* a biclique of the cover assigns signs a and b to its vertices whose products are the signs of its edges, so the
   biclique below it is balanced;
-* a and b of a balanced biclique can be chosen in two ways, all of them turned around: it is below two bicliques of the
-  cover, its *mirror images*, and no other biclique is below any.
+* a and b of a balanced biclique can be chosen in two ways, with all signs flipped: it is below two bicliques of the
+  cover, its *mirror images*, and no unbalanced biclique is below any.
 
-There are thus twice as many bicliques of any size in the cover as balanced ones in the graph. A search visits one of
-each two: left vertices are taken in an order in which x+ and x- stand beside each other, so that first left vertices of
-mirror images are x+ and x-, and the items whose root is some x- are left out. Below a root u+ the rows of w+ and w- are
-the columns at which w agrees with u, and those at which it does not: what every further vertex splits the columns into.
+The cover therefore has twice as many bicliques of any size as the graph has balanced ones. A search visits one of each
+two: in the order of left vertices x+ and x- are adjacent, so the first left vertices of mirror images are x+ and x-,
+and the items whose root is some x- are left out. Below a root u+ the rows of w+ and w- are the columns at which w
+agrees with u, and the columns at which it does not: every further vertex splits the columns in this way.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from papilio.kernels.engine import Choice
 
 COVER_CHOICE: Choice = (
     "signed double cover searched, half of its roots",
-    "a balanced biclique is two mirror images there",
+    "each balanced biclique is two mirror images there",
 )
 """The decision, for the plan."""
 
 
 def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
-    """Return the cover of a signed graph, unsigned: x+ is vertex 2x, x- is vertex 2x + 1; O(n_edges).
+    """Return the unsigned cover of a signed graph: x+ is 2x, x- is 2x + 1; O(n_edges).
 
-    CapacityError for a layer of more than 2^30 - 1 vertices.
+    Raises CapacityError for a layer of more than 2^30 - 1 vertices.
     """
     for layer, size in (("U", graph.n_u), ("V", graph.n_v)):
         if 2 * size > MAX_VERTICES:
             raise CapacityError(
-                f"layer {layer} has {size} vertices; balanced bicliques are counted with at most {MAX_VERTICES // 2}"
+                f"layer {layer} has {size} vertices; the maximum for balanced bicliques is {MAX_VERTICES // 2}"
             )
     assert graph.sign is not None
     u, v = np.empty(2 * graph.n_edges, np.int32), np.empty(2 * graph.n_edges, np.int32)
@@ -58,14 +58,14 @@ def make_cover(graph: BipartiteGraph) -> BipartiteGraph:
 
 
 def choose_half(roots: NDArray[np.int32], left_ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return which pieces of work are searched, by the root of each; -1 is one that is all closed forms."""
+    """Return a mask of the pieces to search, from their roots. Root -1 marks closed forms."""
     signs = np.append(left_ids & 1, np.int32(0))
     chosen: NDArray[np.bool_] = signs[roots] == 0
     return chosen
 
 
 def halve_cells(cells: Cells) -> Cells:
-    """Return balanced bicliques by (p, q) from those of the whole cover."""
+    """Return balanced bicliques by (p, q) from the bicliques of the whole cover."""
     return {cell: count // 2 for cell, count in cells.items()}
 
 

@@ -2,44 +2,44 @@
 //
 // Requires: the later neighbours of every vertex in an order, by rank, ascending.
 // Counted once: a clique is found at its first vertex, the root of a work item; below it, branches hold disjoint sets of
-// cliques. ORIENT 0: the branches of a node are those of clique_lanes.cuh. ORIENT 1: there is one for each candidate, which
-// that one ends; its candidates are those before it.
-// A warp owns an item: the root, whose later neighbours are a square matrix of bits. It goes through the nodes with a
-// stack. Where no more than three vertices of the largest size are missing, it counts edges and triangles
-// (clique_lanes.cuh). With ORIENT 0 sub-trees of at most 32
-// candidates are numbered anew and given to a lane of the warp each; while fewer than kIdleLanes of its lanes are idle they
-// search. Warps that wait get half of the branches of a node, or the last one, as a matrix of their own, through the queue of
-// tree_queue.cuh; the round of a warp is that of search.cuh.
-// Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix, a list of its candidates, a frame for
-// each level and the matrix of a node whose triangles are counted the arena.
-// PER 1, 2: vertices or edges of the cliques of one size get their numbers too (clique_matrix.cuh). The warp then goes through
-// all nodes itself, and knows the vertices of its path.
+// cliques. ORIENT 0: the branches of a node are those of clique_lanes.cuh. ORIENT 1: there is one branch for each candidate,
+// its last vertex; the branch has the candidates before it.
+// A warp owns an item: the root, whose later neighbours are a square matrix of bits. It processes the nodes with a stack. If
+// at most three vertices of the largest size are missing, it counts edges and triangles (clique_lanes.cuh). With ORIENT 0,
+// sub-trees of at most 32 candidates are renumbered and given to one lane of the warp each; the lanes search while fewer
+// than kIdleLanes of them are idle. Waiting warps get half of the branches of a node, or the last one, with a matrix of
+// their own, through the queue of tree_queue.cuh; the round of a warp is in search.cuh.
+// Memory of a warp: kCounterWords of shared memory for its lanes; the arena for the matrix, a list of its candidates, a frame
+// for each level, and the matrix of a node whose triangles are counted.
+// PER 1, 2: also counts per vertex or edge, for cliques of one size (clique_matrix.cuh). The warp then processes all nodes
+// itself, and keeps the vertices of its path.
 // LISTS, with PER 1: each leaf is a record (clique_matrix.cuh), and nothing is added up.
 // sums: kSumWords numbers of CliqueSum; then, with ORIENT 0, leaves by held * stride + free.
 // Sources: Almasri et al., ICS 2022; Jain and Seshadhri, WSDM 2020 (Pivoter).
 #include "clique_lanes.cuh"
 #include "clique_matrix.cuh"
 
-/// Blocks that a multiprocessor must have registers for.
+/// Number of blocks whose registers a multiprocessor must hold.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
 
-/// What a slot of the queue begins with, and the words before its rows.
+/// First word of a slot of the queue, and the words before its rows.
 constexpr unsigned kCliqueSlot = 1;
 constexpr int kCliqueHead = 8;
-/// Whether cliques are only counted: the last vertices of the largest ones at once.
+/// Whether cliques are only counted: the last vertices of the largest ones are counted together.
 constexpr bool kCounts = kPer == 0;
-/// Whether lanes search sub-trees, and candidates up to which they do.
+/// Whether lanes search sub-trees, and the maximum candidates for this.
 constexpr bool kHasLanes = kCounts && !kOrients;
 constexpr int kLaneSize = kHasLanes ? kWarpSize : 0;
-/// Candidates from which a node is worth leaving to others: those of lanes are not.
+/// Minimum candidates for sharing a node: nodes of lanes are not shared.
 constexpr int kSharedCandidates = kHasLanes ? kLaneSize + 1 : 12;
-/// Idle lanes for which a warp looks for sub-trees.
+/// Number of idle lanes at which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
 
-/// The search of one warp: the matrix of the root at hand, or of a sub-tree of another warp, and the nodes on it. A node begins
-/// with the numbers of vertices held and free, the pivot + 1, or 0 where that branch is taken, and the number of candidates.
+/// The search of one warp: the matrix of the current root, or of a sub-tree of another warp, and the nodes on it. A node
+/// begins with the numbers of vertices held and free, the pivot + 1, or 0 if that branch is taken, and the number of
+/// candidates.
 struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     static constexpr int kCounterWords = kHasLanes ? kLaneWords : 0;
 
@@ -81,7 +81,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         if (!paths.sink.is_full()) search_nodes();
     }
 
-    /// What the lanes still have, before the warp waits for others.
+    /// Finish the work of the lanes before the warp waits for others.
     __device__ __forceinline__ bool finish_kept() {
         return !kHasLanes || finish_lanes(lanes, queue);
     }
@@ -96,7 +96,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     __device__ __forceinline__ int node_words() const { return 2 * matrix.n_words + kNodeHead; }
 
-    /// The candidates of an item, their number and the room for what is below.
+    /// The candidates of an item, their number and the room for the search below.
     __device__ __forceinline__ int name_members(const Children& unit) {
         const int n = (int)(unit.last - unit.first);
         take_memory(n, 1, 0);
@@ -105,8 +105,8 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return n;
     }
 
-    /// A list of n candidates, sets, the nodes, the path and the matrix: what the host counts as the need of an item. A node
-    /// that others left begins with a branch of one candidate fewer.
+    /// A list of n candidates, sets, the nodes, the path and the matrix, as the host computes the need of an item. A node shared
+    /// by another warp begins with a branch of one candidate fewer.
     __device__ __forceinline__ void take_memory(int n, int held, int free) {
         matrix = Square{nullptr, n, words_for(n)};
         members = reinterpret_cast<int*>(arena.take(n));
@@ -136,7 +136,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         node[3] = (unsigned)n;
     }
 
-    /// Whether a node has branches; if not, it is counted, or given to a lane. Candidates next to all others become free.
+    /// Whether a node has branches; if not, it is counted, or given to a lane. Candidates adjacent to all others become free.
     __device__ __forceinline__ bool enter(unsigned* node) {
         if (paths.sink.is_done || settle(node)) return false;
         unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
@@ -171,7 +171,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return true;
     }
 
-    /// Whether a node is counted by what is held and free alone, or by edges, in order by triangles too.
+    /// Whether a node can be counted from the vertices held and free alone, or from edges, in order also from triangles.
     __device__ __forceinline__ bool settle(unsigned* node) {
         const int held = (int)node[0], free = (int)node[1], n = (int)node[3], missing = lanes.limits.most - held;
         if (held + free + n < lanes.limits.least) return true;
@@ -195,7 +195,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         lanes.give(gather_square(matrix, members, n), n, (int)node[0], (int)node[1]);
     }
 
-    /// A node of n candidates that is a leaf, or lacks one vertex.
+    /// Count a node of n candidates that is a leaf, or lacks one vertex.
     __device__ __forceinline__ void end_node(int held, int free, int n) const {
         const int missing = lanes.limits.most - held;
         if (kCounts && missing <= 1) {
@@ -207,7 +207,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         if (kPer != 0) paths.add(later, held, free, lanes.limits.most);
     }
 
-    /// The cliques of a node that lacks two vertices or three.
+    /// Count the cliques of a node that lacks two or three vertices.
     __device__ __forceinline__ void count_few(unsigned* node) {
         const int held = (int)node[0], missing = lanes.limits.most - held, n = (int)node[3];
         const FewCounts found = count_among(arena, matrix, candidates_of(node), members, n, missing == 3);
@@ -216,7 +216,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    /// The same, for each of their vertices or edges, of a node that lacks one vertex or two.
+    /// The same for each of their vertices or edges, for a node that lacks one or two vertices.
     __device__ __forceinline__ void count_last(const unsigned* node) {
         const int held = (int)node[0], free = (int)node[1], n = (int)node[3], missing = lanes.limits.most - held;
         const unsigned* const candidates = node + kNodeHead;
@@ -228,7 +228,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    /// List the candidates that are next to all others in `rest`; of the others the one that is next to most.
+    /// List the candidates adjacent to all others in `rest`; of the others the one adjacent to most.
     __device__ __forceinline__ int find_pivot(const unsigned* candidates, unsigned* rest, int n) {
         const int lane = lane_id();
         unsigned best = 0;  // neighbours + 1 << 16 | candidate
@@ -248,7 +248,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return (int)(~warp_least(~best) & 0xffffu);
     }
 
-    /// The n_all candidates in `rest` are free from here on.
+    /// Make the n_all candidates in `rest` free from here on.
     __device__ __forceinline__ void take_free(unsigned* node, int n_all) {
         const unsigned* const rest = rest_of(node);
         if (kPer != 0) {
@@ -297,7 +297,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    /// The branches that stay come first: their candidates, and a pivot that was not taken, are none of the others'.
+    /// The branches that stay come first: their candidates, and a pivot not yet taken, are excluded from the other branches.
     __device__ __forceinline__ bool write_half(unsigned* node) {
         const unsigned *const rest = rest_of(node), *const half = rest_of(branch);
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {

@@ -1,8 +1,8 @@
-// Counts of a block by two small numbers: leaves by how many vertices are held and free.
+// Counts of a block by two small numbers: leaves by the numbers of vertices held and free.
 //
-// Those of few vertices are counted in 32 bits of shared memory of the block, which others join in device memory in 64
-// bits. A sum could not pass 2^64 in a month: what is added at once is no more than a few hundred times the steps that
-// found it, of which a GPU does some 1e12 a second.
+// Leaves of few vertices are counted in 32 bits of the block's shared memory, the others in device memory in 64 bits. A sum
+// cannot exceed 2^64 in a month: a single addition is at most a few hundred times the steps that found it, and a GPU does
+// some 1e12 steps per second.
 #pragma once
 
 #include "clique_matrix.cuh"
@@ -27,13 +27,13 @@ struct CliqueLeaves {
         }
     }
 
-    /// Nothing is counted yet; the block.
+    /// Reset the counters; the block.
     __device__ __forceinline__ void clear() const {
         for (int i = threadIdx.x; i < kHeld * kFree; i += blockDim.x) few[i] = 0;
         __syncthreads();
     }
 
-    /// Bring all to device memory; the block.
+    /// Flush all counters to device memory; the block.
     __device__ __forceinline__ void flush() const {
         __syncthreads();
         for (int i = threadIdx.x; i < kHeld * kFree; i += blockDim.x)
@@ -41,10 +41,11 @@ struct CliqueLeaves {
     }
 };
 
-// Cliques of the largest sizes at nodes that lack at most three vertices: from the numbers of candidates, edges and triangles.
+// Cliques of the largest sizes at nodes that lack at most three vertices: from the numbers of candidates, edges and
+// triangles.
 //
-// A node with `free` vertices that a clique has or not, at will, and m vertices to go stands for the cliques of j candidates,
-// j from 0 to m, each with C(free, m - j) choices of free vertices.
+// A node with `free` optional vertices and m missing vertices represents the cliques of j candidates, j from 0 to m, each
+// with C(free, m - j) choices of free vertices.
 
 /// Edges and triangles that a lane, or a warp, counted.
 struct FewCounts {
@@ -52,12 +53,12 @@ struct FewCounts {
     unsigned long long triangles;
 };
 
-/// Cliques of one size: a sum of 64 bits, and how often it ran over.
+/// Cliques of one size: a sum of 64 bits, and its number of overflows.
 struct CliqueSum {
     unsigned long long low = 0;
     unsigned carries = 0;
 
-    /// A node that lacks `missing` (0 to 3) vertices, with n candidates; any lane alone. Less than 2^48 is added.
+    /// Add a node that lacks `missing` (0 to 3) vertices, with n candidates; any lane alone. Adds less than 2^48.
     __device__ __forceinline__ void add(int missing, int n_free, int n, const FewCounts& among) {
         const unsigned long long free = (unsigned)n_free, two = free * (free - 1) / 2;
         unsigned long long ways = 1;
@@ -77,11 +78,11 @@ struct CliqueSum {
         }
     }
 };
-/// Numbers in which these sums end, before the leaves.
+/// Words of the final sums, before the leaves.
 constexpr int kSumWords = CLIQUE_SUM_WORDS;
 static_assert(kSumWords == 3, "halves and carries");
 
-/// The edges among n members, which are the set's; those of this lane.
+/// The edges among the n members of a set; this lane's part.
 __device__ __forceinline__ FewCounts count_pairs(const Square& matrix, const unsigned* set, const int* members, int n) {
     FewCounts found{0, 0};
     for (int i = lane_id(); i < n; i += kWarpSize) {
@@ -92,7 +93,7 @@ __device__ __forceinline__ FewCounts count_pairs(const Square& matrix, const uns
     return found;
 }
 
-/// The edges and triangles of a whole matrix; those of this lane.
+/// The edges and triangles of a whole matrix; this lane's part.
 __device__ __forceinline__ FewCounts count_triangles(const Square& matrix) {
     FewCounts found{0, 0};
     for (int v = lane_id(); v < matrix.n; v += kWarpSize)
@@ -109,7 +110,7 @@ __device__ __forceinline__ FewCounts count_triangles(const Square& matrix) {
     return found;
 }
 
-/// The same of n, at most 32, vertices, of which lane i has row i.
+/// The same for n, at most 32, vertices; lane i has row i.
 __device__ __forceinline__ FewCounts count_triangles(unsigned row, int n) {
     const unsigned before = row & lanes_before(lane_id());
     FewCounts found{(unsigned)__popc(before), 0};
@@ -120,8 +121,8 @@ __device__ __forceinline__ FewCounts count_triangles(unsigned row, int n) {
     return found;
 }
 
-/// The edges among the n members of a set, and their triangles where these are asked for; in every lane. `members` has room
-/// for them, and the arena for a matrix of their own.
+/// The edges among the n members of a set, and their triangles if requested; in every lane. `members` has room for the
+/// members, and the arena for a matrix of their own.
 __device__ __forceinline__ FewCounts count_among(Arena& arena, const Square& matrix, const unsigned* set, int* members, int n,
                                                  bool with_triangles) {
     FewCounts found;
@@ -144,32 +145,33 @@ __device__ __forceinline__ FewCounts count_among(Arena& arena, const Square& mat
     return FewCounts{warp_total(found.edges), warp_sum(found.triangles)};
 }
 
-// Cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
+// Cliques in graphs of at most 32 vertices, each searched by one lane: 32 sub-trees of a warp at once.
 //
-// A warp gives a graph to a lane that is idle, as rows of one word (`give`), and has its lanes search until enough of them
-// are idle again (`run`), or, when it has no more graphs, all of them are (clique_matrix.cuh). A lane keeps its rows and its
-// stack in words of shared memory of its own bank, so that lanes never meet. A node is a set of candidates and how many
-// vertices are held (in every clique below) or free (in it or not, at will).
-// Candidates next to all others become free at once; else the one next to most is the pivot: one branch goes among its
-// neighbours, where it is free, and one for each of those that it is not next to, which holds that one and leaves out those
-// before. Leaves are counted by (held, free). Closed forms end a branch: six candidates or fewer have a table of their
-// cliques by size; where each is next to all but one, m pairs have C(m, j) 2^j; and where one size is asked for, the last
-// two vertices come from the number of edges, the last three, unless there are many, from that of triangles, too.
-// Shared memory: kLaneWords words per warp. A branch has at least two candidates fewer than its node, and only nodes of
-// seven and more are kept, so that kLaneFrames frames are enough.
+// A warp gives a graph to an idle lane, as rows of one word (`give`), and has its lanes search until enough of them are idle
+// again (`run`), or, when it has no more graphs, until all of them are (clique_matrix.cuh). A lane keeps its rows and its
+// stack in words of shared memory of its own bank, so lanes never conflict. A node is a set of candidates and the numbers of
+// vertices that are held (in every clique below) or free (optional).
+// Candidates adjacent to all others become free at once; otherwise the candidate adjacent to most is the pivot: one branch
+// takes only its neighbours, and the pivot is free in it; for each of the other candidates, a branch holds that one and
+// leaves out the ones before. Leaves are counted by (held, free). Closed forms end a branch: graphs of at most six candidates
+// have a table of their cliques by size; if each candidate is adjacent to all but one, m pairs have C(m, j) 2^j; and if a
+// single size is requested, the last two vertices come from the number of edges, and the last three, unless there are many,
+// also from the number of triangles.
+// Shared memory: kLaneWords words per warp. A branch has at least two candidates fewer than its node, and only nodes of at
+// least seven are kept, so kLaneFrames frames are enough.
 // Source: Jain and Seshadhri, WSDM 2020 (Pivoter); Almasri et al., ICS 2022.
 
-/// Candidates whose cliques a table has (kernels/clique/question.py).
+/// Maximum candidates of the table of cliques (kernels/clique/question.py).
 constexpr int kClosed = 6;
 /// Words of a frame of a lane, and frames: candidates 32, 30, ... 8.
 constexpr int kLaneFrameWords = 3;
 constexpr int kLaneFrames = 13;
 constexpr int kLaneWords = LANE_WORDS;
 static_assert(kWarpSize * (kWarpSize + kLaneFrameWords * kLaneFrames) <= kLaneWords, "rows and frames of all lanes");
-/// Most pairs whose cliques are added up at once: C(m, j) 2^j is then no more than the steps that found them, by far.
+/// Maximum pairs whose cliques are added at once: C(m, j) 2^j is then far below the number of steps that found them.
 constexpr int kMostPairs = 8;
 
-/// Sizes of the cliques that are counted.
+/// Sizes of the cliques to count.
 struct CliqueLimits {
     int least;
     int most;
@@ -189,11 +191,11 @@ struct CliqueLanes {
     unsigned* frames;              // word k of frame i of the calling lane is at 32 (kLaneFrameWords i + k)
     CliqueSum sum;                 // of one size, found by this lane
     unsigned long long steps;      // rows that this lane intersected
-    unsigned set;                  // the node at hand: candidates,
+    unsigned set;                  // the current node: candidates,
     int held;
     int free;
     int depth;  // frames of this lane
-    bool busy;  // whether there is a node at hand
+    bool busy;  // whether there is a current node
 
     /// Lanes without work; the warp.
     __device__ __forceinline__ unsigned idle() const { return __ballot_sync(kFullMask, !busy); }
@@ -225,7 +227,7 @@ struct CliqueLanes {
         if (missing == 3 && among.triangles != 0) leaves.add(n_held + 3, n_free, among.triangles);
     }
 
-    /// Search until at most `most` lanes are busy, or for so many turns; the warp. Returns the turns.
+    /// Search until at most `most` lanes are busy, or for `most_turns` turns; the warp. Returns the turns.
     __device__ __forceinline__ int run(int most, int most_turns) {
         int turns = 0;
         for (; turns < most_turns && __popc(__ballot_sync(kFullMask, busy)) > most; ++turns)
@@ -233,8 +235,8 @@ struct CliqueLanes {
         return turns;
     }
 
-    /// What share_branches needs: the branches of a frame, nothing else of a lane, and half of those of frame 0. The node at
-    /// hand then ends at once, for it has fewer vertices than any clique.
+    /// Functions for share_branches: the branches of a frame, no further registers of a lane, and half of the branches of frame
+    /// 0. The current node then ends at once, as it has fewer vertices than any clique.
     __device__ __forceinline__ unsigned& rest_of(int i) const { return frame(i, 1); }
     __device__ __forceinline__ void copy_from(int, bool) const {}
     __device__ __forceinline__ void take_half() {
@@ -266,8 +268,8 @@ struct CliqueLanes {
         return frames[kWarpSize * (kLaneFrameWords * i + word)];
     }
 
-    /// The pairs among at most kClosed candidates that are next to each other, as the table numbers them: the i-th and the
-    /// j-th candidate, i < j, are pair j (j - 1) / 2 + i.
+    /// The adjacent pairs among at most kClosed candidates, numbered as in the table: the i-th and the j-th candidate, i < j,
+    /// are pair j (j - 1) / 2 + i.
     __device__ __forceinline__ unsigned pairs_of(unsigned candidates) const {
         int at[kClosed];
         unsigned pairs = 0;
@@ -283,15 +285,15 @@ struct CliqueLanes {
         return pairs;
     }
 
-    /// A leaf that stands for `count` ones.
+    /// Count a leaf that represents `count` leaves.
     __device__ __forceinline__ void add_leaf(int n_held, unsigned count) const {
         if (count != 0 && n_held <= limits.most && n_held + free >= limits.least) leaves.add(n_held, free, count);
     }
 
-    /// Whether the node at hand lacks no more vertices of the largest size.
+    /// Whether the current node lacks at most `most_missing` vertices of the largest size.
     __device__ __forceinline__ bool is_few(int most_missing) const { return limits.most - held <= most_missing; }
 
-    /// Edges among the candidates, and triangles where these are asked for.
+    /// Edges among the candidates, and triangles if requested.
     __device__ __forceinline__ FewCounts count_among(bool with_triangles) {
         FewCounts found{0, 0};
         for (unsigned rest = set; rest != 0;) {
@@ -309,7 +311,7 @@ struct CliqueLanes {
         return found;
     }
 
-    /// All cliques of n, at most kClosed, candidates.
+    /// Count all cliques of n, at most kClosed, candidates.
     __device__ __forceinline__ void add_closed(int n) {
         const unsigned pairs = n < 2 ? 0u : pairs_of(set), larger = closed[pairs];
         if (limits.is_one() && is_few(3)) {
@@ -323,7 +325,7 @@ struct CliqueLanes {
         for (int j = 0; counts != 0; ++j, counts >>= 5) add_leaf(held + j, (unsigned)counts & 31u);
     }
 
-    /// All cliques of m pairs, each vertex next to all but the other one of its pair.
+    /// Count all cliques of m pairs, where each vertex is adjacent to all others except its partner.
     __device__ __forceinline__ void add_pairs(int m) const {
         unsigned count = 1;
         for (int j = 0; j <= m; ++j) {
@@ -332,7 +334,7 @@ struct CliqueLanes {
         }
     }
 
-    /// Go through the node at hand, and on to its first branch; false: it has none.
+    /// Process the current node and go to its first branch; false: it has none.
     __device__ __forceinline__ bool enter_pivot() {
         int n = __popc(set);
         if (held + free + n < limits.least) return false;
@@ -391,7 +393,7 @@ struct CliqueLanes {
 
     __device__ __forceinline__ void take_pivot() {
         if (enter_pivot()) return;
-        // The next branch of the last frame, which goes with its last one. Where other lanes took all of them it has none.
+        // The next branch of the last frame, which is removed with its last branch. If other lanes took all, it has none.
         while (depth != 0 && frame(depth - 1, 1) == 0) --depth;
         busy = depth != 0;
         if (!busy) return;

@@ -1,6 +1,6 @@
 // The graph that the later neighbours of a root induce, as a square matrix of bits, and graphs of some of its vertices.
 //
-// Functions are called by all lanes of a warp together unless they say otherwise.
+// All lanes of a warp call functions together, unless their comments say otherwise.
 #pragma once
 
 #include "bit_matrix.cuh"
@@ -8,21 +8,21 @@
 #include "search.cuh"
 #include "tree_queue.cuh"
 
-/// 1: candidates are taken one after the other, the last ones first: a row has the candidates before its own alone.
+/// 1: candidates are taken one after the other, last ones first: a row has only the candidates before it.
 #ifndef ORIENT
 #define ORIENT 0
 #endif
 constexpr bool kOrients = ORIENT != 0;
 
-/// Lanes that share the list of a vertex, and entries that each of them looks up at once, so that loads overlap.
+/// Lanes that share the list of a vertex, and entries that each of them looks up at once, to overlap loads.
 constexpr int kListLanes = 8;
 constexpr int kListEntries = 4;
 
-/// Word k of the set of one number.
+/// Word k of a set with a single member.
 __device__ __forceinline__ unsigned bit_of(int number, int k) { return number / 32 == k ? 1u << (number & 31) : 0u; }
 
 /// A row of bits for each of n candidates: word k of row i is at(k, i). With kOrients a row ends with the word of its own
-/// bit, and all rows together take half the words.
+/// bit, and all rows together take half as many words.
 struct Square {
     unsigned* words;
     int n;
@@ -34,13 +34,13 @@ struct Square {
     __device__ __forceinline__ unsigned& at(int k, int row) const {
         return words[k * (kOrients ? n - 16 * (k + 1) : n) + row];
     }
-    /// What is before the row's own bit of word k, which is the one of this bit.
+    /// The part of word k before the row's own bit; the word contains this bit.
     __device__ __forceinline__ unsigned last(int k, int row) const {
         return kOrients ? at(k, row) : at(k, row) & lanes_before(row & 31);
     }
 };
 
-/// Call `set(i, j)` where the later neighbours of vertex i of `ids` hold member j of n ascending ones, by some lane each.
+/// Call `set(i, j)` if member j of n ascending ones is a later neighbour of vertex i of `ids`, each by some lane.
 template <class Set>
 __device__ __forceinline__ void find_members(const Adjacency& later, const int* ids, int n_ids, const int* members, int n,
                                              const Set& set) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void clear_words(unsigned* words, long long n) {
     __syncwarp();
 }
 
-/// Set what each of n ascending members is next to among them, from the later neighbours of all; all words are 0.
+/// Set the neighbours of each of n ascending members among them, from the later neighbours of all; all words are 0.
 template <class Matrix>
 __device__ __forceinline__ void fill_square(const Matrix& matrix, const int* members, int n, const Adjacency& later) {
     find_members(later, members, n, members, n, [&](int i, int j) {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void fill_square(const Matrix& matrix, const int* mem
     });
 }
 
-/// Word k of the rows `row_at(first + i)` over n members alone, for each i below `n_rows`, at most 32, in lane i. With
+/// Word k of the rows `row_at(first + i)` over the n members only, for each i below `n_rows`, at most 32, in lane i. With
 /// kOrients the rows are those of the members.
 template <class Matrix, class RowAt>
 __device__ __forceinline__ unsigned gather_words(const Matrix& matrix, const RowAt& row_at, int first, int n_rows,
@@ -101,7 +101,7 @@ __device__ __forceinline__ unsigned gather_square(const Matrix& matrix, const in
     return gather_words(matrix, [&](int i) { return members[i]; }, 0, n, members, n, 0);
 }
 
-/// Write the rows `row_at(i)`, i below `n_rows`, over n members alone.
+/// Write the rows `row_at(i)`, i below `n_rows`, over the n members only.
 template <class Matrix, class RowAt>
 __device__ __forceinline__ void gather_rows(const Matrix& to, const Matrix& from, const RowAt& row_at, int n_rows,
                                             const int* members, int n) {
@@ -116,10 +116,10 @@ __device__ __forceinline__ void gather_rows(const Matrix& to, const Matrix& from
 
 /// Write every second member of a set, from the second on, to `others`.
 __device__ __forceinline__ void list_every_second(const unsigned* set, int n_words, unsigned* others) {
-    unsigned is_odd = 0;  // all bits: whether an odd number of members was before
+    unsigned is_odd = 0;  // all bits: whether the number of members before is odd
     for (int k = 0; k < n_words; ++k) {
         unsigned odd = set[k];
-        for (int step = 1; step < 32; step *= 2) odd ^= odd << step;  // bit i: those up to i are odd in number
+        for (int step = 1; step < 32; step *= 2) odd ^= odd << step;  // bit i: parity of the bits up to i
         odd ^= is_odd;
         if (lane_id() == 0) others[k] = set[k] & ~odd;
         is_odd = odd >> 31 != 0 ? kFullMask : 0u;
@@ -127,7 +127,7 @@ __device__ __forceinline__ void list_every_second(const unsigned* set, int n_wor
     __syncwarp();
 }
 
-/// Word by word, the members of a set among n members, numbered anew.
+/// Word by word, the members of a set among n members, renumbered.
 __device__ __forceinline__ void gather_set(unsigned* to, const unsigned* set, const int* members, int n) {
     for (int k = 0; k < words_for(n); ++k) {
         const int j = 32 * k + lane_id(), column = j < n ? members[j] : 0;
@@ -137,36 +137,36 @@ __device__ __forceinline__ void gather_set(unsigned* to, const unsigned* set, co
     __syncwarp();
 }
 
-// Lanes that are idle, of the same warp or of one that waits, take over from lanes that are busy, once a warp has no more
-// sub-trees to give.
+// Idle lanes, of the same warp or of a waiting one, take over work from busy lanes, once a warp has no more sub-trees to
+// give.
 //
-// Each lane searches a sub-tree of its own (clique_lanes.cuh, clique_maximal_lanes.cuh), whose sizes differ a thousandfold.
-// A busy lane leaves half of the branches of its highest node that has any to an idle one, which gets a copy of its graph:
-// the first branches in the order of numbers, which are taken last. Warps that wait get every second lane that has branches,
-// as it is, through the queue of tree_queue.cuh. Lanes has
+// Each lane searches a sub-tree of its own (clique_lanes.cuh, clique_maximal_lanes.cuh), and their sizes differ a
+// thousandfold. A busy lane gives half of the branches of its highest node that has any to an idle lane, which gets a copy of
+// its graph: the first branches in the order of numbers, which are taken last. Waiting warps get every second lane that has
+// branches, unchanged, through the queue of tree_queue.cuh. Lanes has
 //   rows, kGraphWords, frames, kFrameWords   words of the calling lane, each kWarpSize apart
 //   depth, busy, idle()
-//   int run(int most, int turns)             searches until at most `most` are busy, or so many turns; how many these were
+//   int run(int most, int turns)             searches until at most `most` are busy, or for `turns` turns; returns the turns
 //   unsigned& rest_of(int i)                 the branches that frame i has left
 //   void copy_from(int lane, bool is_taker)  registers that the graph needs; the warp
-//   void take_half()                         makes the copied frame 0 that of the half, which the next turn goes to
+//   void take_half()                         reduces the copied frame 0 to its half, which the next turn continues with
 //   kRegisterWords, save(to), load(from)     registers of a busy lane, as words kWarpSize apart; any lane alone
 
-/// Turns of the lanes between two looks for idle ones; all the turns that there are.
+/// Turns of the lanes between two checks for idle ones; maximum turns.
 constexpr int kShareTurns = 4, kAllTurns = 0x7fffffff;
-/// Steps (tree_queue.cuh) that a turn of the last lanes is worth.
+/// Equivalent of a turn of the last lanes in steps (tree_queue.cuh).
 constexpr int kTurnSteps = 4;
 
-/// What a slot of the queue begins with that holds lanes, and words before those of the lanes.
+/// First word of a slot of the queue that holds lanes, and words before the lanes.
 constexpr unsigned kLanesSlot = 3;
 constexpr int kLanesHead = 4;
-/// Times that a warp leaves lanes to others at once, and the part of all warps of which more must wait for that: lanes of two
-/// warps take twice the turns of those of one.
+/// Maximum times that a warp shares lanes at once, and the fraction of all warps that must be exceeded by waiting ones:
+/// lanes of two warps take twice the turns of lanes of one.
 constexpr int kLanesAtOnce = 4, kWaitingPart = 4;
-/// Idle lanes from which a warp without nodes waits for sub-trees, while its others search.
+/// Number of idle lanes at which a warp without nodes waits for sub-trees, while its other lanes search.
 constexpr int kJoinLanes = 16;
 
-/// The lower half of some bits, one of them at least.
+/// The lower half of some bits, at least one.
 __device__ __forceinline__ unsigned lower_half(unsigned bits) {
     unsigned half = 0;
     for (int n = max(1, __popc(bits) / 2); n > 0; --n) {
@@ -176,7 +176,7 @@ __device__ __forceinline__ unsigned lower_half(unsigned bits) {
     return half;
 }
 
-/// Each busy lane that has branches left leaves half of those of one node to an idle lane, as far as there are any; the warp.
+/// Each busy lane with branches left gives half of the branches of one node to an idle lane, while there are any; the warp.
 template <class Lanes>
 __device__ __forceinline__ void share_branches(Lanes& lanes) {
     const int lane = lane_id();
@@ -212,7 +212,7 @@ __device__ __forceinline__ void copy_apart(unsigned* to, const unsigned* from, i
     for (int i = 0; i < n; ++i) to[kWarpSize * i] = from[kWarpSize * i];
 }
 
-/// Leave every second lane that has branches to a warp that waits; false: none waits, or there are no two. The warp.
+/// Share every second lane that has branches with a waiting warp; false: none waits, or fewer than two have. The warp.
 template <class Lanes>
 __device__ __forceinline__ bool offer_lanes(Lanes& lanes, const TreeQueue& queue) {
     const unsigned open = __ballot_sync(kFullMask, lanes.busy && lanes.depth != 0), own = 1u << lane_id();
@@ -235,7 +235,7 @@ __device__ __forceinline__ bool offer_lanes(Lanes& lanes, const TreeQueue& queue
     return is_left;
 }
 
-/// Whether lanes are idle for what is in a slot of the queue.
+/// Whether there are idle lanes for the content of a slot of the queue.
 template <class Lanes>
 __device__ __forceinline__ bool has_room(const Lanes& lanes, const unsigned* slot) {
     return slot[0] != kLanesSlot || __popc(slot[1]) <= __popc(lanes.idle());
@@ -255,7 +255,7 @@ __device__ __forceinline__ void take_lanes(Lanes& lanes, const unsigned* slot) {
     copy_apart(lanes.frames, from + kWarpSize * (Lanes::kRegisterWords + Lanes::kGraphWords), Lanes::kFrameWords * lanes.depth);
 }
 
-/// Search until no lane is busy, of this warp or of those that it left lanes to; false: others left something before that.
+/// Search until no lane is busy, of this warp or of lanes it shared; false: another warp shared something before that.
 /// The warp.
 template <class Lanes>
 __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
@@ -265,7 +265,7 @@ __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
         share_branches(lanes);
         const unsigned* const left = queue.look();
         if (left != nullptr && has_room(lanes, left)) return false;
-        // Who has joined leaves nothing to others: it would wait for a slot while somebody waits for its own.
+        // A warp that has joined the waiting ones shares nothing: it would wait for a slot while another waits for its own.
         if (queue.joined) continue;
         if (queue.is_wanted(many)) {
             for (int n_left = 0; n_left < kLanesAtOnce && offer_lanes(lanes, queue); ++n_left) {
@@ -277,25 +277,25 @@ __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
     return true;
 }
 
-// The nodes that a warp goes through on a matrix of candidates: what the searches of cliques and of maximal cliques share.
+// The nodes that a warp processes on a matrix of candidates: code shared by the searches of cliques and of maximal cliques.
 //
-// Nodes are frames of a stack: kNodeHead words that mean something to the search, the candidates, those of them that have a
-// branch left (`rest`), and what else the search keeps, as sets of bits. A Search has
-//   int node_words()                      of a frame
-//   bool enter(node)                      chooses the branches of a new node; false: it has none, and is done with
+// Nodes are frames of a stack: kNodeHead words defined by the search, the candidates, the candidates with a branch left
+// (`rest`), and further sets of the search, all as bits. A Search has
+//   int node_words()                      words of a frame
+//   bool enter(node)                      chooses the branches of a new node; false: it has none, and is done
 //   int next_branch(node)                 the candidate whose branch comes next, or -1
 //   void write_branch(node, next, to)     writes its node
-//   void drop_branch(node, next)          takes it away
-//   void follow(node, next)               goes into it
-//   bool write_half(node)                 makes `branch`, whose `rest` are every second of the node's branches, a node that
-//                                         these alone are left of; false: it is not worth being left to others
-//   bool is_worth(branch)                 whether a new node is
-//   bool is_open(node)                    whether branches of a node may be, if they have room in a slot
-//   bool offer(node, next)                leaves `branch`, that one or a half (-1), to others; false: none waits, or no room
-// Functions are called by all lanes of a warp together.
+//   void drop_branch(node, next)          removes it
+//   void follow(node, next)               enters it
+//   bool write_half(node)                 makes `branch`, whose `rest` holds every second branch of the node, a node with
+//                                         only these left; false: it is not worth sharing
+//   bool is_worth(branch)                 whether a new node is worth sharing
+//   bool is_open(node)                    whether branches of a node may be, if they fit in a slot
+//   bool offer(node, next)                shares `branch`, that one or a half (-1); false: no warp is waiting, or no room
+// All lanes of a warp call functions together.
 
 constexpr int kNodeHead = 4;
-/// Nodes that a warp leaves to others at once.
+/// Maximum nodes that a warp shares at once.
 constexpr int kSharedAtOnce = 4;
 
 template <class Search, class Matrix>
@@ -308,10 +308,10 @@ struct NodeSearch {
     Matrix matrix;
     int* names;         // ranks of the candidates
     int* members;       // room for all candidates
-    unsigned* branch;   // a node, for others
-    unsigned* nodes;    // nullptr: the lanes alone have some
-    bool has_branches;  // whether the first node has its branches already
-    int open_level;     // of the first node whose branches may be worth leaving to others
+    unsigned* branch;   // a node to share
+    unsigned* nodes;    // nullptr: only the lanes have nodes
+    bool has_branches;  // whether the first node already has its branches
+    int open_level;     // of the first node whose branches may be worth sharing
     unsigned long long words;  // of this lane
 
     __device__ __forceinline__ bool open_child(int) const { return true; }
@@ -332,7 +332,7 @@ struct NodeSearch {
         take_lanes(lanes, slot);
     }
 
-    /// Go through all nodes from the first on.
+    /// Process all nodes from the first on.
     __device__ __forceinline__ void search_nodes() {
         int level = nodes == nullptr ? -1 : 0;
         open_level = 0;
@@ -358,8 +358,8 @@ struct NodeSearch {
         }
     }
 
-    /// Leave half of the branches of the highest node that has some worth it to others, or its last one, if they wait, and
-    /// once more. Nodes before open_level have none, nor will they: only a new one at its level may.
+    /// Share half of the branches of the highest node with branches worth it, or its last one, if warps wait, and repeat. Nodes
+    /// before open_level have none, and only a new node at its level may have some.
     __device__ __forceinline__ void share(int level) {
         if (open_level > level || !queue.is_wanted()) return;
         for (int i = open_level, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
@@ -384,13 +384,13 @@ struct NodeSearch {
         }
     }
 
-    /// Rows of the matrix were intersected.
+    /// Record words of the matrix that were intersected.
     __device__ __forceinline__ void spend(long long n_words) {
         words += lane_id() == 0 ? (unsigned long long)n_words : 0ull;
         queue.spend((int)(n_words / kWarpSize) + 1);
     }
 
-    /// All of n candidates.
+    /// Make all n candidates members.
     __device__ __forceinline__ void fill_candidates(unsigned* node, int n) const {
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) candidates_of(node)[k] = bits_below(n - 32 * k);
     }
@@ -408,7 +408,7 @@ struct NodeSearch {
     }
 };
 
-/// Copy n words from a slot of the queue, or to one; where the next ones begin.
+/// Copy n words from a slot of the queue, or to one; returns the start of the next words.
 template <class Word>
 __device__ __forceinline__ const unsigned* copy_in(Word* to, const unsigned* from, int n) {
     for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (Word)from[i];
@@ -419,13 +419,13 @@ __device__ __forceinline__ unsigned* copy_out(unsigned* to, const int* from, int
     return to + n;
 }
 
-// The vertices of the cliques below a node, and what each vertex, or each edge, of a leaf's cliques gets.
+// The vertices of the cliques below a node, and the counts of each vertex, or each edge, from a leaf's cliques.
 //
-// A leaf with h held and p free vertices stands for C(p, k - h) cliques of k: a held vertex is in all of them, a free one
+// A leaf with h held and p free vertices represents C(p, k - h) cliques of k: a held vertex is in all of them, a free vertex
 // in C(p - 1, k - h - 1); a pair in as many as its free vertices leave. Sums are modulo 2^64.
-// A node that lacks one vertex or two of k is not searched: a clique has, beside those held, one of the free ones and
-// candidates, or two that are next to each other, as free ones are to all.
-// With LISTS a leaf is a record instead: how many vertices are held, their ranks, and those of the free ones.
+// A node that lacks one or two vertices of k is not searched: besides the held vertices, a clique has one of the free ones
+// and candidates, or two adjacent ones; free vertices are adjacent to all.
+// With LISTS a leaf is a record instead: the number of held vertices, their ranks, and the ranks of the free ones.
 // `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
 
 #ifndef PER
@@ -442,7 +442,7 @@ struct CliquePaths {
     int* free;
     RecordSink sink;
 
-    /// One leaf; the warp.
+    /// Count one leaf; the warp.
     __device__ __forceinline__ void add(const Adjacency& later, int n_held, int n_free, int k) {
         const int missing = k - n_held;
         if constexpr (kLists) {
@@ -454,7 +454,7 @@ struct CliquePaths {
             });
             return;
         }
-        unsigned long long ways[3];  // by the free ones that are fixed
+        unsigned long long ways[3];  // by number of free vertices that are fixed
         for (int fixed = 0; fixed < 3; ++fixed)
             ways[fixed] = n_free >= fixed && missing >= fixed
                               ? choose[(long long)(n_free - fixed) * (k + 1) + missing - fixed]
@@ -471,14 +471,14 @@ struct CliquePaths {
         }
     }
 
-    /// A node of n candidates, with `edges` among them, that lacks `missing`, 1 or 2, vertices; the warp. `candidates` is the set
-    /// of `members`, and `names` has their ranks.
+    /// Count a node of n candidates, with `edges` among them, that lacks `missing`, 1 or 2, vertices; the warp. `candidates` is
+    /// the set of `members`, and `names` has their ranks.
     __device__ __forceinline__ void add_last(const Adjacency& later, const Square& matrix, const unsigned* candidates,
                                              const int* members, const int* names, int n, unsigned edges, int n_held, int n_free,
                                              int missing) const {
         const bool is_pair = missing == 2;
         const unsigned long long p = (unsigned)n_free, m = (unsigned)n;
-        // Cliques of all, by how many of the free ones are fixed.
+        // Cliques of all, by number of free vertices that are fixed.
         const unsigned long long ways[3] = {is_pair ? p * (p - 1) / 2 + p * m + edges : p + m, is_pair ? p - 1 + m : 1ull,
                                             is_pair ? 1ull : 0ull};
         for (int i = lane_id(); i < n_held + n_free; i += kWarpSize) {
@@ -501,7 +501,7 @@ struct CliquePaths {
         }
     }
 
-    /// Copy the first held and free ones, and one more, unless that is -1, held or free; the warp.
+    /// Copy the first held and free vertices, and one more, held or free, unless it is -1; the warp.
     __device__ __forceinline__ void write(unsigned* to, int n_held, int n_free, int next, bool is_free) const {
         to = copy_out(to, held, n_held);
         if (next >= 0 && !is_free && lane_id() == 0) to[0] = (unsigned)next;
@@ -517,7 +517,7 @@ struct CliquePaths {
         if (way != 0) atomicAdd(&sums[entry_of(later, min(x, y), max(x, y))], way);
     }
 
-    /// Where y is among the later neighbours of x.
+    /// The place of y among the later neighbours of x.
     static __device__ __forceinline__ long long entry_of(const Adjacency& later, int x, int y) {
         const long long begin = later.indptr[x];
         return begin + find_id(later.ids + begin, (int)(later.indptr[x + 1] - begin), y);

@@ -1,15 +1,15 @@
-// Maximal cliques of a unipartite graph on the bitmap-tree engine: how many of each size, and the sum of their hashes.
+// Maximal cliques of a unipartite graph on the bitmap-tree engine: the number of each size, and the sum of their hashes.
 //
 // Requires: the later and the earlier neighbours of every vertex in an order, by rank, ascending; hashes by rank.
 // Counted once: a clique is found at its first vertex, the root of a work item, whose later neighbours are the candidates.
-// Its earlier ones are excluded: a clique that one of them extends is found elsewhere, or is not maximal. What the branches
-// of a node are, and where it ends, clique_maximal_lanes.cuh says.
-// A warp owns an item. The matrix has a row over the candidates for each of them and for each excluded vertex. Nodes of at
-// most 32 candidates are numbered anew and given to a lane of the warp, with the rows of whoever is excluded: of those only
-// the ones that lie in no other count, and where more than 32 are left the warp goes through the node itself, as through
-// all larger ones. While fewer than kIdleLanes of its lanes are idle they search. Sub-trees go to warps that wait, as a
-// matrix of their own, through the queue of tree_queue.cuh; the round of a warp is that of search.cuh.
-// Memory of a warp: kCounterWords of shared memory for its lanes; for the matrix and the nodes the arena.
+// Its earlier neighbours are excluded: a clique that one of them extends is found elsewhere, or is not maximal. The branches
+// and the end of a node are defined in clique_maximal_lanes.cuh.
+// A warp owns an item. The matrix has a row over the candidates for each candidate and for each excluded vertex. Nodes of at
+// most 32 candidates are renumbered and given to a lane of the warp, with the rows of the excluded vertices: only rows that
+// lie in no other row count, and if more than 32 are left, the warp processes the node itself, as it does all larger nodes.
+// The lanes search while fewer than kIdleLanes of them are idle. Waiting warps get sub-trees, with a matrix of their own,
+// through the queue of tree_queue.cuh; the round of a warp is in search.cuh.
+// Memory of a warp: kCounterWords of shared memory for its lanes; the arena for the matrix and the nodes.
 // LISTS: each clique is a record of its ranks (records.cuh), and not counted; no node is given to a lane.
 // sums: cliques by size. checksum: of all.
 // Sources: Tomita et al., Theor. Comput. Sci. 2006; Eppstein, Löffler and Strash, ISAAC 2010.
@@ -17,21 +17,21 @@
 #include "clique_maximal_lanes.cuh"
 #include "records.cuh"
 
-/// Blocks that a multiprocessor must have registers for.
+/// Number of blocks whose registers a multiprocessor must hold.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
 
-/// What a slot of the queue begins with, and the words before its rows.
+/// First word of a slot of the queue, and the words before its rows.
 constexpr unsigned kMaximalSlot = 1;
 constexpr int kMaximalHead = 8;
-/// Candidates from which a node is worth leaving to others.
+/// Minimum candidates for sharing a node.
 constexpr int kSharedCandidates = 8;
-/// Idle lanes for which a warp looks for sub-trees.
+/// Number of idle lanes at which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
 /// The search of one warp; the matrix has n candidates, then n_outer excluded vertices, over the candidates. A node begins
-/// with the number of vertices held and the halves of their hash; its sets are the candidates, those that are branched on,
-/// excluded ones that were candidates, and rows of vertices excluded from the beginning.
+/// with the number of vertices held and the halves of their hash; its sets are the candidates, the candidates to branch on,
+/// excluded vertices that were candidates, and rows of vertices excluded from the start.
 struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
     static constexpr int kCounterWords = kMaximalWords;
 
@@ -40,7 +40,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
     unsigned long long* checksum;
     MaximalLanes& lanes;
     RecordSink sink;
-    int* path;    // ranks held, the root first, where cliques are listed
+    int* path;    // ranks held, the root first, if cliques are listed
     int* chosen;  // room for n + n_outer
     int n;
     int n_outer;
@@ -81,7 +81,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         if (!sink.is_full()) search_nodes();
     }
 
-    /// What the lanes still have, before the warp waits for others.
+    /// Finish the work of the lanes before the warp waits for others.
     __device__ __forceinline__ bool finish_kept() {
         return kLists || finish_lanes(lanes, queue);
     }
@@ -122,7 +122,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         }
     }
 
-    /// A node without candidates; the clique is maximal if nobody is excluded.
+    /// A node without candidates; the clique is maximal if no vertex is excluded.
     __device__ __forceinline__ void add_held(unsigned* node) {
         if (set_size(excluded_of(node), matrix.n_words) + set_size(outer_of(node), outer_words) != 0) return;
         const HeldOutside held = held_of(node);
@@ -136,7 +136,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         }
     }
 
-    /// What the host counts as the need of an item. A node that others left begins with a branch of one candidate fewer.
+    /// As the host computes the need of an item. A node shared by another warp begins with a branch of one candidate fewer.
     __device__ __forceinline__ void take_memory(int n_candidates, int n_excluded, int n_held) {
         n = n_candidates;
         n_outer = n_excluded;
@@ -152,7 +152,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         has_branches = false;
     }
 
-    /// The rows of vertices that come before the root; that of the i-th one is behind those of the candidates.
+    /// The rows of vertices before the root; they follow the rows of the candidates.
     __device__ __forceinline__ void fill_outer(const int* ids) {
         find_members(later, ids, n_outer, names, n,
                      [&](int i, int j) { atomicOr(&matrix.at(j / 32, n + i), 1u << (j & 31)); });
@@ -169,8 +169,8 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return 1;
     }
 
-    /// Call `visit(row, shared)` for the rows of a set of n_words words, `first` being that of bit 0: each lane for its
-    /// own, -1 where it has none. `shared` is the number of candidates that it is next to.
+    /// Call `visit(row, shared)` for the rows of a set of n_words words, where `first` is the row of bit 0: each lane for its
+    /// own row, -1 if it has none. `shared` is the number of candidates adjacent to the row.
     template <class Visit>
     __device__ __forceinline__ void visit_rows(const unsigned* set, int n_words, int first, const unsigned* candidates,
                                                const Visit& visit) const {
@@ -188,7 +188,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         }
     }
 
-    /// A node of at most 32 candidates: whether it is done with, or given to a lane. If not, too many are excluded.
+    /// Whether a node of at most 32 candidates is done, or given to a lane. If not, too many vertices are excluded.
     __device__ __forceinline__ bool settle(unsigned* node) {
         const int size = set_size(candidates_of(node), matrix.n_words), lane = lane_id();
         if (size > kWarpSize) return false;
@@ -200,7 +200,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
             return true;
         }
         list_members(candidates_of(node), matrix.n_words, members);
-        unsigned kept = 0;  // of the maximal rows of the excluded, that of this lane
+        unsigned kept = 0;  // this lane's row of the maximal rows of the excluded
         const unsigned all = bits_below(size);
         int state = keep_maximal(queue, matrix, candidates_of(node), excluded_of(node), matrix.n_words, 0, all, kept);
         if (state == 0) state = keep_maximal(queue, matrix, candidates_of(node), outer_of(node), outer_words, n, all, kept);
@@ -212,7 +212,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return true;
     }
 
-    /// Choose the branches of a node; false: it has none, and is done with.
+    /// Choose the branches of a node; false: it has none, and is done.
     __device__ __forceinline__ bool enter(unsigned* node) {
         if (sink.is_done || (!kLists && settle(node))) return false;
         unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
@@ -267,7 +267,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return true;
     }
 
-    /// Hold the candidates in `rest`, which are next to all others: who is excluded must be next to them.
+    /// Hold the candidates in `rest`, which are adjacent to all others: excluded vertices must be adjacent to them.
     __device__ __forceinline__ void hold_common(unsigned* node, int n_common) {
         const int lane = lane_id();
         unsigned *const candidates = candidates_of(node), *const excluded = excluded_of(node), *const rest = rest_of(node);
@@ -339,7 +339,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         if (kLists && lane_id() == 0) path[node[0]] = names[next];
     }
 
-    /// The candidates of the branches that stay are excluded there.
+    /// Exclude the candidates of the branches that stay.
     __device__ __forceinline__ bool write_half(unsigned* node) {
         for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) {
             const unsigned stays = rest_of(node)[k] & ~rest_of(branch)[k];
@@ -358,7 +358,7 @@ struct MaximalSearch : NodeSearch<MaximalSearch, RowList> {
         return set_size(candidates_of(node), matrix.n_words) >= kSharedCandidates;
     }
 
-    /// List the rows of a set that have one of the candidates of `branch`, behind those listed; how many then are.
+    /// Append the rows of a set that have one of the candidates of `branch` to the list; returns its new length.
     __device__ __forceinline__ int choose_near(const unsigned* set, int n_words, int first, int n_chosen) const {
         visit_rows(set, n_words, first, candidates_of(branch), [&](int, int row, int shared) {
             const unsigned near = __ballot_sync(kFullMask, shared > 0);

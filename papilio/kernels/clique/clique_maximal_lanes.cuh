@@ -1,14 +1,14 @@
-// Maximal cliques in graphs of at most 32 vertices, each searched by a lane of its own: 32 sub-trees of a warp at once.
+// Maximal cliques in graphs of at most 32 vertices, each searched by one lane: 32 sub-trees of a warp at once.
 //
-// A node is a set of candidates, the vertices held, and who is excluded: vertices of the graph that were branched on before,
-// and rows of up to 32 vertices outside of it (`outer`), of those that are next to all that is held. Candidates next to all
-// others are held at once. A node ends where an excluded vertex is next to all candidates; where none are left, what is
-// held is a maximal clique. Else the pivot is who is next to most candidates, excluded or not, and one branch holds each
-// candidate that it is not next to.
-// An outer row that is next to no candidate is left out. Whether one is next to what a branch holds is looked at below.
-// Shared memory: kMaximalWords words per warp; each lane has its own bank. A frame is kept where two branches or more are
-// left, and may lose them to other lanes (clique_matrix.cuh); a branch then has at least two candidates fewer than its
-// node, so that kMaximalFrames frames are enough.
+// A node is a set of candidates, the held vertices, and the excluded ones: vertices of the graph that were branched on before,
+// and rows of up to 32 vertices outside it (`outer`) that are adjacent to all held vertices. Candidates adjacent to all
+// others are held at once. A node ends if an excluded vertex is adjacent to all candidates; if no candidates are left, the
+// held vertices are a maximal clique. Otherwise the pivot is the vertex, excluded or not, adjacent to most candidates, and
+// one branch holds each candidate that is not adjacent to it.
+// Outer rows adjacent to no candidate are dropped. Whether one is adjacent to the held vertices of a branch is checked below.
+// Shared memory: kMaximalWords words per warp; each lane has its own bank. A frame is kept if at least two branches are left,
+// and may lose them to other lanes (clique_matrix.cuh); a branch then has at least two candidates fewer than its node, so
+// kMaximalFrames frames are enough.
 // Source: Tomita, Tanaka and Takahashi, Theor. Comput. Sci. 363(1), 2006.
 #pragma once
 
@@ -23,7 +23,7 @@ constexpr int kMaximalWords = MAXIMAL_LANE_WORDS;
 static_assert(kWarpSize * (4 * kWarpSize + kMaximalFrameWords * kMaximalFrames) <= kMaximalWords,
               "rows, outer rows, hashes and frames of all lanes");
 
-/// What is held outside of the graph of a lane: how many vertices, and the sum of their hashes.
+/// Vertices held outside the graph of a lane: their number, and the sum of their hashes.
 struct HeldOutside {
     int n;
     unsigned long long hash;
@@ -35,20 +35,20 @@ using SizeCounts = CliqueLeaves<4>;
 struct MaximalLanes {
     static constexpr int kGraphWords = 4 * kWarpSize, kFrameWords = kMaximalFrameWords, kRegisterWords = 9;
 
-    int least;            // vertices of a clique that counts
+    int least;            // minimum vertices of a clique
     SizeCounts counts;
     unsigned* rows;       // row r of the calling lane is at 32 r; then its outer rows, low and high halves of hashes
     unsigned* frames;
     unsigned long long checksum;  // of the cliques that this lane found
     unsigned long long steps;     // rows that this lane intersected
     HeldOutside outside;
-    unsigned set;       // the node at hand: candidates,
+    unsigned set;       // the current node: candidates,
     unsigned excluded;  // vertices of the graph,
     unsigned outer;     // outer rows,
     unsigned held;      // vertices of the graph,
-    unsigned added;     // those of them that outer rows were not looked at for
+    unsigned added;     // held vertices not yet checked against outer rows
     int depth;          // frames of this lane
-    bool busy;          // whether there is a node at hand
+    bool busy;          // whether there is a current node
 
     /// Lanes without work; the warp.
     __device__ __forceinline__ unsigned idle() const { return __ballot_sync(kFullMask, !busy); }
@@ -76,7 +76,7 @@ struct MaximalLanes {
         __syncwarp();
     }
 
-    /// Search until at most `most` lanes are busy, or for so many turns; the warp. Returns the turns.
+    /// Search until at most `most` lanes are busy, or for `most_turns` turns; the warp. Returns the turns.
     __device__ __forceinline__ int run(int most, int most_turns) {
         int turns = 0;
         for (; turns < most_turns && __popc(__ballot_sync(kFullMask, busy)) > most; ++turns)
@@ -84,8 +84,8 @@ struct MaximalLanes {
         return turns;
     }
 
-    /// What share_branches needs: the branches of a frame, what is held outside, and half of the branches of frame 0. The node
-    /// at hand then ends at once: a vertex is excluded that is next to all of no candidates.
+    /// Functions for share_branches: the branches of a frame, the vertices held outside, and half of the branches of frame 0.
+    /// The current node then ends at once: it has no candidates, and an excluded vertex is adjacent to all of them.
     __device__ __forceinline__ unsigned& rest_of(int i) const { return frame(i, 4); }
     __device__ __forceinline__ void copy_from(int lane, bool is_taker) {
         const HeldOutside other{__shfl_sync(kFullMask, outside.n, lane), __shfl_sync(kFullMask, outside.hash, lane)};
@@ -117,7 +117,7 @@ struct MaximalLanes {
         outside = HeldOutside{(int)at(6), (unsigned long long)at(8) << 32 | at(7)};
     }
 
-    /// One maximal clique; any lane alone.
+    /// Count one maximal clique; any lane alone.
     __device__ __forceinline__ void add(int size, unsigned long long hash) {
         if (size < least) return;
         checksum += mix(hash);
@@ -145,7 +145,7 @@ struct MaximalLanes {
         add(outside.n + __popc(held), hash);
     }
 
-    /// Hold the candidates that are next to all others; the row of the one next to most of the others, and to how many.
+    /// Hold the candidates adjacent to all others; finds the row of the one adjacent to most others, and their number.
     __device__ __forceinline__ int hold_common(unsigned& best_row) {
         const int n = __popc(set);
         unsigned common = 0;
@@ -169,7 +169,7 @@ struct MaximalLanes {
         return best - n_common;
     }
 
-    /// Go through the node at hand; the candidates that are branched on, none where it ends.
+    /// Process the current node; returns the candidates to branch on, none if it ends.
     __device__ __forceinline__ unsigned enter() {
         if (outside.n + __popc(held) + __popc(set) < least) return 0;
         unsigned best_row = 0;
@@ -204,7 +204,7 @@ struct MaximalLanes {
         return 0;
     }
 
-    /// One node, and the way to the next.
+    /// Process one node, and go to the next.
     __device__ __forceinline__ void take_node() {
         unsigned rest = enter();
         if (rest == 0) {
@@ -235,12 +235,12 @@ struct MaximalLanes {
     }
 };
 
-/// Steps that 32 rows of excluded vertices are worth, which are cut to the candidates and compared.
+/// Equivalent in steps of cutting 32 rows of excluded vertices to the candidates and comparing them.
 constexpr int kKeptSteps = 16;
 
-/// Add the rows of a set of n_words words, the row of bit 0 being `first`, over the candidates alone, to those that the lanes
-/// keep in `kept`, and only such as lie in no other. `all`: the bits of all candidates. 1: one is next to all; -1: there are
-/// more than 32.
+/// Add the rows of a set of n_words words, where `first` is the row of bit 0, over the candidates only, to the rows that the
+/// lanes keep in `kept`, without rows that lie in another one. `all`: the bits of all candidates. Returns 1 if a row has
+/// all of them; -1 if there are more than 32 rows.
 __device__ __forceinline__ int keep_maximal(TreeQueue& queue, const RowList& matrix, const unsigned* candidates,
                                             const unsigned* set, int n_words, int first, unsigned all, unsigned& kept) {
     for (int k = 0; k < n_words; ++k) {

@@ -1,11 +1,11 @@
 // The order of the vertices of a unipartite graph, the keys of the edges oriented by it, and the rows of listed cliques.
 //
 // Requires: edges u[i] < v[i], each once, of vertices below n.
-// The degeneracy order peels in synchronous rounds at rising degree: in a round go all that have no more neighbours left
-// than the degree, which rises to the least that is left where none has. The round of each vertex depends on the graph
-// alone; the host ranks by (round, id).
-// A vertex is listed for the next round by the one decrement that takes it to the degree; those that go have no more than
-// it already, so that no one needs to be told who is gone.
+// The degeneracy order peels in synchronous rounds at ascending degree: a round removes all vertices with no more neighbours
+// left than the current degree, which rises to the least degree left when there is no such vertex. The round of each vertex
+// depends only on the graph; the host ranks by (round, id).
+// A vertex is listed for the next round by the one decrement that takes it to the current degree; removed vertices have no
+// more than it already, so threads need not know which vertices were removed.
 // Source: Matula and Beck, J. ACM 30(3), 1983.
 #include "records.cuh"
 #include "warp.cuh"
@@ -18,7 +18,7 @@ count_neighbours(const int* __restrict__ u, const int* __restrict__ v, const lon
     }
 }
 
-/// Both directions of every edge; `cursor` begins as the offsets of the vertices. Neighbours come in no order.
+/// Both directions of every edge; `cursor` begins as the offsets of the vertices. Neighbours are in no particular order.
 extern "C" __global__ void __launch_bounds__(256)
 list_neighbours(const int* __restrict__ u, const int* __restrict__ v, const long long n_edges,
                 unsigned long long* cursor, int* neighbours) {
@@ -28,7 +28,7 @@ list_neighbours(const int* __restrict__ u, const int* __restrict__ v, const long
     }
 }
 
-/// What the threads of a team share: the vertices listed for a round, by round modulo 3, and the least degree left, by
+/// Shared data of the threads of a team: the vertices listed for a round, by round modulo 3, and the least degree left, by
 /// level modulo 2. Zero at launch, `least` kNoDegree.
 struct PeelCounters {
     int n_listed[3];
@@ -78,7 +78,7 @@ __device__ __forceinline__ void peel_vertices(Team team, int n, const long long*
     }
 }
 
-/// The round in which each vertex goes. A grid of one block, or one whose blocks are all resident.
+/// The round that removes each vertex. A grid of one block, or one whose blocks are all resident.
 extern "C" __global__ void __launch_bounds__(1024, 1)
 peel_rounds(const int n, const long long* __restrict__ indptr, const int* __restrict__ neighbours, int* left,
             int* round_of, int* listed, int* counters, unsigned long long* arrivals) {
@@ -89,8 +89,8 @@ peel_rounds(const int n, const long long* __restrict__ indptr, const int* __rest
         peel_vertices(GridTeam{arrivals, 0}, n, indptr, neighbours, left, round_of, listed, shared);
 }
 
-/// Words that rows of all candidates have with the candidates, and one: predict_work and predict_maximal_work of
-/// question.py. The second has the excluded vertices too, and each row with all candidates.
+/// Words of the candidates' rows over the candidates, plus one: predict_work and predict_maximal_work of question.py. The
+/// second also counts rows of the excluded vertices, and each row over all candidates.
 __device__ __forceinline__ long long predict_work(long long out) {
     return 1 + out + out * (out + 1) / 2 * ((out + 63) >> 6);
 }
@@ -109,7 +109,7 @@ item_costs(const long long* __restrict__ roots, const long long n, const int* __
     }
 }
 
-/// The items of roots, in their order: root, where its later neighbours begin and end, and how many there are.
+/// The items of roots, in order: root, start and end of its later neighbours, and their number.
 extern "C" __global__ void __launch_bounds__(256)
 place_items(const long long* __restrict__ order, const long long n, const long long* __restrict__ roots,
             const long long* __restrict__ indptr, int* own_roots, long long* first, long long* last, long long* sizes) {
@@ -122,7 +122,7 @@ place_items(const long long* __restrict__ order, const long long n, const long l
     }
 }
 
-/// The key of each edge, the rank of its first vertex << 32 | that of its last, and the number of keys by first vertex.
+/// The key of each edge, the rank of its first vertex << 32 | the rank of its last, and the number of keys by first vertex.
 extern "C" __global__ void __launch_bounds__(256)
 later_keys(const int* __restrict__ u, const int* __restrict__ v, const long long n_edges, const int* __restrict__ rank,
            unsigned long long* keys, int* n_later) {
@@ -150,10 +150,10 @@ clique_copy(const int* __restrict__ positions, const int* __restrict__ always, c
     }
 }
 
-/// A record is a leaf of the search for cliques of one size (clique_matrix.cuh): how many vertices are held, their ranks, and
-/// those of the free ones, of which any are added. `ends` are of the rows, one record after the other; a thread writes row i
-/// of [first, first + n_rows): it seeks its record, and in it the choice by its number. ways[n * (k + 1) + j] is C(n, j), or
-/// more than there are rows where that is more.
+/// A record is a leaf of the search for cliques of one size (clique_matrix.cuh): the number of held vertices, their ranks, and
+/// the ranks of the free ones, any of which are added. `ends` are the ends of the records' rows; a thread writes row i of
+/// [first, first + n_rows): it finds the record, and in it the choice by its number. ways[n * (k + 1) + j] is C(n, j), or
+/// more than the number of rows if that is larger.
 extern "C" __global__ void __launch_bounds__(256)
 clique_choose(const int* __restrict__ positions, const int* __restrict__ always, const int n_always, const int k,
               const long long* __restrict__ ways, const unsigned long long* __restrict__ places, const long long n_records,

@@ -1,14 +1,14 @@
 // Probes of the searches for cliques, and for maximal cliques with MAXIMAL 1: one random branch of the tree of each item.
 //
 // Requires: later neighbours as clique.cu, and earlier ones as clique_maximal.cu; root and seed of each probe.
-// A warp owns a probe. It fills the matrix of the root, looks at the number of candidates of every branch of a node, counts
-// those with none or one whole, draws one of the others, and divides by the probability of each step. The branches are those of
-// kernels/clique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
-// ways[missing * stride + n]: cliques of a leaf; bounds, bound_roots: what branches are drawn by (ProbeTables of question.py);
-// rows of the tables from n_rows on are the last one. With MAXIMAL 1 bounds have one row.
-// per: 0 for totals, 1 where vertices are counted, 2 for edges.
-// found: what every probe found (Found of probe.cuh); the words of the root are with the entries that are read to open it,
-// and those of leaves with the sums that these add to.
+// A warp owns a probe. It fills the matrix of the root, determines the number of candidates of every branch of a node, counts
+// branches with none or one whole, draws one of the others, and divides by the probability of each step. The branches equal
+// those of kernels/clique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded separately.
+// ways[missing * stride + n]: cliques of a leaf; bounds, bound_roots: weights for drawing branches (ProbeTables of
+// question.py); rows of the tables from n_rows on equal the last one. With MAXIMAL 1 bounds have one row.
+// per: 0 for totals, 1 for counts per vertex, 2 per edge.
+// found: the results of each probe (Found of probe.cuh); the words of the root include the entries read to open it, and the
+// words of leaves the sums that they add to.
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975; Veach and Guibas, SIGGRAPH 1995.
 #include "clique_matrix.cuh"
@@ -26,10 +26,10 @@ struct Leaves {
     int least;
     int most;
 
-    /// The row of a node that holds so many, in all tables.
+    /// The row of a node with this many held vertices, in all tables.
     __device__ __forceinline__ long long row(int held) const { return (long long)min(most - held, last_row) * stride; }
 
-    /// Count n leaves alike.
+    /// Count n equal leaves.
     __device__ __forceinline__ void add(const Found& found, double weight, long long n, int held, int free) const {
         if (n <= 0) return;
         const double count = ways[row(held) + free];
@@ -39,23 +39,23 @@ struct Leaves {
     }
 };
 
-/// How many sums of vertices (per 1), or of edges (2), a leaf adds to: those of a path and of candidates next to it.
+/// The number of sums of vertices (per 1), or of edges (2), that a leaf adds to: of a path and of adjacent candidates.
 __device__ __forceinline__ long long count_sums(int per, long long n_path, long long size, long long edges) {
     if (per == 0) return 0;
     return per == 1 ? n_path + size : n_path * (n_path - 1) / 2 + n_path * size + edges;
 }
 
-/// A root, its matrix and the node at hand; rows from n on are those of the vertices that come before the root.
+/// A root, its matrix and the current node; rows from n on belong to the vertices before the root.
 struct Node {
     RowList matrix;
     int n;
     int* names;
     unsigned* candidates;
-    unsigned* rest;     // those with a branch
-    unsigned* covered;  // those that an excluded vertex is next to
+    unsigned* rest;     // candidates with a branch
+    unsigned* covered;  // candidates adjacent to an excluded vertex
     int* kids;          // the candidates with a branch, ascending
-    int* places;        // in the bounds, of each branch; that of a pivot first
-    int* excluded;      // rows, in their order
+    int* places;        // in the bounds, of each branch; the place of a pivot first
+    int* excluded;      // rows, in order
 
     __device__ __forceinline__ Node(Arena& arena, int n, int n_earlier) : n(n) {
         const int n_rows = n + n_earlier, n_words = words_for(n);
@@ -78,10 +78,10 @@ struct Node {
         fill_set(candidates, n);
     }
 
-    /// Candidates next to a row. Any lane alone.
+    /// Number of candidates adjacent to a row. Any lane alone.
     __device__ __forceinline__ int shared_of(int row) const { return count_in_set(matrix, row, candidates); }
 
-    /// Candidates of the branch of a kid: those of the node without the kids before. Any lane alone.
+    /// Candidates of the branch of a kid: those of the node without earlier kids. Any lane alone.
     __device__ __forceinline__ int size_of_branch(int kid) const {
         int size = 0;
 #pragma unroll 1
@@ -90,7 +90,7 @@ struct Node {
         return size;
     }
 
-    /// Go to the branch of a row: `kid`, or that of a pivot, which leaves none out. The warp.
+    /// Go to the branch of a row: `kid`, or a pivot, whose branch leaves none out. The warp.
     __device__ __forceinline__ void enter(int row, bool is_kid) {
         __syncwarp();
 #pragma unroll 1
@@ -99,8 +99,8 @@ struct Node {
         __syncwarp();
     }
 
-    /// The first of the rows with most candidates in common, in a warp whose lanes have the first of theirs, or 0 of none:
-    /// `most` is 1 more than what it has in common, `at` where it comes. Returns its place.
+    /// The first of the rows with most candidates in common, in a warp whose lanes have the first of their rows, or 0 for none:
+    /// `most` is 1 more than the number in common, `at` the place in the order. Returns its place.
     __device__ __forceinline__ static unsigned first_of_most(unsigned& most, unsigned at) {
         const unsigned all = ~warp_least(~most);
         const unsigned first = warp_least(most == all ? at : kFullMask);
@@ -111,7 +111,7 @@ struct Node {
 
 #if MAXIMAL
 
-/// The row that is next to most candidates, excluded ones first; -1: an excluded one is next to all.
+/// The row adjacent to most candidates, excluded ones first; -1: an excluded one is adjacent to all.
 __device__ __forceinline__ int choose_extended(const Node& node, int size, int n_excluded) {
     unsigned most = 0, at = 0, most_kid = 0, kid = 0;
     bool is_extended = false;
@@ -141,7 +141,7 @@ __device__ __forceinline__ int choose_extended(const Node& node, int size, int n
     return most >= most_kid ? node.excluded[at] : (int)kid;
 }
 
-/// The rows of earlier neighbours that are next to a candidate, as excluded ones; returns how many.
+/// Take the rows of earlier neighbours that are adjacent to a candidate as excluded ones; returns their number.
 __device__ __forceinline__ int fill_earlier(const Node& node, const Adjacency& later, const int* ids, int n_ids) {
     find_members(later, ids, n_ids, node.names, node.n,
                  [&](int i, int j) { atomicOr(&node.matrix.at(j / 32, node.n + i), 1u << (j & 31)); });
@@ -158,8 +158,8 @@ __device__ __forceinline__ int fill_earlier(const Node& node, const Adjacency& l
     return n;
 }
 
-/// Add the kids before one to n excluded rows, and keep those that are next to it and to a candidate of its branch, which is
-/// the node already; returns how many.
+/// Add the kids before one to n excluded rows, and keep the rows adjacent to it and to a candidate of its branch, which is
+/// already the node; returns their number.
 __device__ __forceinline__ int keep_excluded(const Node& node, int n, int n_before, int kid) {
 #pragma unroll 1
     for (int i = lane_id(); i < n_before; i += kWarpSize) node.excluded[n + i] = node.kids[i];
@@ -237,7 +237,7 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
 
 #else
 
-/// Take the candidates that are next to all others as free, and return the first that is next to most of the others, or -1.
+/// Take the candidates adjacent to all others as free, and return the first one adjacent to most of the others, or -1.
 __device__ __forceinline__ int choose_pivot(const Node& node, int size, int& free) {
     unsigned most = 0, best = 0;
 #pragma unroll 1
@@ -270,7 +270,7 @@ __device__ __forceinline__ long long count_edges(const Node& node) {
     return (long long)(warp_sum(ends) / 2);
 }
 
-/// Words that the search intersects in order at a node that lacks two vertices: from that of each candidate on.
+/// Words that the search intersects in order at a node that lacks two vertices: from the word of each candidate on.
 __device__ __forceinline__ long long count_words_after(const Node& node, int w) {
     unsigned words = 0;
 #pragma unroll 1
@@ -368,7 +368,7 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
 
 #endif
 
-/// How many later neighbours n vertices have: entries that are read to open a root. The warp.
+/// The number of later neighbours of n vertices: entries read to open a root. The warp.
 __device__ __forceinline__ long long count_entries(const Adjacency& later, const int* ids, int n) {
     unsigned long long entries = 0;
 #pragma unroll 1

@@ -58,7 +58,7 @@ from papilio.parts import CliquePart, Part
 def heaviest_first(
     roots: NDArray[np.int64], costs: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return roots and costs by falling cost; ties are broken by rank."""
+    """Return roots and costs by descending cost; ties are broken by rank."""
     order = np.argsort(-costs, kind="stable")
     return roots[order], costs[order]
 
@@ -75,7 +75,7 @@ class PreparedRoots(Prepared):
 
 
 class RootsCpu(SearchEngine):
-    """Base of the clique engines; the state of a thread is its search memory and its rows, which hold the position."""
+    """Base of the clique engines. The state of a thread is its search memory and its rows, which hold the position."""
 
     serial_cost = 1 << 16
     """In predicted set operations: about a millisecond."""
@@ -111,7 +111,7 @@ class PreparedCliqueCpu(PreparedRoots):
 
     later: Later
     roots: NDArray[np.int64]  # by item
-    costs: NDArray[np.int64]  # by item, falling
+    costs: NDArray[np.int64]  # by item, descending
     motif: Clique
     per: Granularity
     n_edges: int
@@ -263,7 +263,7 @@ class PreparedMaximalCliqueCpu(PreparedRoots):
     earlier: Earlier
     hashes: NDArray[np.uint64]  # of the vertices, by rank
     roots: NDArray[np.int64]  # by item
-    costs: NDArray[np.int64]  # by item, falling
+    costs: NDArray[np.int64]  # by item, descending
     least: int
     decisions: tuple[Choice, ...]
 

@@ -49,16 +49,16 @@ from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
 _MOST_LATER = (1 << 16) - 2
-"""Most later neighbours of a vertex: the kernel stores their numbers, and the numbers held and free, in 16 bits."""
+"""Maximum later neighbours of a vertex: the kernel stores their numbers, and the numbers held and free, in 16 bits."""
 
 _PER: Mapping[Granularity, int] = {"total": 0, "vertex": 1, "edge": 2}
-"""Codes that clique.cu is compiled with."""
+"""Codes passed to the compilation of clique.cu."""
 
 _LANES = 32
-"""Most candidates that one lane searches; larger nodes need their own memory."""
+"""Maximum candidates that one lane searches; larger nodes need their own memory."""
 
 _NODE_HEAD = 4
-"""Words of a node beside its sets (clique_matrix.cuh)."""
+"""Words of a node besides its sets (clique_matrix.cuh)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class PreparedCliqueGpu(Prepared):
     algorithm: str  # orient or pivot
     probed: str  # the same for probes, which do not depend on the engine
     search: TreeSearch
-    max_later: int  # most later neighbours of a vertex
+    max_later: int  # maximum later neighbours of a vertex
     classes: tuple[TreeClass, ...]
     decisions: tuple[Choice, ...]
 
@@ -220,7 +220,7 @@ class CliqueGpu(TreeEngine):
         if need > room:
             raise CapacityError(
                 f"cliques among {prepared.max_later} later neighbours need {need} bytes of device memory for the "
-                f"counts of leaves; {room} bytes are free: ask for one small k, or use --engine cpu"
+                f"counts of leaves; {room} bytes are free: count a single small k, or use --engine cpu"
             )
 
 
@@ -378,7 +378,7 @@ class MaximalCliqueGpu(TreeEngine):
         cut: StopCheck,
         arguments: tuple[Any, ...] = (),
     ) -> tuple[int, Any, Any]:
-        """Return where the run ended, the cliques by size, and their checksum; both on the device."""
+        """Return where the run ended, the cliques by size, and their checksum. The latter two are on the device."""
         xp, later, items = self.device.xp, prepared.later, prepared.items
         sums = xp.zeros(prepared.max_later + 2, dtype=np.uint64)
         checksum = xp.zeros(1, dtype=np.uint64)

@@ -29,7 +29,7 @@ from papilio.kernels.memory import MAX_EDGES, MAX_ROWS
 from papilio.parts import CliquePart
 
 _BLOCK_EDGES = 1 << 17
-"""Most edges that a single block peels: its barriers cost less than grid barriers.
+"""Maximum edges that a single block peels: its barriers cost less than grid barriers.
 
 One H200, kernels, ms, block and grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5,
 soc-Epinions1 (405,740) 5.1 and 2.5.
@@ -56,7 +56,7 @@ class DeviceLater:
 def orient_on_device(
     device: Device, graph: UnipartiteGraph | CliquePart, by_degree: bool, with_edges: bool = False
 ) -> DeviceLater:
-    """Order the vertices by degeneracy, or by degree, and orient the graph; one sort of the edges.
+    """Order the vertices by degeneracy, or by degree, and orient the graph. One sort of the edges.
 
     A part is left unchanged: its ids are in degree order. A graph has at most 2^32 - 2^13 edges and 2^31 - 2^20
     vertices.

@@ -30,13 +30,13 @@ from papilio.parts import Part
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Named(Prepared):
-    """Fields that rows of cliques need, beside the remaining graph to search."""
+    """Data for rows of cliques, besides the remaining graph to search."""
 
     row_size: int | None  # vertices of a row; None for any number
     positions: NDArray[np.int32]  # in ``ids_n``, of every rank
-    held: NDArray[np.int32]  # positions that are added to each clique
+    held: NDArray[np.int32]  # positions added to each clique
     held_hash: int  # sum of the hashes of these vertices
-    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, ascending
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,9 @@ def _name_rows(
 def refuse_counting(algorithm: str) -> None:
     """Reject the algorithm that cannot list."""
     if algorithm == "pivot":
-        raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; list with 'orient'")
+        raise UnsupportedError(
+            "algorithm 'pivot' counts without visiting every clique; use 'orient' to list them"
+        )
 
 
 def add_rows(found: Found, n_held: int) -> Found:

@@ -30,20 +30,20 @@ from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 
 _MOST_WAYS = 1 << 40
-"""Most cliques of one leaf: a longer listing would take many terabytes."""
+"""Maximum cliques of one leaf: a longer listing would take many terabytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedCliqueListing(TreeListing):
-    """A graph ready for the ``run`` of a lister; all arrays but ``ids_n`` are on the device."""
+    """A graph ready for the ``run`` of a lister. All arrays but ``ids_n`` are on the device."""
 
-    searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph that is left to search
+    searched: PreparedCliqueGpu | PreparedMaximalCliqueGpu  # the graph to search
     row_size: int | None  # vertices of a row; None for any number
     positions: Any  # in ``ids_n``, of every rank: int32
-    always: Any  # positions that are added to each clique: int32
+    always: Any  # positions added to each clique: int32
     hashes: tuple[Any]  # of the vertices, by position: uint64
     ways: Any  # of cliques of one size: C(n, j), see clique_order.cu; int64
-    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    ids_n: NDArray[np.int32]  # ids of all vertices that can be in a row, ascending
     decisions: tuple[tuple[str, str], ...]
 
 
@@ -157,7 +157,7 @@ class CliqueGpuLister(_CliqueLister):
         ways = prepared.ways[(records.lengths - 1 - n_held) * (k + 1) + k - n_held]
         if most_rows is None and ways.size and int(ways.max()) >= _MOST_WAYS:
             raise CapacityError(
-                f"more than {_MOST_WAYS} cliques of {k} vertices lie within one set of vertices; give --limit"
+                f"more than {_MOST_WAYS} cliques of {k} vertices lie within one set of vertices; specify --limit"
             )
         ends = make_offsets(self.device, ways if most_rows is None else xp.minimum(ways, most_rows))[1:]
         n_rows = int(ends[-1]) if most_rows is None else min(int(ends[-1]), most_rows)

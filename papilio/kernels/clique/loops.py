@@ -161,7 +161,7 @@ def _count_triangles(later: Later, search: CliqueStack, root: int) -> None:
 
 @inlined
 def take_candidate(search: CliqueStack, at: int, w: int, chosen: int) -> int:
-    """Take a chosen candidate of a level; lay out the next level and return its number of candidates."""
+    """Take a chosen candidate of a level. Lay out the next level and return its number of candidates."""
     search.rest[at + (chosen >> 6)] &= ~(ONE << np.uint64(chosen & 63))
     size = 0
     for word in range(w):
@@ -222,8 +222,8 @@ class RowBuffer(NamedTuple):
     """The rows of one thread; ``positions`` is empty if cliques are only counted.
 
     ``positions`` (n) is the position of each rank in the ids of the listing. ``held`` has the positions, and
-    ``held_hash`` (1) the sum of the hashes, of the vertices added to every clique. ``longest`` (1) is the most vertices
-    of a row. ``path`` is the current clique, as ranks; ``cursor`` (2) is where the search resumes.
+    ``held_hash`` (1) the sum of the hashes, of the vertices added to every clique. ``longest`` (1) is the maximum
+    number of vertices of a row. ``path`` is the current clique, as ranks; ``cursor`` (2) is where the search resumes.
     """
 
     positions: NDArray[np.int32]
@@ -264,7 +264,7 @@ def begin_chunk(rows: RowBuffer, place: int) -> None:
 
 @inlined
 def add_clique(rows: RowBuffer, size: int) -> bool:
-    """Write the first ranks of the path as a row; return whether another one surely fits."""
+    """Write the first ranks of the path as a row. Return whether another one surely fits."""
     block = rows.block
     at = block.offsets[block.size[0]]
     for i in range(size):
@@ -277,7 +277,7 @@ def add_clique(rows: RowBuffer, size: int) -> bool:
 
 @compiled
 def _list_root(search: CliqueStack, rows: RowBuffer, d: int, k: int) -> int:
-    """List the cliques of one root, from the level of the cursor on; return the words intersected."""
+    """List the cliques of one root, from the level of the cursor on. Return the words intersected."""
     w, level, work = words_of(d), rows.cursor[LEVEL], 0
     while level >= 0:
         # Take `left` vertices from this level on.

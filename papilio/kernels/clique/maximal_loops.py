@@ -35,7 +35,7 @@ class Earlier(NamedTuple):
 
 
 class MaximalSearch(NamedTuple):
-    """Memory of one thread; d is the most later neighbours of a root, w its words, x the most earlier neighbours.
+    """Memory of one thread; d and x are the maximum later and earlier neighbours of a root, w the words of d bits.
 
     ``rows`` ((d + x) * w): candidates, then excluded vertices. ``sets`` and ``rest`` ((d + 1) * w): by level, the
     candidates and the ones still to branch on. ``excluded``: the rows of excluded vertices, level after level, from
@@ -96,7 +96,7 @@ def _fill_row(later: Later, search: MaximalSearch, name: int, row: int, w: int) 
 
 @compiled
 def open_excluded(later: Later, earlier: Earlier, search: MaximalSearch, root: int, d: int) -> int:
-    """Fill the rows of a root and its d candidates; return how many excluded vertices touch a candidate."""
+    """Fill the rows of a root and its d candidates. Return how many excluded vertices touch a candidate."""
     begin, w = later.indptr[root], words_of(d)
     for i in range(d):
         search.names[i] = later.ids[begin + i]
@@ -149,7 +149,7 @@ def choose_extended(search: MaximalSearch, level: int, w: int, size: int) -> int
 
 @compiled
 def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
-    """Lay out the level below a candidate; return its candidates, or -1 if a vertex extends the held ones."""
+    """Lay out the level below a candidate. Return its candidates, or -1 if a vertex extends the held ones."""
     at, below = level * w, (level + 1) * w
     word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
     size = 0
@@ -175,7 +175,7 @@ def _branch(search: MaximalSearch, level: int, w: int, chosen: int) -> int:
 def _search_root(
     search: MaximalSearch, rows: RowBuffer, hashes: Sums, root: int, d: int, least: int, entering: bool
 ) -> int:
-    """Find the maximal cliques of one root with at least one candidate; return the words intersected.
+    """Find the maximal cliques of one root with at least one candidate. Return the words intersected.
 
     Resumes at the level of the cursor, and stops there if the block is full.
     """

@@ -21,7 +21,7 @@ from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcoun
 
 
 class MaximumSearch(NamedTuple):
-    """Memory of one thread; d is the most later neighbours of a root, w its words.
+    """Memory of one thread; d is the maximum number of later neighbours of a root, w its words.
 
     ``rows`` (d * w) is the matrix, ``names`` (d) the vertex of each row. ``sets`` ((d + 1) * w) are the candidates by
     level, ``uncoloured`` and ``class_`` (w) the current ones. ``stack`` and ``colours`` (d * (d + 1) / 2 + 1) hold the
@@ -88,7 +88,7 @@ def _open_root(later: Later, search: MaximumSearch, root: int, d: int) -> None:
 
 @compiled
 def _colour(search: MaximumSearch, level: int, w: int, least: int, top: int) -> int:
-    """Colour the candidates of a level; push colours from ``least`` on and return the end of the stack."""
+    """Colour the candidates of a level. Push colours from ``least`` on and return the end of the stack."""
     at = level * w
     left = np.uint64(0)
     for word in range(w):
@@ -120,7 +120,7 @@ def _colour(search: MaximumSearch, level: int, w: int, least: int, top: int) -> 
 def _find_larger(search: MaximumSearch, w: int, held: int, bound: int, shared: Ints, first_only: bool) -> int:
     """Find the largest clique of more than ``bound`` vertices, among the candidates of level 0 and ``held`` more.
 
-    Returns its size, or 0 if there is none; its candidates are the first entries of ``found``. ``shared`` (1) is the
+    Returns its size, or 0 without one; its candidates are the first entries of ``found``. ``shared`` (1) is the
     largest size found by any thread, and raises the bound. With ``first_only`` the first clique is enough.
     """
     level, size = 0, 0

@@ -1,6 +1,6 @@
 """The order of the vertices, and the graph oriented by it: every clique is found at its first vertex.
 
-The degeneracy order peels in synchronous rounds at rising degree, and ranks by (round, id): it does not depend on
+The degeneracy order peels in synchronous rounds at ascending degree, and ranks by (round, id): it does not depend on
 threads, and no vertex has more later neighbours than the degeneracy (Matula & Beck 1983). The degree order ranks by
 (degree, id). Everything but the sorts of rounds and of degrees takes O(n + n_edges).
 """
@@ -22,7 +22,7 @@ Ids32 = NDArray[np.int32]
 
 
 class Later(NamedTuple):
-    """The later neighbours of every vertex, by rank: row r is ``ids[indptr[r]:indptr[r + 1]]``, rising.
+    """The later neighbours of every vertex, by rank: row r is ``ids[indptr[r]:indptr[r + 1]]``, ascending.
 
     ``edges`` holds the edge id of each entry, ``vertices`` the original id of each rank.
     """
@@ -34,7 +34,7 @@ class Later(NamedTuple):
 
 
 _LONG_ROUND = 512
-"""Least vertices of a round that NumPy sorts faster than compiled code, including the calls there and back."""
+"""Minimum vertices of a round that NumPy sorts faster than compiled code, including the calls there and back."""
 
 
 @compiled

@@ -2,7 +2,7 @@
 
 ``count_pivots`` is the succinct clique tree of Pivoter (Jain and Seshadhri, WSDM'20) with the cuts of Almasri et al.
 (ICS'22, section 3.2): a vertex is *held*, or it is a *pivot*, which a clique may or may not contain. A leaf with h held
-vertices and p pivots stands for C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends once
+vertices and p pivots represents C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends once
 it holds the requested number of vertices, and is dropped if its remaining vertices cannot reach the least size. A
 vertex next to all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is
 not searched: it is a leaf, and each of its candidates and each edge among these is one.
@@ -112,7 +112,7 @@ def _end_pairs(
 
 @inlined
 def choose_pivot(search: CliqueStack, at: int, w: int, size: int, n_pivots: int) -> tuple[int, int]:
-    """Take candidates next to all others as pivots; return the one next to most remaining ones, or -1.
+    """Take candidates next to all others as pivots. Return the one next to most remaining ones, or -1.
 
     Also returns the number of pivots on the path afterwards.
     """
@@ -161,7 +161,7 @@ def _enter_node(
     choose: Sums,
     per: int,
 ) -> tuple[int, int]:
-    """Count a node without branches, or choose the pivot of its branches; return it, or -1, and the pivots."""
+    """Count a node without branches, or choose the pivot of its branches. Return it, or -1, and the pivots."""
     w, size = words_of(d), 0
     for word in range(w):
         size += popcount(search.sets[at + word])

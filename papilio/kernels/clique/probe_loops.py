@@ -101,7 +101,7 @@ def _add_leaves(found: Floats, weight: float, n: int, tables: ProbeTables, held:
 
 @compiled
 def _count_sums(per: int, n_path: int, size: int, edges: int) -> int:
-    """Return how many sums of vertices, or of edges, a leaf adds to, for its path and the adjacent candidates."""
+    """Return the number of sums of vertices, or edges, that a leaf adds to, for its path and adjacent candidates."""
     if per == TOTAL:
         return 0
     if per == PER_VERTEX:
@@ -173,7 +173,7 @@ def _walk_cliques(
     path: _Path,
     per: int,
 ) -> None:
-    """Descend one branch below a root with a filled matrix; the sets of level 1 are scratch."""
+    """Descend one branch below a root with a filled matrix. The sets of level 1 are scratch."""
     w, last_row, stride = words_of(d), tables.ways.shape[0] - 1, tables.ways.shape[1]
     least, most = tables.least, tables.most
     fill_span(search.sets, d)
@@ -277,7 +277,7 @@ def _probe_cliques(
 
 @compiled
 def _keep_excluded(search: MaximalSearch, w: int, n: int, chosen: int) -> int:
-    """Keep the excluded vertices, of n, next to a chosen candidate and to one of its own; return how many."""
+    """Keep, of n excluded vertices, the ones next to a candidate and to one of its own; return their number."""
     kept = 0
     word_at, bit = chosen >> 6, ONE << np.uint64(chosen & 63)
     for place in range(n):
@@ -312,7 +312,7 @@ def _walk_maximal(
     bounds: tuple[Floats, Floats],
     path: _Path,
 ) -> None:
-    """Descend one branch below a root with a filled matrix; the sets of level 1 are scratch."""
+    """Descend one branch below a root with a filled matrix. The sets of level 1 are scratch."""
     w, held = words_of(d), 0
     fill_span(search.sets, d)
     while True:

@@ -26,10 +26,10 @@ Ids32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 MOST_ORIENTED: Mapping[EngineName, int] = {"cpu": 3, "gpu": 4}
-"""Largest k at which vertices are taken in order: what remains to count is edges or triangles of roots.
+"""Maximum k for which vertices are taken in order: only edges or triangles of roots remain to be counted.
 
 Beyond it pivots win on every graph. A pivot saves the branches of all its neighbours and costs a scan of the rows of a
-node, little beside the edges or triangles that both algorithms count in the end. One thread, ms, in order and by
+node, little compared to the edges or triangles that both algorithms count in the end. One thread, ms, in order and by
 pivots: facebook_combined k=3 2 and 13, k=4 17 and 16, k=5 105 and 41; soc-Epinions1 k=4 50 and 49, k=5 79 and 77;
 ca-HepPh k=4 22 and 13, k=5 528 and 13. One H200, ms: facebook_combined k=4 0.19 and 0.24, k=5 0.73 and 0.83, k=6 4.8
 and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R-MAT graph of 9,144,391 edges k=4 15 and 18, k=5
@@ -38,7 +38,7 @@ and 1.7; soc-Epinions1 k=5 0.47 and 0.40; ca-HepPh k=5 2.2 and 0.5; an R-MAT gra
 
 
 MOST_WIDE = 1024
-"""Most later neighbours of a root with triangles counted in order: n^3 / 192 words if all are adjacent.
+"""Maximum later neighbours of a root with triangles counted in order: n^3 / 192 words if all are adjacent.
 
 Pivots first take vertices next to all others, for n^2 / 32 words; cliques of thousands are common in webs.
 """
@@ -51,21 +51,21 @@ def choose_algorithm(
     able = motif.k is not None and motif.k >= 3 and per == "total"
     if asked == "orient" and not able:
         raise UnsupportedError(
-            f"algorithm 'orient' counts one k of at least 3, in all; {motif.title} per {per} needs 'pivot'"
+            f"algorithm 'orient' counts totals, of a single k of at least 3; use 'pivot' for {motif.title} per {per}"
         )
     if asked != "auto":
-        return asked, "asked for"
+        return asked, "requested"
     if not able or motif.k is None:
-        return "pivot", "a leaf tells every size, vertex and edge" if motif.k != 2 else "k is below 3"
+        return "pivot", "a leaf has every size, vertex and edge" if motif.k != 2 else "k is below 3"
     most = MOST_ORIENTED[engine]
     if motif.k > most:
-        return "pivot", f"k is above {most}: a pivot saves the branches of all that it is next to"
+        return "pivot", f"k is above {most}: a pivot saves the branches of all its neighbours"
     if motif.k > 3 and max_later > MOST_WIDE:
         return (
             "pivot",
-            f"a root has {max_later} later neighbours, whose triangles pivots save where they are dense",
+            f"a root has {max_later} later neighbours; if these are dense, pivots save their triangles",
         )
-    return "orient", f"k is at most {most}: edges or triangles of roots are all there is to count"
+    return "orient", f"k is at most {most}: only edges or triangles of roots are counted"
 
 
 def choose_probed(motif: Clique, per: Granularity, asked: str) -> str:
@@ -131,7 +131,7 @@ def weigh_roots(
 
 
 def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats) -> Floats:
-    """Return the same for maximal cliques: half by the square root of the number that random edges would make.
+    """Return such weights for maximal cliques, half by the root of the number expected with random edges.
 
     The standard deviation falls from 15 to 4 times the mean on ca-HepPh, from 3.4 to 2.0 on facebook_combined.
     """
@@ -177,9 +177,7 @@ def _join_lots(costs: NDArray[np.int64], wanted: Floats) -> Floats:
 def require_part_order(order: str) -> None:
     """Reject the order by degeneracy, which a part of a graph does not have."""
     if order == "degeneracy":
-        raise UnsupportedError(
-            "parts of a graph are in the order of degrees; ask for order 'auto' or 'degree'"
-        )
+        raise UnsupportedError("parts of a graph are ordered by degree; use order 'auto' or 'degree'")
 
 
 def predict_work(out: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -220,7 +218,7 @@ def expand_leaves(
 
 
 def size_range(motif: Clique, max_later: int) -> tuple[int, int]:
-    """Return the least and most vertices of a counted clique; for every k at most the possible sizes."""
+    """Return the least and most vertices of a counted clique. Without k, at most the largest possible size."""
     if motif.k is not None:
         return motif.k, motif.k
     return 1, min(motif.max_k or max_later + 1, max_later + 1)
@@ -287,7 +285,7 @@ def _list_powers(base: float, n: int) -> Floats:
 
 
 VERTICES = 6
-"""Most vertices of a graph; pair j (j - 1) / 2 + i of vertices i < j is a bit of its number."""
+"""Maximum vertices of a graph; pair j (j - 1) / 2 + i of vertices i < j is a bit of its number."""
 
 _SHIFTS = {3: 0, 4: 5, 5: 9, 6: 12}
 """First bit of the number of cliques of each size in an entry; sizes 1 and 2 need no table."""
@@ -306,16 +304,16 @@ def list_closed() -> NDArray[np.uint16]:
 
 
 class Restricted(NamedTuple):
-    """The remaining graph to search once the vertices that every clique must hold are set aside."""
+    """The remaining graph to search after setting aside the vertices that every clique must contain."""
 
-    graph: UnipartiteGraph  # what can go with all of them, numbered by rising id
+    graph: UnipartiteGraph  # the vertices adjacent to all of these, numbered by ascending id
     ids: Ids32  # of its vertices in the whole graph
-    held: Ids32  # ids that are added to each clique
+    held: Ids32  # ids added to each clique
 
     @property
     def reason(self) -> tuple[str, str]:
         what = f"search among {self.graph.n} vertices and {self.graph.n_edges} edges"
-        return what, "only these go with what every clique must hold"
+        return what, "only these are compatible with the required vertices"
 
 
 def restrict_graph(graph: UnipartiteGraph, held: Ids32, k: int | None) -> Restricted:

@@ -1,6 +1,6 @@
-"""CUDA devices as launchers see them, and what all CUDA sources share."""
+"""CUDA devices as launchers see them, and code shared by all CUDA sources."""
 
 import os
 
-# Before CuPy is imported, which reads it then: its headers are parsed once in a process, and not for each expression.
+# CuPy reads this on import: it then parses its headers once per process, not once per expression.
 os.environ.setdefault("CUPY_NVRTC_USE_PCH", "1")

@@ -1,15 +1,15 @@
-// Steps on plain arrays that every family takes between its own kernels: one module, compiled once, where an array
-// library would compile each expression apart.
+// Steps on plain arrays that every family needs between its own kernels: one module, compiled once. An array library
+// would compile each expression separately.
 //
 // Every kernel is a grid-stride loop over n independent elements; n below 2^32.
 #include "warp.cuh"
 
-/// keys[i] = (keys[i], i): sorted, they give the order of rising keys, ties by place. Keys below 2^32.
+/// keys[i] = (keys[i], i): sorted, they give the order of ascending keys, ties by place. Keys below 2^32.
 extern "C" __global__ void __launch_bounds__(256) number_keys(unsigned long long* keys, const long long n) {
     for (long long i = global_thread(); i < n; i += grid_threads()) keys[i] = keys[i] << 32 | (unsigned)i;
 }
 
-/// keys[i] = (values[i], i); values not negative.
+/// keys[i] = (values[i], i), for nonnegative values.
 extern "C" __global__ void __launch_bounds__(256)
 number_values(const int* __restrict__ values, const long long n, unsigned long long* keys) {
     for (long long i = global_thread(); i < n; i += grid_threads())
@@ -22,19 +22,19 @@ low_halves(const unsigned long long* __restrict__ keys, const long long n, int* 
     for (long long i = global_thread(); i < n; i += grid_threads()) halves[i] = (int)(unsigned)keys[i];
 }
 
-/// Keys that rise where the values fall.
+/// Keys that increase as the values decrease.
 extern "C" __global__ void __launch_bounds__(256)
 falling_keys(const long long* __restrict__ values, const long long n, long long* keys) {
     for (long long i = global_thread(); i < n; i += grid_threads()) keys[i] = ~values[i];
 }
 
-/// The place of each of the elements that an order names.
+/// The place of each element in an order.
 extern "C" __global__ void __launch_bounds__(256)
 place_of(const int* __restrict__ order, const long long n, int* places) {
     for (long long i = global_thread(); i < n; i += grid_threads()) places[order[i]] = (int)i;
 }
 
-/// The same value everywhere, or values that rise by `step`.
+/// The same value everywhere, or values that increase by `step`.
 extern "C" __global__ void __launch_bounds__(256)
 fill_ints(const int value, const int step, const long long n, int* values) {
     for (long long i = global_thread(); i < n; i += grid_threads()) values[i] = value + step * (int)i;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void take(const Value* values, const Place* places, l
     for (long long i = global_thread(); i < n; i += grid_threads()) taken[i] = values[places[i]];
 }
 
-/// The values at the places: of 4 or 8 bytes, at places of 4 or 8 bytes.
+/// The values at the places; values and places of 4 or 8 bytes.
 extern "C" __global__ void __launch_bounds__(256)
 take_4_at_4(const int* __restrict__ values, const int* __restrict__ places, const long long n, int* taken) {
     take(values, places, n, taken);
@@ -79,7 +79,7 @@ mark_counted(const unsigned long long* __restrict__ values, const long long n, l
     for (long long i = global_thread(); i < n; i += grid_threads()) marks[i] = values[i] != 0;
 }
 
-/// The places that are marked, ascending; `upto` is the inclusive prefix sum of the marks.
+/// The marked places, ascending; `upto` is the inclusive prefix sum of the marks.
 extern "C" __global__ void __launch_bounds__(256)
 gather_marked(const long long* __restrict__ upto, const long long n, long long* places) {
     for (long long i = global_thread(); i < n; i += grid_threads())
@@ -92,7 +92,7 @@ row_lengths(const long long* __restrict__ offsets, const long long n, int* lengt
     for (long long i = global_thread(); i < n; i += grid_threads()) lengths[i] = (int)(offsets[i + 1] - offsets[i]);
 }
 
-/// 0 and the lengths, of which the prefix sums are where each row begins and the last one ends: n + 1 values.
+/// 0 and the lengths; their prefix sums are the starts of the rows and the end of the last: n + 1 values.
 extern "C" __global__ void __launch_bounds__(256)
 shift_lengths(const int* __restrict__ lengths, const long long n, long long* offsets) {
     for (long long i = global_thread(); i <= n; i += grid_threads()) offsets[i] = i ? lengths[i - 1] : 0;
@@ -104,7 +104,7 @@ __device__ __forceinline__ long long first_from(const Value* values, long long n
     return first_not(n, [=](long long i) { return values[i] < bound; });
 }
 
-/// Where each value from 0 on begins in ascending values, and where the last one, n_values - 1, ends.
+/// The start of each value from 0 on in ascending values, and the end of the last one, n_values - 1.
 extern "C" __global__ void __launch_bounds__(256)
 value_starts(const int* __restrict__ values, const long long n, const long long n_values, long long* starts) {
     for (long long i = global_thread(); i <= n_values; i += grid_threads()) starts[i] = first_from(values, n, (int)i);
@@ -120,7 +120,7 @@ entry_keys(const long long* __restrict__ offsets, const long long n_rows, const 
     }
 }
 
-/// Where the keys of each row begin and those of the last one end, in ascending keys whose upper halves are rows.
+/// The start of the keys of each row and the end of the last, in ascending keys whose upper halves are rows.
 extern "C" __global__ void __launch_bounds__(256)
 row_starts(const unsigned long long* __restrict__ keys, const long long n_keys, const long long n_rows,
            long long* offsets) {

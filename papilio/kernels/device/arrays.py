@@ -1,6 +1,6 @@
-"""Orders, choices, rows and hashes of device arrays (``arrays.cu``), for what every family does between its kernels.
+"""Sorting, selection, rows and hashes of device arrays (``arrays.cu``), used by every family between its kernels.
 
-CuPy compiles each array expression apart, at its first use, one after the other; these are one module.
+CuPy would compile each array expression separately, at first use, one after the other; these are a single module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from papilio.kernels.device.protocol import Device, Module, launch_over
 
 
 def load_arrays(device: Device) -> Module:
-    """Return the kernels; first called where a graph is prepared, so that they are compiled meanwhile."""
+    """Return the kernels. First called when a graph is prepared, so that they compile meanwhile."""
     return device.load("arrays", {})
 
 
@@ -22,9 +22,9 @@ def _launch(device: Device, kernel: str, n_threads: int, *arguments: Any) -> Non
 
 
 def order_rising(device: Device, values: Any) -> Any:
-    """Return the order of rising ``values``, ties by place; int32 on the device.
+    """Return the order of ascending ``values``, ties by place; int32 on the device.
 
-    There are less than 2^31 values: int32, not negative, or uint64 below 2^32, which are used up.
+    There are fewer than 2^31 values: nonnegative int32, or uint64 below 2^32, which are overwritten.
     """
     count = np.int64(values.size)
     keys = values
@@ -38,7 +38,7 @@ def order_rising(device: Device, values: Any) -> Any:
 
 
 def order_falling(device: Device, values: Any) -> Any:
-    """Return the order of falling ``values``, int64, ties by place; int64 on the device."""
+    """Return the order of descending ``values``, int64, ties by place; int64 on the device."""
     keys = device.xp.empty(values.size, dtype=np.int64)
     _launch(device, "falling_keys", values.size, values, np.int64(values.size), keys)
     return device.xp.argsort(keys, kind="stable")
@@ -59,21 +59,21 @@ def place_of(device: Device, order: Any) -> Any:
 
 
 def fill_ints(device: Device, n: int, value: int, step: int = 0) -> Any:
-    """Return ``n`` values, int32 on the device: the same everywhere, or rising by ``step``."""
+    """Return ``n`` int32 values on the device: all equal, or increasing by ``step``."""
     values = device.xp.empty(n, dtype=np.int32)
     _launch(device, "fill_ints", n, np.int32(value), np.int32(step), np.int64(n), values)
     return values
 
 
 def value_starts(device: Device, values: Any, n_values: int) -> Any:
-    """Return where each value below ``n_values`` begins in ascending ``values``, int32, and the last ends; int64."""
+    """Return the start of each value below ``n_values`` in ascending ``values`` (int32), and the end; int64."""
     starts = device.xp.empty(n_values + 1, dtype=np.int64)
     _launch(device, "value_starts", n_values + 1, values, np.int64(values.size), np.int64(n_values), starts)
     return starts
 
 
 def take(device: Device, values: Any, places: Any) -> Any:
-    """Return the ``values`` at the ``places``, on the device: both contiguous, of integers of 4 or 8 bytes."""
+    """Return the ``values`` at the ``places``, on the device: both contiguous, integers of 4 or 8 bytes."""
     xp, sizes = device.xp, {4: np.int32, 8: np.int64}
     taken = xp.empty(places.size, dtype=values.dtype)
     whole = sizes[values.dtype.itemsize]
@@ -104,7 +104,7 @@ def find_counted(device: Device, counts: Any) -> Any:
 
 
 def _gather_marked(device: Device, upto: Any) -> Any:
-    """Return the places of marks that are 1, ascending; the marks are used up."""
+    """Return the places of marks that are 1, ascending; overwrites the marks."""
     xp = device.xp
     xp.cumsum(upto, out=upto)
     n_found = int(device.to_host(upto[-1:])[0]) if upto.size else 0
@@ -114,14 +114,14 @@ def _gather_marked(device: Device, upto: Any) -> Any:
 
 
 def lengths_of(device: Device, offsets: Any) -> Any:
-    """Return the length of each row, int32, from where each one begins and the last one ends."""
+    """Return the length of each row, int32, from the row offsets."""
     lengths = device.xp.empty(offsets.size - 1, dtype=np.int32)
     _launch(device, "row_lengths", lengths.size, offsets, np.int64(lengths.size), lengths)
     return lengths
 
 
 def make_offsets(device: Device, lengths: Any) -> Any:
-    """Return where each row begins and the last one ends, from its length, an integer; int64, shape (n_rows + 1,)."""
+    """Return the row offsets from integer lengths; int64, shape (n_rows + 1,)."""
     xp = device.xp
     if lengths.dtype == np.int32:
         offsets = xp.empty(lengths.size + 1, dtype=np.int64)
@@ -140,7 +140,7 @@ def turn_rows(
 ) -> tuple[Any, Any]:
     """Return the rows of the other layer, which has ``n_ids`` vertices: offsets (int64) and ids (int32), ascending.
 
-    ``more`` are rows of that layer whose entries are added. One sort of 64-bit keys.
+    ``more`` are rows of that layer with further entries. Takes one sort of 64-bit keys.
     """
     xp = device.xp
     n, n_more = ids.size, 0 if more is None else more[1].size
@@ -156,7 +156,7 @@ def turn_rows(
 
 
 def rows_of(device: Device, keys: Any, n_rows: int) -> tuple[Any, Any]:
-    """Return rows from ``keys``, (row, id) in the halves of a word, which are sorted: offsets (int64), ids (int32)."""
+    """Return rows from sorted ``keys``, with (row, id) in the halves of a word: offsets (int64), ids (int32)."""
     keys.sort()
     offsets = device.xp.empty(n_rows + 1, dtype=np.int64)
     _launch(device, "row_starts", n_rows + 1, keys, np.int64(keys.size), np.int64(n_rows), offsets)

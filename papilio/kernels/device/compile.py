@@ -1,9 +1,9 @@
-"""The CUDA sources, their compiler, and the machine code of them that a wheel brings along.
+"""The CUDA sources, their compiler, and the machine code for them in a wheel.
 
-Each source lies with its motif family and includes others by their names alone. Where machine code fits a GPU nothing
-is compiled. The name of its file tells the source (the text with its includes, the defines in it that differ from the
-defaults, the options), the architecture, the compiler and the content. Code of another source is thus never found,
-and a damaged file never reaches the driver, which trusts the sizes in it and crashes.
+Each source lies with its motif family and includes other sources by name alone. If machine code fits the GPU, nothing
+is compiled. The file name of machine code identifies the source (the text with its includes, the defines in it that
+differ from the defaults, the options), the architecture, the compiler and the content. Code of another source is thus
+never loaded, and a damaged file never reaches the driver, which trusts the sizes in it and crashes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = Path(__file__).resolve().parent / "cubins"
 """Written by ``make wheel``; a checkout has none."""
 
 OPTIONS = ("-std=c++17", "-ftz=true", "--device-as-default-execution-space")
-"""How the sources are compiled, as CuPy does."""
+"""Compiler options of the sources, as CuPy's."""
 
 _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S+)$", re.MULTILINE)
 _WORD = re.compile(r"[A-Z]\w+")
@@ -29,17 +29,17 @@ _NAME = re.compile(r"(?P<source>\w+)\.(?P<content>\w+)\.cuda(?P<cuda>\d+)\.sm_(?
 def name_cubin(text: str, defines: Mapping[str, int], arch: int, cuda: int, content: bytes) -> str:
     """Return the name of a file that holds ``content``.
 
-    ``text`` is a source, its includes expanded; ``arch`` the compute capability, 90 for 9.0; ``cuda`` the major version
-    of the compiler.
+    ``text`` is a source with its includes expanded; ``arch`` the compute capability, 90 for 9.0; ``cuda`` the major
+    version of the compiler.
     """
     return f"{_digest_source(text, defines)}.{_digest(content)}.cuda{cuda}.sm_{arch}.cubin"
 
 
 def find_cubin(text: str, defines: Mapping[str, int], capability: str, cuda: int) -> Path | None:
-    """Return a whole file for a device of a compute capability such as "90", and a driver of a version of CUDA, if any.
+    """Return an undamaged file for a compute capability, such as "90", and CUDA driver, or None.
 
-    Code for an architecture runs on the later ones of the same major version, and a driver loads what compilers of its
-    own major version or an older one made.
+    Code for an architecture also runs on later ones of the same major version, and a driver loads code from compilers
+    of the same major version or an older one.
     """
     found = list(_list_fitting(_digest_source(text, defines), capability, cuda))
     for name, path in sorted(found, key=lambda each: int(each[0]["arch"]), reverse=True):
@@ -49,12 +49,12 @@ def find_cubin(text: str, defines: Mapping[str, int], capability: str, cuda: int
 
 
 def count_cubins(capability: str, cuda: int) -> int:
-    """Return for how many sources there is a file that :func:`find_cubin` may return."""
+    """Return the number of sources that have a file which :func:`find_cubin` may return."""
     return len({name["source"] for name, _ in _list_fitting("*", capability, cuda)})
 
 
 def _list_fitting(source: str, capability: str, cuda: int) -> Iterator[tuple[re.Match[str], Path]]:
-    """Yield the parts of the name, and the path, of each file of a source whose architecture and compiler fit."""
+    """Yield the parts of the name, and the path, of each file of a source that fits the architecture and compiler."""
     fitting = range(10 * int(capability[:-1]), int(capability) + 1)
     for path in FOLDER.glob(f"{source}.*.cubin"):
         name = _NAME.fullmatch(path.name)
@@ -85,7 +85,7 @@ _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 def read_source(name: str, included: set[str] | None = None) -> str:
     """Return the text of a source file with its includes expanded, each once.
 
-    One self-contained text makes the compiler's cache key cover the headers too.
+    A single self-contained text makes the compiler's cache key cover the headers too.
     """
     seen = included if included is not None else set()
 
@@ -105,18 +105,18 @@ _PROBE = 'extern "C" __global__ void probe(unsigned long long *out) { atomicAdd(
 
 @dataclass(frozen=True)
 class Toolchain:
-    """CuPy as it was found."""
+    """The installed CuPy."""
 
     cupy: str  # version
-    cuda: tuple[int, int]  # that CuPy is built for, major and minor
-    nvrtc: str | None  # version, when it compiled a small kernel
-    nvrtc_problem: str  # why it did not; else empty
+    cuda: tuple[int, int]  # CUDA version that CuPy is built for, major and minor
+    nvrtc: str | None  # version, if it compiled a small kernel
+    nvrtc_problem: str  # why it did not, else empty
 
 
 def inspect_toolchain() -> Toolchain:
     """Import CuPy and compile a small kernel; needs no GPU and creates no CUDA context.
 
-    An ImportError or OSError of CuPy passes through: a kernel cache that cannot be created is among its reasons.
+    An ImportError or OSError of CuPy passes through, for example if it cannot create its kernel cache.
     """
     import cupy
     from cupy.cuda import nvrtc

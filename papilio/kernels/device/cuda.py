@@ -1,7 +1,7 @@
 """The current CUDA device through CuPy.
 
-Large host arrays are copied through pinned buffers that several threads fill: a plain copy from pageable memory is
-staged by one thread of the driver and reaches a fraction of the link's speed.
+Large host arrays are copied through pinned buffers filled by several threads: a plain copy from pageable memory is
+staged by a single thread of the driver and reaches only a fraction of the link's speed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.device.protocol import N_STREAMS, Kernel, Module
 
 _COMPILERS = 4
-"""Modules that are compiled at the same time."""
+"""Number of modules compiled at the same time."""
 
 _LOAD_S = 0.2
-"""A module that is not there after so long was not in CuPy's cache."""
+"""A module that takes longer to load was not in CuPy's cache."""
 
 _BESIDE_BYTES = 1 << 16
-"""Longest array that is copied beside kernels."""
+"""Maximum size of an array copied while kernels run."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
-"""Shared memory, static and dynamic, that a kernel may use without asking for more."""
+"""Shared memory, static and dynamic, available to a kernel by default."""
 
 
 class _CudaModule:
-    """A CuPy module, which may still be compiled, whose kernels may use all the shared memory of a block."""
+    """A CuPy module, possibly still compiling, whose kernels may use all the shared memory of a block."""
 
     def __init__(self, compiled: Future[Any]) -> None:
         self._compiled = compiled
@@ -78,8 +78,8 @@ def _put_on_device(module: Any) -> Any:
 class CudaDevice:
     """The current CUDA device, through CuPy.
 
-    Arrays may take ``limit_bytes``; the context of the driver comes on top. It is a limit of CuPy's pool, hence of all
-    that this process does on the device; without it the pool is left as it is.
+    Arrays may take ``limit_bytes``; the context of the driver comes on top. This limits CuPy's pool, and thus
+    everything this process does on the device; None leaves the limit of the pool unchanged.
     """
 
     def __init__(self, limit_bytes: int | None = None) -> None:
@@ -88,7 +88,7 @@ class CudaDevice:
             self.limit_memory(limit_bytes)
             attributes = cupy.cuda.Device().attributes
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise EngineUnavailableError(f"no CUDA device can be used ({error}); use --engine cpu") from error
+            raise EngineUnavailableError(f"no usable CUDA device ({error}); use --engine cpu") from error
         self.sm_count = int(attributes["MultiProcessorCount"])
         self.max_shared_bytes = int(attributes["MaxSharedMemoryPerBlockOptin"])
         self._modules: dict[tuple[Any, ...], _CudaModule] = {}
@@ -96,7 +96,7 @@ class CudaDevice:
         self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
         self._number = int(cupy.cuda.Device().id)
         self._staging_stream = cupy.cuda.Stream(non_blocking=True)
-        # Made before any kernel runs: making pinned memory waits for those that do.
+        # Before any kernel runs, as allocating pinned memory waits for running kernels.
         self._beside = cupy.cuda.Stream(non_blocking=True)
         self._beside_bytes = np.frombuffer(
             cupy.cuda.alloc_pinned_memory(_BESIDE_BYTES), np.uint8, _BESIDE_BYTES
@@ -105,11 +105,11 @@ class CudaDevice:
 
     @staticmethod
     def limit_memory(limit_bytes: int | None) -> None:
-        """Limit what arrays of this process may take of the current device; with None leave it as it is."""
+        """Limit the device memory of this process's arrays on the current device. None leaves the limit unchanged."""
         if limit_bytes is None:
             return
         if limit_bytes < 1:
-            raise InputError(f"the limit of device memory is {limit_bytes} bytes; at least 1 is needed")
+            raise InputError(f"the limit of device memory is {limit_bytes} bytes; expected at least 1")
         cupy.get_default_memory_pool().set_limit(size=limit_bytes)
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
@@ -122,7 +122,7 @@ class CudaDevice:
 
     def _compile(self, stem: str, defines: Mapping[str, int]) -> Any:
         text = read_source(f"{stem}.cu")
-        with cupy.cuda.Device(self._number) as device:  # a thread begins on device 0
+        with cupy.cuda.Device(self._number) as device:  # threads start on device 0
             cuda = cupy.cuda.runtime.driverGetVersion() // 1000
             built = find_cubin(text, defines, device.compute_capability, cuda)
             if built is not None:
@@ -184,14 +184,14 @@ class CudaDevice:
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
             if _is_lost():
                 raise DeviceLostError(
-                    f"a kernel failed and {_name_device(self._number)} refuses all further work of this process "
-                    f"({error}): look at it with papilio doctor, or count with --engine cpu"
+                    f"a kernel failed, and this process can no longer use {_name_device(self._number)} ({error}): "
+                    "check the device with papilio doctor, or use --engine cpu"
                 ) from error
             raise
 
     @contextmanager
     def staging(self) -> Iterator[None]:
-        # A thread begins on device 0 and the stream that waits for all others.
+        # A thread starts on device 0 and on the stream that waits for all others.
         with cupy.cuda.Device(self._number), self._staging_stream:
             yield
             self._staging_stream.synchronize()
@@ -204,7 +204,7 @@ class CudaDevice:
 
 
 def _name_device(number: int) -> str:
-    """Return which GPU that is, as nvidia-smi shows it; without asking the device, which may be lost."""
+    """Return the name of the GPU as in nvidia-smi, without querying the device, which may be lost."""
     gpus = list_gpus()
     return (
         f"GPU {number} ({gpus[number].name}, {gpus[number].uuid})" if number < len(gpus) else f"GPU {number}"
@@ -212,9 +212,9 @@ def _name_device(number: int) -> str:
 
 
 def shared_device(limit_bytes: int | None = None) -> CudaDevice:
-    """Return the one object that this process has for the current device: what it compiled serves all engines.
+    """Return this process's object for the current device; all engines share its compiled modules.
 
-    Parameters and errors are those of :class:`CudaDevice`.
+    Parameters and errors are as for :class:`CudaDevice`.
     """
     device = _device_of(_current_number())
     device.limit_memory(limit_bytes)
@@ -227,7 +227,7 @@ def _device_of(number: int) -> CudaDevice:
 
 
 def _current_number() -> int:
-    """Return the number of the current device; 0 where none can be used, which its object then says."""
+    """Return the number of the current device; 0 if no device is usable, which its constructor then reports."""
     try:
         return int(cupy.cuda.Device().id)
     except cupy.cuda.runtime.CUDARuntimeError:
@@ -243,30 +243,29 @@ def _is_lost() -> bool:
 
 
 _LEAST_BYTES = 64 << 20
-"""Below this a plain copy takes a few milliseconds."""
+"""Minimum size; a plain copy of a smaller array takes a few milliseconds."""
 
 _LEAST_PINNED_BYTES = 1 << 20
 
 _CHUNK_BYTES = 8 << 20
 _BUFFERS = 2
-"""Of each thread: one is filled while the device reads the other."""
+"""Per thread: one is filled while the device reads the other."""
 
 _THREADS = 6
 
 
 def copy_to_device(host: NDArray[Any]) -> Any:
-    """Return a copy of ``host``, of the same shape and dtype, on the current device; complete on return.
+    """Return a copy of ``host`` on the current device, of the same shape and dtype. Complete on return.
 
-    What is on the device already stays as it is.
-
-    Takes 96 MiB of pinned memory for arrays of 64 MiB or more, which CuPy's pool keeps for the next copy.
+    Arrays already on the device are returned unchanged. For arrays of 64 MiB or more this takes 96 MiB of pinned
+    memory, which CuPy's pool keeps for the next copy.
     """
     if not isinstance(host, np.ndarray) or host.nbytes < _LEAST_BYTES:
         return cupy.asarray(host)
     device = cupy.empty(host.shape, host.dtype)
     source = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
     number = cupy.cuda.Device().id
-    # The pool may have given memory that work of this stream still reads; the copies run in other streams.
+    # The pool may have returned memory that work of this stream still reads; the copies run in other streams.
     cupy.cuda.get_current_stream().synchronize()
 
     def copy(thread: int) -> None:
@@ -279,10 +278,10 @@ def copy_to_device(host: NDArray[Any]) -> Any:
 
 
 def copy_to_host(array: Any) -> NDArray[Any]:
-    """Return a copy of a device array, of the same shape and dtype, on the host; complete on return.
+    """Return a copy of a device array on the host, of the same shape and dtype. Complete on return.
 
-    One of 1 to 64 MiB lies in pinned memory, which goes back to CuPy's pool with it: such copies come again and again,
-    and pageable memory takes several times as long.
+    A copy of 1 to 64 MiB lies in pinned memory, which returns to CuPy's pool with it: such copies are frequent, and
+    pageable memory takes several times as long.
     """
     host: NDArray[Any]
     if not isinstance(array, cupy.ndarray) or not _LEAST_PINNED_BYTES <= array.nbytes <= _LEAST_BYTES:

@@ -1,7 +1,7 @@
-"""Which GPUs this process sees, without CuPy and without creating a CUDA context.
+"""Find the GPUs visible to this process, without CuPy and without creating a CUDA context.
 
-The driver library is asked directly: ``cuInit`` and the device queries below allocate nothing on a device, so
-that a client can look before it starts worker processes that own the GPUs. Only :func:`retain_context` does.
+This calls the driver library directly: ``cuInit`` and the device queries below allocate nothing on a device, so
+a client can list GPUs before it starts the worker processes that own them. Only :func:`retain_context` does.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
 _UUID_BYTES = 16
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
-"""Of ``CUdevice_attribute``."""
+"""Attributes in ``CUdevice_attribute``."""
 
 
 @dataclass(frozen=True)
 class GpuInfo:
     """One visible device."""
 
-    name: str  # as the driver gives it
+    name: str  # as reported by the driver
     memory_bytes: int
     capability: tuple[int, int] = (0, 0)  # compute capability, major and minor
-    # GPU-..., or MIG-... for a slice of a partitioned GPU, as nvidia-smi shows it: the same in every process; empty
-    # where the driver gives none.
+    # GPU-..., or MIG-... for a slice of a partitioned GPU, as in nvidia-smi: the same in every process; empty if the
+    # driver reports none.
     uuid: str = ""
 
 
@@ -39,7 +39,7 @@ class GpuInfo:
 def list_gpus() -> tuple[GpuInfo, ...]:
     """Return the devices visible to this process; empty without a driver.
 
-    ``CUDA_VISIBLE_DEVICES`` is honoured, as the driver does.
+    Respects ``CUDA_VISIBLE_DEVICES``, as the driver does.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -52,7 +52,7 @@ def list_gpus() -> tuple[GpuInfo, ...]:
 
 
 def retain_context() -> None:
-    """Make the context of the first visible device, which CuPy takes over; a failure is left to CuPy, too."""
+    """Create the context of the first visible device for CuPy. Ignores failures, which CuPy reports."""
     driver = ctypes.CDLL("libcuda.so.1")
     device, context = ctypes.c_int(0), ctypes.c_void_p()
     if driver.cuDeviceGet(ctypes.byref(device), 0) == _CUDA_SUCCESS:
@@ -60,7 +60,7 @@ def retain_context() -> None:
 
 
 def begin_context() -> None:
-    """Start the driver; make a context where exactly one device is visible. Runs in a thread, and imports nothing."""
+    """Start the driver; create a context if exactly one device is visible. Runs in a thread, without imports."""
     if len(list_gpus()) == 1:
         retain_context()
 
@@ -84,10 +84,10 @@ def _describe(driver: ctypes.CDLL, ordinal: int) -> GpuInfo:
 
 
 def _uuid_of(driver: ctypes.CDLL, device: ctypes.c_int) -> str:
-    """Return the identity of a device, or an empty string.
+    """Return the UUID of a device, or an empty string.
 
-    The first form of the query gives the UUID of the whole GPU, the second that of the slice: they differ on a
-    partitioned GPU only.
+    The first form of the query returns the UUID of the whole GPU, the second the UUID of the slice; they differ only on
+    a partitioned GPU.
     """
     answers = []
     for name in ("cuDeviceGetUuid_v2", "cuDeviceGetUuid"):
@@ -101,10 +101,10 @@ def _uuid_of(driver: ctypes.CDLL, device: ctypes.c_int) -> str:
 
 
 def list_visible_ids() -> tuple[str, ...]:
-    """Return what ``CUDA_VISIBLE_DEVICES`` must be for each of the processes that get one device each.
+    """Return the value of ``CUDA_VISIBLE_DEVICES`` for each process that uses a single device.
 
-    A process sees one slice of partitioned GPUs at most, whatever ``CUDA_VISIBLE_DEVICES`` lists; each of the
-    slices that are listed is for a process of its own.
+    A process sees at most one slice of partitioned GPUs, whatever ``CUDA_VISIBLE_DEVICES`` lists; each listed slice
+    is for a separate process.
     """
     gpus = list_gpus()
     listed = [entry.strip() for entry in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
@@ -116,7 +116,7 @@ def list_visible_ids() -> tuple[str, ...]:
 
 
 def driver_cuda_version() -> tuple[int, int] | None:
-    """Return the newest version of CUDA that the driver runs, such as (13, 0); None without a driver."""
+    """Return the newest CUDA version that the driver supports, such as (13, 0). None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -128,10 +128,10 @@ def driver_cuda_version() -> tuple[int, int] | None:
 
 
 def held_device_bytes() -> int:
-    """Return the device memory that CuPy's pool of this process holds; 0 without a GPU, or where CuPy was never loaded.
+    """Return the bytes of device memory held by this process's CuPy pool. 0 without a GPU or CuPy.
 
-    The pool gives nothing back by itself, so that this is the largest so far. The context and the code of the
-    kernels come on top of it.
+    CuPy counts only if it is loaded. The pool does not release memory on its own, so this is the peak so far. The
+    context and the code of the kernels come on top of it.
     """
     cupy = sys.modules.get("cupy")
     if cupy is None or not list_gpus():
@@ -140,9 +140,9 @@ def held_device_bytes() -> int:
 
 
 def used_device_bytes() -> int:
-    """Return the memory of the current device that is in use by the driver's account, by whatever process.
+    """Return the bytes of memory of the current device that all processes use, from the driver.
 
-    0 without a GPU, where CuPy was never loaded, or when the device does not answer: the next kernel tells.
+    0 without a GPU, if CuPy is not loaded, or if the device does not respond: the next kernel raises the error.
     """
     cupy = sys.modules.get("cupy")
     if cupy is None or not list_gpus():
@@ -155,14 +155,14 @@ def used_device_bytes() -> int:
 
 
 def release_device_memory() -> None:
-    """Give back the device memory that CuPy's pool of this process keeps for later arrays."""
+    """Release the device memory that CuPy's pool of this process keeps for later arrays."""
     cupy = sys.modules.get("cupy")
     if cupy is not None and list_gpus():
         cupy.get_default_memory_pool().free_all_blocks()
 
 
 def missing_for_gpu() -> str | None:
-    """Say what the gpu engine lacks in this process, or None when it can run."""
+    """Return what the gpu engine lacks in this process, or None if it can run."""
     if not list_gpus():
         return "no CUDA device is visible"
     if find_spec("cupy") is None:

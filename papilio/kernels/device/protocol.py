@@ -1,7 +1,7 @@
 """A CUDA device as the launchers see it: arrays, kernels from the ``.cu`` sources, limits.
 
-The launchers use nothing but this small interface; :mod:`papilio.kernels.device.cuda` implements it with
-CuPy, and the tests with NumPy on an emulator of the CUDA sources.
+The launchers use only this small interface; :mod:`papilio.kernels.device.cuda` implements it with CuPy, and the tests
+with NumPy on an emulator of the CUDA sources.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from papilio.kernels.engine import Loadable, StopCheck, shared_cut
 from papilio.parts import CliquePart, RootPart
 
 N_STREAMS = 4
-"""Streams of a device: enough that a launch fills the processors that the one before leaves idle."""
+"""Streams of a device: enough for a launch to fill the processors that the previous one leaves idle."""
 
 THREADS = 256
-"""Of a block of the kernels that build graphs and indices."""
+"""Threads per block of the kernels that build graphs and indices."""
 
 Kernel = Callable[..., None]
 """``kernel(grid, block, args, shared_mem=0, together=False)``, as CuPy's.
 
 With ``together`` all blocks run at the same time, so that they may wait for each other; grid and block are then linear,
-and a grid that the device cannot hold at once is refused.
+and a grid too large for the device to hold at once is an error.
 """
 
 
@@ -39,24 +39,24 @@ class Module(Protocol):
     """A compiled ``.cu`` file."""
 
     def get_function(self, name: str) -> Kernel:
-        """Return the kernel of that name, once it is compiled."""
+        """Return the kernel of that name; wait for its compilation."""
         ...
 
 
 class Device(Protocol):
-    """What the launchers need of a device."""
+    """The features of a device that the launchers use."""
 
     # CuPy, or NumPy on the emulator.
     xp: Any
     # Multiprocessors.
     sm_count: int
-    # Shared memory that one block can have.
+    # Maximum shared memory of a block.
     max_shared_bytes: int
 
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         """Compile ``<stem>.cu`` with the constants of the launchers and these ``-D`` defines; cached.
 
-        It returns at once where it can: what a run will launch is loaded first, and is ready when it is needed.
+        Returns immediately if possible: the kernels of a run are loaded first, and are compiled by the time they run.
         """
         ...
 
@@ -73,53 +73,53 @@ class Device(Protocol):
         ...
 
     def stream(self, number: int) -> AbstractContextManager[Any]:
-        """Send the launches of the block to one of :data:`N_STREAMS` streams, the one of this number modulo.
+        """Send the launches of the block to stream ``number`` modulo :data:`N_STREAMS`.
 
-        Launches of one stream run in order. All streams wait for what was submitted outside of them, and what is
-        submitted outside waits for them.
+        Launches of one stream run in order. All streams wait for work submitted outside them before, and work submitted
+        outside them later waits for them.
         """
         ...
 
     def mark(self) -> Any:
-        """Return an event at the present end of the current stream."""
+        """Return an event at the current end of the current stream."""
         ...
 
     def wait(self, mark: Any) -> None:
-        """Wait until the stream of an event has come by it, without the interpreter lock."""
+        """Wait, without the interpreter lock, until the stream reaches an event."""
         ...
 
     def write_beside(self, array: Any, value: int) -> None:
-        """Set all of a short int32 array beside the kernels that run; from any thread, done on return."""
+        """Fill a short int32 array while kernels run; from any thread, done on return."""
         ...
 
     def read_beside(self, array: Any) -> NDArray[Any]:
-        """Copy a short array to the host beside the kernels that run; from any thread."""
+        """Copy a short array to the host while kernels run; from any thread."""
         ...
 
     def guard(self) -> AbstractContextManager[None]:
-        """Name what goes wrong inside the block.
+        """Raise the errors of the block as errors of Papilio.
 
-        DeviceLostError says that the process cannot use the device any more.
+        DeviceLostError means that the process cannot use the device any more.
         """
         ...
 
     def staging(self) -> AbstractContextManager[None]:
-        """Copy to the device inside the block beside the kernels of other threads, complete at its end."""
+        """Copy to the device while kernels of other threads run. Copies are complete at the end of the block."""
         ...
 
     def free_bytes(self) -> int:
-        """Device memory that can still be allocated within the limit of the device, if it has one, in bytes."""
+        """Device memory that can still be allocated within the limit of the device, if any, in bytes."""
         ...
 
 
 def launch_over(device: Device, module: Module, kernel: str, n_threads: int, *arguments: Any) -> None:
-    """Launch a kernel of grid-stride loops with a thread for each element, or for some where there are very many."""
+    """Launch a grid-stride kernel with one thread per element, or fewer for very many elements."""
     blocks = min((n_threads + THREADS - 1) // THREADS, 16 * device.sm_count)
     module.get_function(kernel)((max(1, blocks),), (THREADS,), arguments)
 
 
 def stage_part(device: Device, block: Loadable) -> Loadable:
-    """Return a part of roots with its edges on the device; any other block as it is."""
+    """Return a part of roots with its edges on the device, or any other block unchanged."""
     part: Any = block
     if isinstance(part, RootPart | CliquePart):
         graph: Any = part.graph
@@ -134,7 +134,7 @@ def check_fits(name: str, size: int, limit: int, unit: str) -> None:
     """Raise :class:`CapacityError` when ``size`` passes ``limit``."""
     if size > limit:
         raise CapacityError(
-            f"{name} is {size} {unit}; the gpu engine takes at most {limit}; use --engine cpu"
+            f"{name} is {size} {unit}; the maximum for the gpu engine is {limit}; use --engine cpu"
         )
 
 
@@ -144,10 +144,10 @@ def launch_slices(
     launches: Callable[[int], Iterable[Launch]],
     cut: StopCheck,
 ) -> int:
-    """Launch slice after slice, one ahead of the one that runs, in streams by turns; return where the run ended.
+    """Launch slices in order, one ahead of the running one, in alternating streams. Return the end of the run.
 
-    Slices lie between ``bounds``; ``launches`` gives those of a slice by its number. Once ``cut`` is true no further
-    slice begins. If another worker waits, it is left half of the slices that have not begun.
+    Slices lie between ``bounds``; ``launches`` returns the launches of slice ``number``. Once ``cut`` is true no
+    further slice begins. If another worker waits, it is left half of the slices that have not begun.
     """
     marks: list[list[Any]] = []
     number, n_slices, at = 0, len(bounds) - 1, 0

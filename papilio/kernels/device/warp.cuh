@@ -1,6 +1,6 @@
 // Warp-level building blocks and exact accumulators, shared by every motif.
 //
-// Every function here is called by all 32 lanes of a warp together unless it says otherwise.
+// All 32 lanes of a warp call every function here together, unless its comment says otherwise.
 // Kernels see no headers: NVRTC has none, and the host emulator of the tests supplies its own.
 #pragma once
 
@@ -51,7 +51,7 @@ __device__ __forceinline__ unsigned warp_least(unsigned value) {
 #endif
 }
 
-/// Bits that any lane has, in every lane.
+/// Bits set in any lane, in every lane.
 __device__ __forceinline__ unsigned warp_or(unsigned value) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_or_sync(kFullMask, value);
@@ -61,7 +61,7 @@ __device__ __forceinline__ unsigned warp_or(unsigned value) {
 #endif
 }
 
-/// A word that other blocks change by atomics, as it is now. Any lane alone.
+/// The current value of a word that other blocks change by atomics. Any lane alone.
 template <class T>
 __device__ __forceinline__ T peek(T* at) {
 #ifdef PAPILIO_EMULATED
@@ -71,8 +71,8 @@ __device__ __forceinline__ T peek(T* at) {
 #endif
 }
 
-/// Sum over the lanes of one segment, where the lanes of a segment are consecutive and `first` is the first
-/// lane of the caller's segment; the result is right in the last lane of each segment.
+/// Sum over the lanes of one segment; the lanes of a segment are consecutive and `first` is the first lane of the
+/// caller's segment. The result is correct in the last lane of each segment.
 __device__ __forceinline__ unsigned long long warp_segment_sum(unsigned long long value, int first) {
     const int lane = lane_id();
     for (int step = 1; step < kWarpSize; step <<= 1) {
@@ -82,9 +82,9 @@ __device__ __forceinline__ unsigned long long warp_segment_sum(unsigned long lon
     return value;
 }
 
-/// A sum of 64-bit terms that cannot wrap: the low and the high halves of the terms are added apart. 2^32 terms always
-/// fit; why those of a run do, which can be more, is said at MAX_RUN_WEDGES in kernels/exact.py, which the host checks.
-/// It joins them: total = low + (high << 32), in big integers.
+/// A sum of 64-bit terms that cannot wrap: the low and the high halves of the terms are added separately. 2^32 terms
+/// always fit; MAX_RUN_WEDGES in kernels/exact.py proves that the terms of a run fit, which can be more, and the host
+/// checks that bound. The host joins them: total = low + (high << 32), as Python integers.
 struct SplitSum {
     unsigned long long low = 0;
     unsigned long long high = 0;
@@ -105,7 +105,7 @@ struct SplitSum {
     }
 };
 
-// The hash of which checksums are sums.
+// Hash whose sums are the checksums.
 
 /// The finalizer of SplitMix64, as `mix` of kernels/exact.py; any lane alone.
 __device__ __forceinline__ unsigned long long mix(unsigned long long value) {
@@ -116,7 +116,8 @@ __device__ __forceinline__ unsigned long long mix(unsigned long long value) {
 
 // Binary search, by a condition.
 
-/// The first of the places 0 to n - 1 that is not `before` what is searched, or n; all that are come first. Any lane alone.
+/// The first place from 0 to n - 1 that is not `before` the target, or n; places before the target come first. Any
+/// lane alone.
 template <class Place, class Before>
 __device__ __forceinline__ Place first_not(Place n, Before before) {
     Place low = 0;
@@ -130,13 +131,13 @@ __device__ __forceinline__ Place first_not(Place n, Before before) {
     return low;
 }
 
-// How work items reach thread blocks and warps: one atomic counter per launch, in device memory.
+// Distribution of work items to thread blocks and warps: one atomic counter per launch, in device memory.
 //
 // A launch is a set of persistent blocks. Each takes the next positions from the counter until the counter
-// passes `limit`; items are ordered heaviest first, so the last ones to be handed out are light.
+// exceeds `limit`; items are ordered heaviest first, so the last ones are light.
 
-/// Positions for the whole block, each fetched while the one before is worked on. All threads of the block
-/// use it together; `slot` is a word of shared memory that nothing else touches.
+/// Positions for the whole block, each fetched while the block works on the previous one. All threads of the block
+/// use it together; `slot` is a word of shared memory used by nothing else.
 struct BlockQueue {
     int* counter;
     int* slot;
@@ -146,7 +147,7 @@ struct BlockQueue {
         if (threadIdx.x == 0) ahead = atomicAdd(counter, 1);
     }
 
-    /// The next position. A barrier before and after: shared memory may be reused by what follows.
+    /// The next position. Has a barrier before and after, so shared memory may be reused afterwards.
     __device__ __forceinline__ int next() {
         if (threadIdx.x == 0) *slot = ahead;
         __syncthreads();
@@ -164,8 +165,8 @@ __device__ __forceinline__ int next_for_warp(int* counter, int count) {
     return __shfl_sync(kFullMask, next, 0);
 }
 
-// Teams of threads that go through rounds together: a block, or the whole grid, whose launch must keep all blocks resident.
-// What the threads of a team wrote before its barrier, all of them see behind it.
+// Teams of threads that run rounds together: a block, or the whole grid, whose launch must keep all blocks resident.
+// After its barrier, all threads of a team see everything the team wrote before it.
 
 /// All threads of a block.
 struct BlockTeam {

@@ -1,1 +1,1 @@
-"""Maximal bicliques: what is searched, the stars, the search."""
+"""Maximal bicliques: the graph to search, the stars, the search."""

@@ -36,7 +36,7 @@ from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
 
 STACK_WORDS = 1 << 16
-"""Room of a thread's stack at first."""
+"""Initial words of a thread's stack."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +55,14 @@ class PreparedMaximalCpu(Prepared):
         return self.index.work
 
     def limits(self, by: int = 0) -> Limits:
-        """Return what the search counts, and is ranked by."""
+        """Return the sizes to count, and the ranking."""
         sizes = self.index.sizes
         return Limits(sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right, by)
 
 
 @dataclass(eq=False)
 class Worker:
-    """What one thread has of its own."""
+    """State of one thread."""
 
     near: Dominated
     stack: Stack
@@ -74,7 +74,7 @@ class Worker:
         self.search.cursor[:] = (item, -1, -1, 0, 0)
 
     def search_items(self, prepared: PreparedMaximalCpu, limits: Limits, end: int) -> bool:
-        """Search up to an end; return whether it was reached: else the blocks of rows are full."""
+        """Search up to an item. Return whether it was reached, or the blocks of rows are full."""
         cursor = self.search.cursor
         while True:
             done = search_items(prepared.roots, self.near, self.stack, self.search, self.found, limits, end)
@@ -87,12 +87,12 @@ class Worker:
 class MaximalBicliqueCpu(SearchEngine):
     """The CPU engine of :class:`~papilio.motifs.MaximalBiclique`; holds no graph, safe to share between threads.
 
-    ``threads`` of one run are by default the processors that this process may use. For ``anchor`` see
+    ``threads`` defaults to the number of processors available to this process. For ``anchor`` see
     :func:`~papilio.kernels.biclique.question.choose_maximal_anchor`.
     """
 
     serial_cost = 1 << 14
-    """In estimated set operations: a millisecond to ten."""
+    """In estimated set operations: one to ten milliseconds."""
 
     def __init__(self, threads: int | None = None, anchor: str = "auto") -> None:
         super().__init__(threads)
@@ -146,10 +146,10 @@ class MaximalBicliqueCpu(SearchEngine):
 
 
 def place_cells(roots: Roots) -> NDArray[np.int64]:
-    """Return where the counts of bicliques of r rows begin, shape (most rows + 2,): by columns from 0 on.
+    """Return the start of the counts of bicliques of r rows, shape (maximum rows + 2,): by columns from 0 on.
 
-    Two rows or more that share c columns: each pair does, and all are near the first one. Of r rows with c columns
-    each there are at least r rows of so many columns, and c columns of so many rows.
+    If two rows or more share c columns, each pair does, and all are near the first. For r rows with c columns each, at
+    least r rows have at least c columns, and c columns have at least r rows.
     """
     graph = roots.graph
     of_rows, of_columns = (np.diff(side.indptr) for side in (graph.lefts, graph.rights))
@@ -162,7 +162,7 @@ def place_cells(roots: Roots) -> NDArray[np.int64]:
 
 
 def make_worker(prepared: PreparedMaximalCpu, found: LeafSink) -> Worker:
-    """Return what one thread has of its own."""
+    """Return the state of one thread."""
     hops = prepared.roots.graph
     columns = int(np.diff(hops.lefts.indptr).max(initial=0))
     rows = int(np.diff(hops.hop_indptr).max(initial=0))
@@ -180,7 +180,7 @@ def make_worker(prepared: PreparedMaximalCpu, found: LeafSink) -> Worker:
 
 
 def count_only(prepared: PreparedMaximalCpu) -> LeafSink:
-    """Return what a thread finds where it only counts."""
+    """Return the results of a thread that only counts."""
     nothing, block = np.empty(0, np.int32), make_row_block(0, 1)
     return LeafSink(
         cell_at=prepared.cell_at,

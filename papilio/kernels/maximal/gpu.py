@@ -1,6 +1,6 @@
 """Maximal bicliques on the GPU: the index goes to the device, ``maximal.cu`` searches it.
 
-The index and its work items are made on the device and equal the CPU engine's. Bicliques are counted by their sizes in
+The index and its work items are built on the device and equal the CPU engine's. Bicliques are counted by their sizes in
 64 bits: 2^64 of them would take a GPU hundreds of years. Stars are found on the host.
 """
 
@@ -68,16 +68,16 @@ from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
 
 _FIXED_WORDS = 2 * (64 + MAXIMAL_SEEN) + MAXIMAL_TABLE_WORDS
-"""Of shared memory of a warp: the hashes of 64 columns, rows that were seen, and a table of sets of columns."""
+"""Words of shared memory of a warp: hashes of 64 columns, rows seen, and a table of sets of columns."""
 
 _CHILD_WARPS, _CHILD_BLOCKS = 4, 5
-"""Of maximal_children.cu: warps of a block, and blocks that a multiprocessor has room for."""
+"""For maximal_children.cu: warps of a block, and blocks that fit on a multiprocessor."""
 
 _SLOT_BYTES = 16
-"""Of the table of sizes: a key and its count."""
+"""Bytes per slot of the table of sizes: a key and its count."""
 
 _MAX_SLOTS = 1 << 31
-"""Of the table of sizes: their number is passed in 32 bits."""
+"""Maximum slots of the table of sizes: their number is passed in 32 bits."""
 
 _MAX_INT = 2**31 - 1
 _HIGH = np.uint64(32)
@@ -92,7 +92,7 @@ class PreparedMaximalGpu(Prepared):
     index: BicliqueDeviceIndex
     roots: MaximalRoots
     ranges: Ranges
-    matrices: Matrices | None  # of all roots; none where they are laid out for each group of items
+    matrices: Matrices | None  # of all roots; None if they are laid out for each group of items
     stars: Stars
     classes: tuple[TreeClass, ...]
     decisions: tuple[Choice, ...]
@@ -103,22 +103,22 @@ class PreparedMaximalGpu(Prepared):
 
 
 class _Counts(NamedTuple):
-    """What the kernel counts into, on the device."""
+    """Counters of the kernel, on the device."""
 
     totals: Any  # the sum of the hashes, the branches taken, and the words intersected for children of few columns
     keys: Any  # a hash table of sizes
     by_key: Any
-    full: Any  # not 0 when the table was too small
+    full: Any  # nonzero if the table was too small
 
 
 class MaximalBicliqueGpu(TreeEngine):
     """The GPU engine of :class:`~papilio.motifs.MaximalBiclique` on one device.
 
-    ``anchor``, ``auto``, ``u`` or ``v``, is the layer whose vertices are searched one after the other; ``tuning`` is by
-    default that of the device. ``defines`` are FILTERS and DROPS of maximal_narrow.cuh and TABLES of
-    maximal_subsets.cuh, for comparisons; LISTS of records.cuh where
-    :class:`~papilio.kernels.maximal.list_gpu.MaximalBicliqueGpuLister` uses it, which then counts nothing. ``patience``
-    is how many words of 32 bits a search below 64 columns intersects before it leaves branches to other warps.
+    ``anchor`` (``auto``, ``u`` or ``v``) is the layer whose vertices are searched one after the other; ``tuning``
+    defaults to the device's constants. ``defines`` are FILTERS and DROPS of maximal_narrow.cuh and TABLES of
+    maximal_subsets.cuh, for comparisons, and LISTS of records.cuh for
+    :class:`~papilio.kernels.maximal.list_gpu.MaximalBicliqueGpuLister`, which then counts nothing. ``patience``
+    is the number of 32-bit words that a search below 64 columns intersects before it shares branches with other warps.
     """
 
     stem = "maximal"
@@ -133,9 +133,9 @@ class MaximalBicliqueGpu(TreeEngine):
     ) -> None:
         super().__init__(device, tuning)
         self.anchor, self.patience, self.defines = anchor, patience, defines or {}
-        self._slots = WeakKeyDictionary[PreparedMaximalGpu, int]()  # of tables that were found too small
+        self._slots = WeakKeyDictionary[PreparedMaximalGpu, int]()  # of tables that were too small
         self.n_branches = 0
-        """Branches that the last run took: one for each maximal biclique where nothing is looked at in vain."""
+        """Branches of the last run: one per maximal biclique, plus branches checked in vain."""
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalGpu:
         require_request("gpu maximal-biclique", MaximalBiclique, graph, motif, per, MaximalPart)
@@ -155,7 +155,7 @@ class MaximalBicliqueGpu(TreeEngine):
             matrices = None
             decisions = (explain_anchor(index.swapped, self.anchor, part), *index.choices)
             if index.n_pairs:
-                if part is None:  # a part is searched once
+                if part is None:  # a part is searched only once
                     matrices = hold_matrices(self.device, index, roots)
                 load_rows(self.device)
                 need = _estimate_need(index, roots)[ranges.items]
@@ -182,7 +182,7 @@ class MaximalBicliqueGpu(TreeEngine):
         return TreeSearch("maximal", "maximal_search", self.defines, self.tuning, _FIXED_WORDS, blocks_per_sm)
 
     def _load_children(self, *, wait: bool = False) -> Module | None:
-        """Return the kernel for children of few columns, compiled if asked; none where tables are left out."""
+        """Return the kernel for children of few columns, compiled if ``wait``; None without tables."""
         if not self.defines.get("TABLES", 1):
             return None
         module = self.device.load("maximal_children", {})
@@ -198,7 +198,7 @@ class MaximalBicliqueGpu(TreeEngine):
         has_stars: bool,
         part: MaximalPart | None,
     ) -> BicliqueDeviceIndex:
-        """Do as :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
+        """Build the index as :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
         swapped = choose_maximal_anchor(
             layers, self.anchor if part is None else anchor_part(part, self.anchor)
         )
@@ -240,7 +240,7 @@ class MaximalBicliqueGpu(TreeEngine):
         return found
 
     def _search_group(self, prepared: PreparedMaximalGpu, start: int, stop: int, cut: StopCheck) -> Partial:
-        """Search items, again with a larger table when one was full."""
+        """Search items, again with a larger table if one was full."""
         n_keys = self._slots.get(prepared, self.tuning.leaf_slots)
         matrices = self.lay_out(prepared, start, stop)
         while True:
@@ -252,7 +252,7 @@ class MaximalBicliqueGpu(TreeEngine):
             self._slots[prepared] = n_keys
 
     def group_items(self, prepared: PreparedMaximalGpu, start: int, stop: int) -> Iterable[tuple[int, int]]:
-        """Return the groups of items whose matrices fit the device."""
+        """Return the groups of items whose matrices fit on the device."""
         if prepared.matrices is not None:
             return [(start, stop)]
         return group_pieces(self.device, prepared.index, prepared.roots, start, stop)
@@ -271,7 +271,7 @@ class MaximalBicliqueGpu(TreeEngine):
         cut: StopCheck,
         arguments: tuple[Any, ...],
     ) -> int:
-        """Search items and return where that ended; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
+        """Search items and return the end of the search; ``arguments`` are RECORD_PARAMETERS of records.cuh."""
         return self._search_items(prepared, matrices, span, cut, self._make_counts(1), arguments)
 
     def _search_items(
@@ -283,7 +283,7 @@ class MaximalBicliqueGpu(TreeEngine):
         counts: _Counts,
         arguments: tuple[Any, ...] = (),
     ) -> int:
-        """Search items, with what follows the counts in the kernel's arguments; return where the run ended."""
+        """Search items, given the kernel's arguments after the counts; return the end of the run."""
         index, roots, ranges, sizes = prepared.index, prepared.roots, prepared.ranges, prepared.index.sizes
         first = (
             *root_arguments(index, roots), matrices.words, matrices.starts, matrices.taken, matrices.taken_hash,
@@ -307,19 +307,19 @@ class MaximalBicliqueGpu(TreeEngine):
         return searched.stop
 
     def _make_counts(self, n_keys: int) -> _Counts:
-        """Return an empty table of so many slots."""
+        """Return an empty table of ``n_keys`` slots."""
         xp, room_bytes = self.device.xp, self.device.free_bytes()
         if n_keys > min(_MAX_SLOTS, room_bytes // _SLOT_BYTES):
             raise LeaseTooLargeError(
                 f"the sizes of maximal bicliques need a table of {n_keys} slots of {_SLOT_BYTES} bytes; {room_bytes} "
-                f"bytes of device memory are free, and {_MAX_SLOTS} slots are the most: use a device with more "
+                f"bytes of device memory are free, and the maximum is {_MAX_SLOTS} slots: use a device with more "
                 "memory, or --engine cpu"
             )
         keys, by_key = (xp.zeros(n_keys, dtype=np.uint64) for _ in range(2))
         return _Counts(xp.zeros(3, dtype=np.uint64), keys, by_key, xp.zeros(1, dtype=np.int32))
 
     def _read(self, index: BicliqueDeviceIndex, counts: _Counts, n_items: int) -> Partial:
-        """Return what was counted: a key is the columns of a biclique, then its rows."""
+        """Return the counts: a key is the columns of a biclique, then its rows."""
         to_host = self.device.to_host
         used = find_counted(self.device, counts.by_key)
         keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.by_key))
@@ -334,12 +334,11 @@ class MaximalBicliqueGpu(TreeEngine):
 
 
 def _estimate_need(index: BicliqueDeviceIndex, roots: MaximalRoots) -> NDArray[np.int64]:
-    """Return the words that a warp needs for each work item at most, int64 of shape (n_items,).
+    """Return the maximum words that a warp needs for each work item, int64 of shape (n_items,).
 
-    A path of wide nodes can be held, with one for each column above 64 of a child: its columns three times in words,
-    and by their places, and two sets of rows. Below, there is a path with a node for every column, which lies there
-    twice where it was made anew, and with bases: all rows, and then no more than half of the words of the base before,
-    or four.
+    A path of wide nodes must fit, with one for each column above 64 of a child: its columns three times in words, and
+    by their places, and two sets of rows. Below, there is a path with a node for every column, stored twice if it has a
+    new base, and with bases: all rows, and then at most half of the words of the base before, or four.
     """
     root = index.item_root
     n_rows, row_words, set_words = roots.n_rows[root], roots.row_words[root], roots.set_words[root]

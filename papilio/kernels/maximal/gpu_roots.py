@@ -1,4 +1,4 @@
-"""The matrices of the roots of maximal bicliques on the device, group after group of work items, as memory allows."""
+"""The matrices of the roots of maximal bicliques on the device, by groups that fit in memory."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.offsets import offsets_of
 
 _MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
-"""A warp takes a child at a time, or up to the first where that makes more ranges than the second, and more than these
-where there would be more ranges than the third."""
+"""Maximum children of a warp's range, if there are at least the second number of ranges of this size, else fewer; above
+the third number of ranges, ranges grow."""
 
 _MATRIX_FRACTION = 0.5
-"""Largest share of free device memory for the matrices of a group."""
+"""Maximum share of free device memory for the matrices of a group."""
 
 _HELD_FRACTION = 0.125
-"""Largest share of it for all matrices, which are laid out once then, and not for each lease."""
+"""Maximum share of free device memory for all matrices together; they are then laid out once, not for each lease."""
 
 
 @dataclass(frozen=True, eq=False)
 class MaximalRoots:
-    """What the search needs of every left vertex, beside the index."""
+    """Data of every left vertex for the search, besides the index."""
 
     # On the device: offsets, int64, shape (n_left + 1,), and the earlier left vertices that share enough right ones,
     # ascending, int32; hashes of the vertices, uint64.
@@ -58,28 +58,28 @@ class MaximalRoots:
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """The matrices of a group of roots on the device; arrays by left vertex mean nothing for others."""
+    """The matrices of a group of roots on the device. Entries of other left vertices are undefined."""
 
     words: Any
-    starts: Any  # int64: where the matrix of a left vertex begins
-    taken: Any  # int32: rows that are in every biclique of a root, with itself; 0 where it has none
+    starts: Any  # int64: start of the matrix of each left vertex
+    taken: Any  # int32: number of rows in every biclique of a root, including the root; 0 if it has none
     taken_hash: Any  # uint64: the sum of their hashes
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The work items, cut finer for the warps of one device."""
+    """The work items, divided more finely for the warps of one device."""
 
     # On the device: root (int32), first child and end (int64) of each.
     arrays: tuple[Any, Any, Any]
-    # On the host, int64: ranges ``[starts[i], starts[i + 1])`` are those of item i, shape (n_items + 1,); the item of
-    # each.
+    # On the host, int64: item i has the ranges ``[starts[i], starts[i + 1])``, shape (n_items + 1,); the item of each
+    # range.
     starts: NDArray[np.int64]
     items: NDArray[np.int64]
 
 
 def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
-    """Cut the children of each work item into ranges of a few."""
+    """Cut the children of each work item into ranges of a few children."""
     first, last = index.item_first, index.item_last
     n_children = int((last - first).sum())
     most = max(1, min(_MANY_CHILDREN, n_children // _MANY_RANGES), -(-n_children // _MAX_RANGES))
@@ -93,7 +93,7 @@ def cut_ranges(device: Device, index: BicliqueDeviceIndex) -> Ranges:
 
 
 def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
-    """Turn the lists of later vertices into those of earlier ones, with excluded ones; one sort of the pairs."""
+    """Turn the lists of later vertices into lists of earlier ones, with excluded ones. One sort of the pairs."""
     arrays = index.arrays
     apart = (arrays["apart_indptr"], arrays["apart"]) if "apart" in arrays else None
     earlier_indptr, earlier = turn_rows(device, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
@@ -115,9 +115,9 @@ def root_arguments(index: BicliqueDeviceIndex, roots: MaximalRoots) -> tuple[Any
 def group_pieces(
     device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, start: int, stop: int
 ) -> Iterator[tuple[int, int]]:
-    """Cut the pieces [start, stop) where the matrices of more do not fit.
+    """Cut the pieces [start, stop) into groups whose matrices fit.
 
-    LeaseTooLargeError, where the matrix of one root does not fit, comes before a further group.
+    Raises LeaseTooLargeError, before it yields a further group, if the matrix of one root does not fit.
     """
     room, sizes = int(_MATRIX_FRACTION * device.free_bytes()) // 4, roots.matrix_words
     pieces = index.item_root[start:stop]
@@ -132,7 +132,7 @@ def group_pieces(
             if not held:
                 raise LeaseTooLargeError(
                     f"the rows around one vertex take {4 * int(sizes[root])} bytes of device memory; "
-                    f"{4 * room} bytes are for them: use a device with more memory, or --engine cpu"
+                    f"{4 * room} bytes are available: use a device with more memory, or --engine cpu"
                 )
             yield begin, piece
             begin, held, used = piece, set(), 0
@@ -142,19 +142,19 @@ def group_pieces(
 
 
 def _searched(roots: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the different roots of pieces; a piece without children has none."""
+    """Return the distinct roots of pieces; a piece without children has none."""
     return np.unique(roots[roots >= 0])
 
 
 def load_rows(device: Device) -> Module:
-    """Return the kernels that fill matrices, once they are compiled."""
+    """Return the kernels that fill matrices; wait until they are compiled."""
     module = device.load("maximal_rows", {})
     module.get_function("maximal_fill")
     return module
 
 
 def hold_matrices(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots) -> Matrices | None:
-    """Return the matrices of all roots, of which there is one at least; none where they take much of the memory."""
+    """Return the matrices of all roots, at least one. None if they take too much of the memory."""
     size_bytes = 4 * int(roots.matrix_words[_searched(index.item_root)].sum())
     if size_bytes > _HELD_FRACTION * device.free_bytes():
         return None
@@ -164,7 +164,7 @@ def hold_matrices(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoot
 def fill_matrices(
     device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, first: int, last: int
 ) -> Matrices:
-    """Return the matrices of the roots of the pieces ``[first, last)``, of which there is one at least."""
+    """Return the matrices of the roots, at least one, of the pieces ``[first, last)``."""
     xp = device.xp
     vertices = _searched(index.item_root[first:last])
     sizes = roots.matrix_words[vertices]
@@ -177,7 +177,7 @@ def fill_matrices(
     taken, taken_hash = (xp.zeros(index.n_left, dtype=each) for each in (np.int32, np.uint64))
 
     def launch(kernel: str, units: NDArray[np.int64], threads: int) -> None:
-        """Launch a kernel over so many units of each root, of so many threads each."""
+        """Launch a kernel over ``units`` units of each root, with ``threads`` threads each."""
         ends = np.cumsum(units)
         launch_over(
             device, module, kernel, threads * int(ends[-1]), *given, listed, device.to_device(ends), n_roots, start,

@@ -1,10 +1,10 @@
-"""Listing maximal bicliques on the CPU: the search that counts them passes what it finds on as rows.
+"""Listing maximal bicliques on the CPU: the counting search also passes its results on as rows.
 
-The largest maximal bicliques: one search finds how large they are, another one lists those that are as large.
+The largest maximal bicliques take two searches: the first finds the value they reach, the second lists them.
 
-The first keeps the largest values alone. Its threads share a bound, what n of them are known to reach, and leave out
-what cannot pass it. The second lists what reaches the value of the n-th, with the bound fixed, and chooses by value and
-then by the ids of the vertices, so that the answer is always the same.
+The first search keeps only the largest values. Its threads share a bound, a value that n bicliques are known to reach,
+and skip everything that cannot exceed it. The second lists all bicliques that reach the value of the n-th, with the
+bound fixed, and selects by value and then by the ids of the vertices, so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class PreparedMaximalListing(PreparedMaximalCpu):
     """A graph ready for :meth:`MaximalBicliqueLister.run`."""
 
     places: tuple[Ids32, Ids32]  # positions of its rows and columns in the ids below
-    ids_u: Ids32  # ids of all vertices that can be in a row, rising
+    ids_u: Ids32  # ids of all vertices that can be in a row, ascending
     ids_v: Ids32
 
 
 class MaximalBicliqueLister(MaximalBicliqueCpu):
-    """Lists the maximal bicliques of a ``listing``; the other parameters are those of the engine."""
+    """Lists the maximal bicliques of a ``listing``; other parameters are as for the engine."""
 
     def __init__(self, threads: int | None, listing: Listing, anchor: str = "auto") -> None:
         super().__init__(threads, anchor)
         self.listing: Listing = listing
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedMaximalListing:
-        """Do as the engine with what goes with the vertices that must be held."""
+        """Prepare as the engine, for the vertices compatible with the required ones."""
         require_request("listing", MaximalBiclique, graph, motif, per)
         assert isinstance(graph, BipartiteGraph)
         left = restrict_to_common(graph, self.listing)
@@ -84,17 +84,17 @@ class MaximalBicliqueLister(MaximalBicliqueCpu):
 
 
 def explain_restriction(graph: BipartiteGraph, left: BipartiteGraph) -> tuple[tuple[str, str], ...]:
-    """Return what was decided as a graph was restricted, and why."""
+    """Return the decisions made by restricting a graph, with reasons."""
     if left is graph:
         return ()
     what = f"search among {left.n_edges} edges"
-    return ((what, "only these go with what every biclique must hold"),)
+    return ((what, "only these are compatible with the required vertices"),)
 
 
 def place_sides(
     graph: BipartiteGraph, swapped: bool, ids: tuple[Ids32, Ids32]
 ) -> tuple[tuple[Ids32, Ids32], Ids32, Ids32]:
-    """Return the positions of rows and columns in the ids of U and V that can be in a row, and these, rising."""
+    """Return the positions of rows and columns among the ids that can be in a row, and these, ascending."""
     ids_u, ids_v = (np.flatnonzero(degrees).astype(np.int32) for degrees in (graph.degree_u, graph.degree_v))
     of_rows, of_columns = (ids_v, ids_u) if swapped else (ids_u, ids_v)
     places = np.searchsorted(of_rows, ids[0]), np.searchsorted(of_columns, ids[1])
@@ -102,7 +102,7 @@ def place_sides(
 
 
 def list_stars(stars: Stars, ids_u: Ids32, ids_v: Ids32) -> Iterator[list[RowColumn]]:
-    """Yield the stars in blocks of rows: columns of U and of V, as positions in the ids that can be in a row."""
+    """Yield the stars in blocks of rows: columns of U and of V, as positions in ``ids_u`` and ``ids_v``."""
     for of_u, of_v in (stars.of_u, stars.of_v):
         columns = [
             (offsets, np.searchsorted(ids, found).astype(np.int32))
@@ -112,11 +112,11 @@ def list_stars(stars: Stars, ids_u: Ids32, ids_v: Ids32) -> Iterator[list[RowCol
 
 
 RANKINGS = {"edges": EDGES, "balanced": BALANCED}
-"""By the number of edges, or by the vertices of the smaller side."""
+"""Rankings by number of edges, and by number of vertices of the smaller side."""
 
 
 class _Reaching(MaximalBicliqueLister):
-    """Lists what reaches a fixed value, beside all stars."""
+    """Lists bicliques that reach a fixed value, and all stars."""
 
     def __init__(self, threads: int, by: str, value: int) -> None:
         super().__init__(threads, Listing())
@@ -132,7 +132,7 @@ class _Reaching(MaximalBicliqueLister):
 
 
 def find_best(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> tuple[LargestMotif, ...]:
-    """Return the ``n`` (at least 1) largest of the maximal bicliques asked for, or all; ids of U, then of V.
+    """Return the ``n`` (at least 1) largest requested maximal bicliques, or all; ids of U, then of V.
 
     ``prepared`` is made by :class:`MaximalBicliqueLister`; ``by`` is ``edges`` or ``balanced``, see :data:`RANKINGS`.
     """
@@ -162,7 +162,7 @@ def _values(by: str, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDA
 
 
 def _find_bound(prepared: PreparedMaximalListing, by: str, n: int, threads: int) -> int:
-    """Return the value of the n-th largest, or of the least where there are fewer; 0 where there is none."""
+    """Return the value of the n-th largest, or of the smallest if there are fewer; 0 without any."""
     stars = (prepared.stars.of_u, prepared.stars.of_v)
     values = [_values(by, np.diff(u[0]), np.diff(v[0])) for u, v in stars]
     largest = np.sort(np.concatenate(values))[::-1][:n]

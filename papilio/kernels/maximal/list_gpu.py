@@ -1,4 +1,4 @@
-"""Listing maximal bicliques on the GPU: ``maximal.cu`` leaves their columns, ``maximal_rows.cu`` adds the rows."""
+"""Listing maximal bicliques on the GPU: ``maximal.cu`` records their columns, ``maximal_rows.cu`` adds the rows."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _HEAD = 2
 class PreparedMaximalGpuListing(TreeListing):
     """A graph ready for :meth:`MaximalBicliqueGpuLister.run`."""
 
-    searched: PreparedMaximalGpu  # the graph that is left to search; hashes of vertices are numbers there
+    searched: PreparedMaximalGpu  # the graph to search; its hashes of vertices are numbers
     places: tuple[Any, Any]  # positions of its rows and columns in the ids below; int32, device
     hashes: tuple[Any, Any]  # of vertices of U and V, by position; uint64, device
-    ids_u: NDArray[np.int32]  # ids of all vertices that can be in a row, rising
+    ids_u: NDArray[np.int32]  # ids of all vertices that can be in a row, ascending
     ids_v: NDArray[np.int32]
     decisions: tuple[tuple[str, str], ...]
 
@@ -44,7 +44,7 @@ class PreparedMaximalGpuListing(TreeListing):
 class MaximalBicliqueGpuLister(TreeLister):
     """Lists maximal bicliques on one device.
 
-    ``anchor`` and ``tuning`` are those of :class:`~papilio.kernels.maximal.gpu.MaximalBicliqueGpu`.
+    ``anchor`` and ``tuning`` are as for :class:`~papilio.kernels.maximal.gpu.MaximalBicliqueGpu`.
     """
 
     engine: MaximalBicliqueGpu
@@ -63,7 +63,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             index = searched.index
             sides = [device.to_host(index.arrays[name]) for name in ("left_ids", "right_ids")]
             places, ids_u, ids_v = place_sides(left, index.swapped, (sides[0], sides[1]))
-            # What the search adds up is the number of the root, and the columns are known by theirs.
+            # The search adds up numbers instead of hashes: the number of the root, and the numbers of the columns.
             numbers = replace(
                 searched.roots,
                 left_hash=xp.zeros(index.n_left, dtype=np.uint64),
@@ -94,7 +94,7 @@ class MaximalBicliqueGpuLister(TreeLister):
         self, prepared: PreparedMaximalGpuListing, start: int, stop: int
     ) -> Iterator[tuple[Matrices | None, tuple[int, int]]]:
         searched = prepared.searched
-        if not searched.classes:  # stars alone
+        if not searched.classes:  # only stars
             yield None, (start, stop)
             return
         numbers = self.device.xp.arange(searched.index.n_left, dtype=np.uint64)
@@ -144,7 +144,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             )  # fmt: skip
             if int(device.to_host(wrong)[0]):
                 raise ExecutionError(
-                    f"{int(wrong[0])} maximal bicliques have not as many vertices as the search has counted; list "
+                    f"the numbers of vertices of {int(wrong[0])} maximal bicliques differ from the search; list "
                     "with --engine cpu"
                 )
             sides = [RaggedOnDevice(*each) for each in zip(ends, on_host, made, longest, strict=True)]

@@ -120,7 +120,7 @@ def _write_row(block: RowBlock, places: Ids32, ids: Ids32, n: int) -> None:
 
 @compiled
 def _rank(found: LeafSink, by: int, rows: int, columns: int) -> bool:
-    """Return whether a biclique of this size is listed by its value; keep the value unless the bound is fixed."""
+    """Return whether a biclique of this size is listed by its value. Keep the value unless the bound is fixed."""
     value = _value(by, rows, columns)
     if value < found.bound[0]:
         return False
@@ -148,7 +148,7 @@ def is_asked(limits: Limits, rows: int, columns: int) -> bool:
 def report(
     found: LeafSink, limits: Limits, taken: Ids32, rows: int, shared: Ids32, columns: int, sides: np.uint64
 ) -> bool:
-    """Count and list a maximal biclique if it is wanted; return whether there is room for another one.
+    """Count and list a maximal biclique if it is wanted. Return whether there is room for another one.
 
     Its vertices are the first ``rows`` of ``taken`` and the first ``columns`` of ``shared``; ``sides`` is the sum of
     their hashes.
@@ -182,7 +182,7 @@ BEGIN, CANDIDATES, EXCLUDED, ROWS, WIDTH, COLUMNS, N_COLUMNS, TAKEN = range(8)
 
 
 class BicliqueStack(NamedTuple):
-    """Hold the working memory of one thread, sized for c (most columns of a root) and n (most rows around it).
+    """Hold the working memory of one thread, sized for c (maximum columns of a root) and n (maximum rows around it).
 
     ``frames`` (c + 2, 8) and ``hash_at`` (c + 2): by level. ``columns`` (3 c + 128): ids of the columns, by frame.
     ``taken`` (n + 2): rows taken; ``shared`` (c + 1): columns of the last biclique found. ``row_hashes``,
@@ -236,7 +236,7 @@ def grow_stack(stack: Stack, n_words: int) -> Stack:
 def _read_columns(
     search: BicliqueStack, words: Words, at: int, width: int, columns: int
 ) -> tuple[int, np.uint64]:
-    """List the columns of a row in ``shared``; return their number and the sum of their hashes."""
+    """List the columns of a row in ``shared``. Return their number and the sum of their hashes."""
     n, hashes = 0, np.uint64(0)
     for word in range(width):
         bits = words[at + word]
@@ -293,7 +293,7 @@ def largest_excluded(words: Words, n: int) -> int:
 
 @compiled
 def _drop_narrow(words: Words, ids: Ids32, n: int, end: int) -> int:
-    """Drop rows like :func:`drop_covered`, for rows of one word; the loop over excluded rows is vectorized."""
+    """Drop rows like :func:`drop_covered`, for rows of one word. The loop over excluded rows is vectorized."""
     excluded = words[n:end]
     kept = 0
     for row in range(n):
@@ -307,7 +307,7 @@ def _drop_narrow(words: Words, ids: Ids32, n: int, end: int) -> int:
 
 @compiled
 def drop_covered(stack: Stack, begin: int, n: int, end: int, width: int) -> int:
-    """Drop those of the first n rows that lie inside one of the rows from n to ``end``; return the number left."""
+    """Drop the rows before n that lie inside one of the rows from n to ``end``; return the number left."""
     words, ids = stack
     if width == 1:
         return _drop_narrow(words[begin : begin + end], ids[begin : begin + end], n, end)
@@ -388,7 +388,7 @@ def _take_last(stack: Stack, frame: Ints, least: int, to: int, taken: Ids32) -> 
 
 @compiled
 def _exclude(words: Words, frame: Ints, chosen: int, least: int, to: int) -> int:
-    """Write the intersections of the excluded rows with a row if they are large enough; return their number."""
+    """Write the intersections of the excluded rows with a row if they are large enough. Return their number."""
     width, kept = frame[WIDTH], 0
     if width == 1:
         for row in range(frame[BEGIN] + frame[EXCLUDED], frame[BEGIN] + frame[ROWS]):
@@ -408,7 +408,7 @@ def _exclude(words: Words, frame: Ints, chosen: int, least: int, to: int) -> int
 
 @compiled
 def _renumber(words: Words, frame: Ints, chosen: int, size: int, columns: Ids32) -> None:
-    """Renumber the columns of a frame to the ``size`` columns of the row ``chosen``; rows become shorter."""
+    """Renumber the columns of a frame to the ``size`` columns of the row ``chosen``. Rows become shorter."""
     width, narrow = frame[WIDTH], words_of(size)
     fresh = frame[COLUMNS] + frame[N_COLUMNS]
     to = fresh
@@ -445,7 +445,7 @@ def _open_frame(
     stack: Stack, search: BicliqueStack, found: LeafSink, limits: Limits, level: int, excluded: int, chosen: int,
     size: int, n: int, taken: int,
 ) -> bool:  # fmt: skip
-    """Finish the frame below a level, after its n candidates are written; return whether to search it.
+    """Finish the frame below a level, after its n candidates are written. Return whether to search it.
 
     The excluded rows of the level begin at ``excluded``. ``chosen`` is the first word of the row taken, which has
     ``size`` columns.
@@ -518,7 +518,7 @@ def _has(rows: Rows, row: int, column: int) -> bool:
 
 @compiled
 def _is_covered(rows: Rows, columns: Rows, row: int) -> bool:
-    """Return whether another row has all entries of this one; search the rows of its shortest column."""
+    """Return whether another row has all entries of this one. Search the rows of its shortest column."""
     begin, end = rows.indptr[row], rows.indptr[row + 1]
     shortest = rows.ids[begin]
     for at in range(begin, end):

@@ -1,37 +1,37 @@
 // Maximal bicliques of at least two vertices on either side, on the bitmap-tree engine.
 //
 // Requires: the index of kernels/biclique/index.py and the matrices of the roots (maximal_rows.cu).
-// Counted once: a maximal biclique belongs to its first two rows, the root and its child, where rows that hold all columns
-// of the root count as the last. Rows before the child that have all columns of a node mean that it is found elsewhere,
-// or is not maximal.
-// A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. Up to 8
-// of them it is left to maximal_children.cu, up to 64 its node is searched in words (maximal_narrow.cuh); above that it is
-// *wide*, and its rows are those of the root's matrix, of which two sets are kept, until 64 columns are left.
-// Work goes to warps that wait, through the queue of tree_queue.cuh: all branches that the highest node has left. The
-// round of a warp is that of search.cuh. Shared memory of a warp: the hashes of 64 columns, rows that were seen, and a
-// table. totals: the sum of all hashes, and the branches taken; keys, by_key: by size.
+// Counted once: a maximal biclique belongs to its first two rows, the root and its child, except that rows with all columns
+// of the root come last. If a row before the child has all columns of a node, the biclique is found elsewhere, or is not
+// maximal.
+// A warp owns an item: the root and a range of its children. A child has the columns that it shares with the root. With up
+// to 8 columns it is left to maximal_children.cu, with up to 64 its node is searched in words (maximal_narrow.cuh); beyond
+// that it is *wide*: its rows are the rows of the root's matrix, and it keeps two sets of them, until 64 columns are left.
+// Waiting warps get work through the queue of tree_queue.cuh: all remaining branches of the highest node. The round of a
+// warp is in search.cuh. Shared memory of a warp: the hashes of 64 columns, rows seen, and a table. totals: the sum of all
+// hashes, and the branches taken; keys, by_key: by size.
 // Sources: Pan et al., SC 2023 (GMBE); Pan et al., SC 2024 (AdaMBE).
 #include "maximal_narrow.cuh"
 #include "maximal_root.cuh"
 #include "search.cuh"
 
-/// Blocks that a multiprocessor must have registers for.
+/// Number of blocks whose registers a multiprocessor must hold.
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
 
-/// What a slot of the queue begins with that holds a wide node.
+/// First word of a slot of the queue that holds a wide node.
 constexpr unsigned kWideSlot = 4;
 constexpr int kWideSlotHead = 7;
 
-/// A node of more than 64 columns; behind it lie its columns, its candidates and its excluded rows, as sets.
+/// A node of more than 64 columns; it is followed by its columns, its candidates and its excluded rows, as sets.
 struct WideNode {
     Arena::Mark mark;  // before the node
     WideNode* above;
     Word hash;         // of the rows taken
     int n_taken;       // rows
     int n_columns;
-    int end;           // rows from here on are candidates, but no branches: they were left to others
+    int end;           // rows from here on are candidates, but not branches: other warps have them
 
     __device__ __forceinline__ unsigned* columns() { return reinterpret_cast<unsigned*>(this + 1); }
 };
@@ -59,7 +59,7 @@ struct MaximalSearch {
     Root root;
     const int* common;  // of the unit's children with the root
     int first_row;      // of the first of them
-    // What is to be searched next: one of them, or a branch of the root, which is none below 0.
+    // The next search: one of the children, or a branch of the root; below 0: none.
     WideNode* wide;
     NarrowBase base;
     int branch;
@@ -110,9 +110,9 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// Go through what is below a branch of the root, or a node of a slot.
+    /// Search below a branch of the root, or a node of a slot.
     __device__ __forceinline__ void search() {
-        WideNode* last = wide;  // the one at hand
+        WideNode* last = wide;  // the current one
         if (counts.sink.is_full()) return;
         for (;;) {
             if (base.n_candidates == 0) {
@@ -175,7 +175,7 @@ struct MaximalSearch {
         __syncwarp();
     }
 
-    /// Take a row of the root, or of a node: makes the node below, `wide` or `base`, or neither if nothing is left.
+    /// Take a row of the root, or of a node; makes the node below, `wide` or `base`, or neither if nothing is left.
     __device__ __forceinline__ void enter(WideNode* from, int branch) {
         wide = nullptr;
         base.n_candidates = 0;
@@ -229,7 +229,7 @@ struct MaximalSearch {
         return first < from->end ? first : -1;
     }
 
-    /// A branch of a node is done: from now on it is excluded.
+    /// Finish a branch of a node: from now on it is excluded.
     __device__ __forceinline__ void exclude(WideNode* from, int branch) const {
         unsigned* const candidates = from->columns() + root.n_words;
         __syncwarp();
@@ -266,9 +266,9 @@ struct MaximalSearch {
         return NarrowBase{mark, nullptr, rows, hashes, ~0ull, hash, n_taken, n_left, n_packed - n_left};
     }
 
-    /// The columns within `span` of the listed rows that have enough of them, to `rows`, also the hashes; of excluded rows no
-    /// hashes, equal ones once where that is seen, and those first that come last: they have most columns. All columns that
-    /// were found to `span`; returns how many rows there are.
+    /// Write the columns within `span` of the listed rows that have enough of them to `rows`, also the hashes; for excluded
+    /// rows no hashes, known duplicates only once, and the last listed first, as they have most columns. Adds all columns found
+    /// to `span`; returns the number of rows written.
     __device__ __forceinline__ int pack_rows(const ColumnWords& columns, const int* list, int n_listed, bool are_excluded,
                                              Word& span, Word* rows, Word* hashes) {
         const int lane = lane_id();
@@ -301,7 +301,7 @@ struct MaximalSearch {
         queue.spend(n_words);
     }
 
-    /// Leave the branches of the highest node that has enough of them to others, but for the next one of the node at hand.
+    /// Share the branches of the highest node that has enough of them, except for the next one of the current node.
     __device__ __forceinline__ void share(WideNode* last) const {
         WideNode* from = nullptr;
 #pragma unroll 1

@@ -1,10 +1,10 @@
-// Children of roots that have few columns with them: all below each is counted by a table, and nothing is searched.
+// Children that share few columns with their root: a table counts everything below each, and nothing is searched.
 //
-// Requires: what maximal.cu requires, which passes over these children. hop_common: of each child, the columns that it
-// shares with its root.
+// Requires: as maximal.cu, which skips these children. hop_common: for each child, the number of columns it shares with its
+// root.
 // Counted once: see maximal.cu; the children of a root are independent of each other.
-// A warp takes ranges of children in turn, and has kTableWords words of dynamic shared memory; a block has four warps.
-// Most children are such ones. They need few registers and little code, so that many warps hide how long memory takes.
+// Warps take ranges of children one after the other, and have kTableWords words of dynamic shared memory; a block has four
+// warps. Most children are of this kind. They need few registers and little code, so many warps hide the memory latency.
 // totals: the sum of all hashes, the branches taken, and the words intersected.
 #include "maximal_root.cuh"
 
@@ -14,7 +14,8 @@
 
 constexpr int kWarps = 4;
 
-/// The columns that a row shares with its root, ascending, to `columns`; returns how many, at most kTableSide; the warp.
+/// Write the columns that a row shares with its root, ascending, to `columns`; returns their number, at most kTableSide;
+/// the warp.
 __device__ __forceinline__ int list_columns(const Root& root, int row, int* columns) {
     unsigned n = 0;
 #pragma unroll 1
@@ -32,7 +33,7 @@ __device__ __forceinline__ int list_columns(const Root& root, int row, int* colu
     return (int)n;
 }
 
-/// Ranges of children [item_first, item_last) of a root, of which `begin` to `end` are counted.
+/// Ranges of children [item_first, item_last) of a root; counts ranges `begin` to `end`.
 extern "C" __global__ void __launch_bounds__(kWarps * kWarpSize, MIN_BLOCKS)
 maximal_children(ROOT_PARAMETERS, const unsigned* __restrict__ matrices, const long long* __restrict__ matrix_at,
                  const int* __restrict__ taken, const unsigned long long* __restrict__ taken_hash,

@@ -1,18 +1,18 @@
-// Nodes of at most 64 columns of the search for maximal bicliques, what they are made of, and how they are left to others.
+// Nodes of at most 64 columns in the search for maximal bicliques, their bases, and how warps share them.
 #pragma once
 
 #include "bit_matrix.cuh"
 #include "maximal_counts.cuh"
 #include "tree_queue.cuh"
 
-/// A node; behind it lie its sets, candidates first, of words_for(n_rows) words each.
+/// A node; it is followed by its sets, candidates first, of words_for(n_rows) words each.
 struct NarrowNode {
     Arena::Mark mark;  // before the node
     NarrowNode* above;
     const Word* rows;    // of the base
     const Word* hashes;  // of the rows that may be candidates
     Word columns;
-    Word hash;    // of the rows taken, and of columns that are not among those at hand
+    Word hash;    // of the rows taken, and of columns other than the current ones
     int n_rows;   // of the base
     int n_taken;  // rows
 
@@ -37,7 +37,7 @@ struct NarrowNode {
         __syncwarp();
     }
 
-    /// The rows of the candidates, cut to the node's columns, then those of the excluded rows, cut to `span`, to `to_rows`;
+    /// Write the rows of the candidates, cut to the node's columns, then the excluded rows, cut to `span`, to `to_rows`;
     /// hashes likewise.
     __device__ __forceinline__ void copy_rows(Word* to_rows, Word* to_hashes, Word span) {
         const int lane = lane_id(), n_words = words_for(n_rows);
@@ -59,7 +59,7 @@ struct NarrowNode {
 constexpr int kNarrowWords = MAXIMAL_NODE_WORDS;
 static_assert(sizeof(NarrowNode) == kNarrowWords * sizeof(unsigned), "the launcher counts on it");
 
-/// What a node is made of: rows, candidates first, with the hashes of these.
+/// The base of a node: rows, candidates first, and the hashes of the candidates.
 struct NarrowBase {
     Arena::Mark mark;  // before all that it has
     NarrowNode* above;
@@ -72,17 +72,17 @@ struct NarrowBase {
     int n_excluded;
 };
 
-/// Branches from which on they are left to others. A branch has no candidates but those after it, so that n branches have
-/// at most 2^n - 1 nodes, half of which are below the first: hence all are left that are not being searched.
+/// Minimum branches for sharing. A branch has only later candidates, so n branches have at most 2^n - 1 nodes, half of them
+/// below the first: hence all branches that are not being searched are shared.
 constexpr int kSharedBranches = 4;
 
-/// What a slot of the queue begins with that holds a base: then come the hashes of the columns at hand, rows, hashes.
+/// First word of a slot of the queue that holds a base, before the hashes of the current columns, rows, hashes.
 constexpr unsigned kNarrowSlot = 3;
 constexpr int kNarrowSlotHead = 8 + 2 * 64;
 
 __device__ __forceinline__ Word* take_words(Arena& arena, int n) { return reinterpret_cast<Word*>(arena.take(2ll * n)); }
 
-/// Leave a node to others, as a base: `fill(rows, hashes)` writes both. False: nobody takes it, or it is too long.
+/// Share a node as a base: `fill(rows, hashes)` writes both. False: no warp is waiting, or it is too long.
 template <class Fill>
 __device__ __forceinline__ bool offer_base(const TreeQueue& queue, const MaximalCounts& counts, int n_candidates, int n_excluded,
                                            int n_taken, Word hash, Word columns, const Fill& fill) {
@@ -123,11 +123,11 @@ __device__ __forceinline__ NarrowBase read_base(const unsigned* slot, Arena& are
 }
 
 // The search for maximal bicliques on at most 32 candidates, 128 rows and 64 columns, without memory: a lane has a row of
-// each *slice* of 32, and candidates are in the first one.
+// each *slice* of 32, and candidates are in the first slice.
 //
-// This does what maximal_narrow.cuh does, with the same sets, deletions and branches: there it is said why. The state of a
-// level is a few words; the lane of its depth keeps it while a deeper one is searched. A level has fewer candidates than
-// the one above it, and one that is left has two: so 31 levels are enough.
+// It works like maximal_narrow.cuh, with the same sets, deletions and branches, which are explained there. The state of a
+// level is a few words; the lane of its depth keeps it while a deeper level is searched. A level has fewer candidates than
+// the level above it, and a level that is left has two: so 31 levels are enough.
 
 __device__ __forceinline__ Word warp_union(Word word) {
     return (Word)warp_or((unsigned)(word >> 32)) << 32 | warp_or((unsigned)word);
@@ -138,7 +138,7 @@ constexpr int kSlices = 4;
 /// A node on the rows of the lanes.
 struct FewLevel {
     Word columns;
-    Word hash;  // of the rows taken, and of columns that are not among those at hand
+    Word hash;  // of the rows taken, and of columns other than the current ones
     unsigned candidates;
     unsigned excluded[kSlices];
     int n_taken;  // rows
@@ -152,11 +152,11 @@ struct FewLevel {
     }
 };
 
-/// What is below a branch: the candidates and excluded rows that are left, and the candidates that the node keeps.
+/// Result of a branch: the candidates and excluded rows that remain, and the candidates that the node keeps.
 struct FewBranch {
     FewLevel level;
     unsigned stays;
-    Word single;  // the columns of the only candidate that was left, which is no longer one; else 0
+    Word single;  // the columns of the only remaining candidate, which is then removed; else 0
 };
 
 struct FewSearch {
@@ -164,7 +164,7 @@ struct FewSearch {
     MaximalCounts& counts;
     unsigned long long& nodes;
     unsigned long long& words;
-    int patience;  // words that a search intersects before it looks for those who wait: less is done sooner than left
+    int patience;  // words that a search intersects before it checks for waiting warps: finishing less is faster than sharing
     Word rows[kSlices];  // of this lane
     Word row_hash;       // of the first, if it may be a candidate
 
@@ -207,7 +207,7 @@ struct FewSearch {
         return below;
     }
 
-    /// Leave the candidates of a level to others; false: nobody takes them.
+    /// Share the candidates of a level with other warps; false: none is waiting.
     __device__ __forceinline__ bool offer(const FewLevel& level) const {
         const int lane = lane_id(), n_candidates = __popc(level.candidates);
         int n_excluded = 0;

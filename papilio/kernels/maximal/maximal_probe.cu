@@ -1,10 +1,10 @@
-// Probes of the search for maximal bicliques: one random branch for each.
+// Probes of the search for maximal bicliques: one random branch each.
 //
 // Requires: the index of maximal.cu and the rows of the right layer; root, first child and end, as places in `hop`, of the
 // work item of each probe. A warp owns a probe. It draws a child of the root, fills the rows around the root over the
-// columns of the child, and goes down from node to node: all maximal bicliques of a node's branches are counted, and one of
-// the branches is drawn. The same as by kernels/maximal/probe_loops.py, bit for bit.
-// found: what every probe found (Found of probe.cuh).
+// columns of the child, and descends from node to node: all maximal bicliques of a node's branches are counted, and one of
+// the branches is drawn. Results equal those of kernels/maximal/probe_loops.py, bit for bit.
+// found: the results of each probe (Found of probe.cuh).
 // Memory of a warp: `near_words` of shared memory, `far_words` of the slab.
 // Source: Knuth, Math. Comp. 29, 1975.
 #include "maximal_counts.cuh"
@@ -22,7 +22,7 @@ struct Limits {
     }
 };
 
-/// What a child is drawn by.
+/// Weight for drawing a child.
 __device__ __forceinline__ long long bound_below(int rows, int columns) {
     return (long long)rows * columns * min(min(rows, columns), PROBE_SIDE);
 }
@@ -43,7 +43,7 @@ __device__ __forceinline__ bool is_ended(const RootGraph& graph, int root) {
     return __any_sync(kFullMask, ends) != 0;
 }
 
-/// The rows around a root over the columns of a child: those before it, then those after it, of which the child is one.
+/// The rows around a root over the columns of a child: those before it, then those after it, which include the child.
 struct Around {
     RowList before;
     RowList after;
@@ -61,8 +61,8 @@ struct Sorted {
     RowList rows;
     int n;
     int n_excluded;
-    int joined;  // rows taken with the child; -1 where an excluded row has all of its columns, -2 where an earlier child has
-    unsigned long long met;  // words that finding the rows is worth
+    int joined;  // rows taken with the child; -1 if an excluded row has all of its columns, -2 if an earlier child has
+    unsigned long long met;  // equivalent in words of finding the rows
 };
 
 __device__ __forceinline__ Sorted sort_rows(Arena& arena, const Around& around, int least) {
@@ -100,7 +100,7 @@ __device__ __forceinline__ Sorted sort_rows(Arena& arena, const Around& around, 
     return sorted;
 }
 
-/// Keep each of the rows of [begin, end) once, and none that lies inside another one; returns how many are left.
+/// Keep each row of [begin, end) once, and none that lies inside another one; returns the number of rows left.
 __device__ __forceinline__ int keep_largest(const RowList& list, int begin, int end, int* over) {
 #pragma unroll 1
     for (int row = begin + lane_id(); row < end; row += kWarpSize) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ int keep_largest(const RowList& list, int begin, int 
     return move_rows(list, begin, end, nullptr, list, begin, [&](int row) { return over[row] < 0; }) - begin;
 }
 
-/// What a candidate finds among the earlier ones that are left; any lane alone.
+/// Check of a candidate against the remaining earlier ones; any lane alone.
 struct Looked {
     int columns;
     int joined;  // that have all of its columns
@@ -135,7 +135,7 @@ __device__ __forceinline__ Looked look_at(const RowList& list, int row, int leas
     return looked;
 }
 
-/// Go down from the node of a child.
+/// Descend from the node of a child.
 __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted sorted, int taken, int size, double weight, Draws& draws,
                      const Found& found) {
     const RowList& list = sorted.rows;
@@ -217,7 +217,7 @@ __device__ __forceinline__ void walk(Arena& arena, const Limits& limits, Sorted 
     }
 }
 
-/// Where the work item of a probe lies: its root, and its children as places in `hop`.
+/// Location of the work item of a probe: its root, and its children as places in `hop`.
 struct ProbedItem {
     int root;
     long long first;

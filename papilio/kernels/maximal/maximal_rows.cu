@@ -1,28 +1,28 @@
-// The matrices of the roots of maximal bicliques: their rows over their columns, all of them before the search.
+// The matrices of the roots of maximal bicliques: rows over columns, all filled before the search.
 //
-// Requires: the index of kernels/biclique/index.py, and of each left vertex the earlier ones that share enough right
-// ones with it (`earlier`, ascending). The rows of a root are its earlier vertices, which are excluded, then its later
+// Requires: the index of kernels/biclique/index.py, and for each left vertex the earlier ones that share enough right
+// vertices with it (`earlier`, ascending). The rows of a root are its earlier vertices, which are excluded, then its later
 // ones, the children, in order of the ids; its columns are its right vertices. Word k of row j of a root of n rows is
 // word k * n + j of its matrix, so that lanes with consecutive rows read consecutive words.
-// Behind it lies the same matrix by columns: bit j % 32 of word k * s + j / 32 is row j of column k, where s words hold
+// It is followed by the same matrix by columns: bit j % 32 of word k * s + j / 32 is row j of column k, where s words hold
 // a bit for each row.
-// maximal_fill: a thread makes a word: 32 columns of a row, by two sorted lists, the shorter of which is walked.
-// maximal_close: a warp looks at the rows of a root that hold all of its columns. An excluded one means that the root
-// has no maximal biclique: `taken` of the root is 0. Children are taken with the root, in each of its bicliques: `taken`
-// says how many vertices that makes with the root itself, `taken_hash` the sum of their hashes, and their rows are
-// emptied, for they are neither branches nor excluded.
-// maximal_turn: a warp turns 32 rows of 32 columns.
+// maximal_fill: a thread makes a word, 32 columns of a row, from two sorted lists; it walks the shorter one.
+// maximal_close: a warp checks the rows of a root that have all of its columns. If an excluded row has, the root has no
+// maximal biclique: `taken` of the root is 0. Children that have are taken with the root, in each of its bicliques: `taken`
+// is their number plus the root, `taken_hash` the sum of their hashes, and their rows are cleared, as they are neither
+// branches nor excluded.
+// maximal_turn: a warp transposes 32 rows of 32 columns.
 // maximal_expand: the rows of listed bicliques, from their records (maximal_counts.cuh): the root, the number of rows, the
-// columns. A warp owns a record. Its columns are known; its rows are the root, those that have all of the columns, and
-// children whose rows are empty in the matrix: they have all columns of the root. Vertices are written as positions, in any
-// order: rows of record i from row_ends[i] on, columns from column_ends[i] on. wrong: records that have not as many rows as
-// they say.
+// columns. A warp owns a record. Its columns are known; its rows are the root, the rows that have all of the columns, and
+// children with empty rows in the matrix, which have all columns of the root. Vertices are written as positions, in any
+// order: rows of record i from row_ends[i] on, columns from column_ends[i] on. wrong: number of records whose number of
+// rows does not match.
 #include "bit_matrix.cuh"
 #include "maximal_counts.cuh"
 #include "records.cuh"
 
-/// Which rows that are asked for have `least` (at least 1) to `most` columns, all of which no other row has: a warp seeks
-/// it among the rows of the shortest column.
+/// Which requested rows have `least` (at least 1) to `most` columns that no other row has all of: a warp looks for another
+/// such row among the rows of the shortest column.
 extern "C" __global__ void __launch_bounds__(256)
 find_uncovered(const long long* __restrict__ indptr, const int* __restrict__ ids,
                const long long* __restrict__ column_indptr, const int* __restrict__ column_rows, const int n_rows,
@@ -59,7 +59,7 @@ find_uncovered(const long long* __restrict__ indptr, const int* __restrict__ ids
     }
 }
 
-/// The place in a list of roots whose range holds `at`, by the ends of the ranges; `at` becomes the place in the range.
+/// The root in a list whose range contains `at`, by the ends of the ranges; `at` becomes the place in the range.
 __device__ __forceinline__ int find_range(const long long* ends, int n, long long& at) {
     int low = 0, high = n - 1;
     while (low < high) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ int find_range(const long long* ends, int n, long lon
     return low;
 }
 
-/// `ends`: of the words of the roots' matrices by rows, as if these lay behind each other; `starts`: where they lie.
+/// `ends`: ends of the roots' matrices by rows, in words, as if they were contiguous; `starts`: their actual starts.
 extern "C" __global__ void __launch_bounds__(256)
 maximal_fill(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
              const long long* __restrict__ starts, unsigned* __restrict__ words) {
@@ -138,7 +138,7 @@ maximal_close(ROOT_PARAMETERS, const int* __restrict__ roots, const int n_roots,
     }
 }
 
-/// `ends`: of the warps' numbers, root after root.
+/// `ends`: of the warps' numbers, root by root.
 extern "C" __global__ void __launch_bounds__(256)
 maximal_turn(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
              const long long* __restrict__ starts, unsigned* words) {
@@ -162,7 +162,7 @@ struct RowWriter {
     int n;
     int n_found;
 
-    /// Each lane brings so many rows, `write(place)` putting them down from a place on.
+    /// Each lane contributes a number of rows; `write(place)` writes them from a place on.
     template <class Write>
     __device__ __forceinline__ void add(unsigned own, const Write& write) {
         const unsigned until = warp_inclusive_sum(own);

@@ -10,7 +10,7 @@
 
 #include "maximal_counts.cuh"
 
-/// Most columns of a table, and its words: a count and the two words of a sum for each place. Without TABLES everything
+/// Maximum columns of a table, and its words: a count and the two words of a sum for each place. Without TABLES everything
 /// is searched, for comparison.
 #ifndef TABLES
 #define TABLES 1
@@ -20,7 +20,7 @@ constexpr int kTableColumns = TABLES ? kTableSide : 0;
 constexpr int kTableWords = MAXIMAL_TABLE_WORDS;
 static_assert(kTableWords == 3 << kTableSide, "the launcher counts on it");
 
-/// Most columns of a table with at most one place for each lane.
+/// Maximum columns of a table with at most one place for each lane.
 constexpr int kFewColumns = 5;
 
 /// The places of a table of n columns, and the marks of their 32-bit words, in the lanes of the same numbers.

@@ -1,8 +1,8 @@
-"""Compiled probes of the search for maximal bicliques: one random branch for each; see :mod:`.probe`.
+"""Compiled probes of the search for maximal bicliques: one random branch each; see :mod:`.probe`.
 
-A probe draws a child of its root, lays out the rows around it as the search does, and goes down from node to node. At a
-node it looks at all candidates: each one that lies inside no later candidate is the branch of a maximal biclique, and
-these are all counted. It goes on below one of them, drawn by a bound of what lies there.
+A probe draws a child of its root, lays out the rows around it as the search does, and descends from node to node. At a
+node it checks all candidates: each one that lies inside no later candidate is the branch of a maximal biclique, and
+these are all counted. The probe continues below one of them, drawn by a bound of the search below it.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from papilio.kernels.tree.probe_loops import Floats, draw_by_bound
 
 
 class ProbeRoom(NamedTuple):
-    """The memory of a thread; sizes are for the most rows n around a root, and its most columns c."""
+    """The memory of a thread, for at most n rows around a root and c columns of it."""
 
     place: Ids32  # shape (n_left,): 1 + number of each row around the root; all 0 between probes
     common: Ids32  # shape (n,): columns that each row shares with the child
-    slot: Ids32  # shape (n,): where the row lies in the stack, or -1
+    slot: Ids32  # shape (n,): place of the row in the stack, or -1
     shared: Ids32  # shape (c,): columns that the child shares with the root
     stack: Stack  # rows of the node, candidates first
     own: Words  # words of one row
     over: Ids32  # shape (n,): the last candidate that has all columns of each candidate, or -1
-    bounds: Ints  # shape (n,): of what lies below each child
+    bounds: Ints  # shape (n,): of the search below each child
     state: Words  # of the random numbers
 
 
 @compiled
 def _take_root(roots: Roots, root: int) -> int:
-    """Return the rows taken with a root, itself too; 0 where an earlier row ends it."""
+    """Return the number of rows taken with a root, including it; 0 if an earlier row ends it."""
     graph, n = roots.graph, 1
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
     base = graph.hop_indptr[root]
@@ -67,13 +67,13 @@ def _take_root(roots: Roots, root: int) -> int:
 
 @inlined
 def _bound(rows: Index, columns: Index) -> Index:
-    """Return what a child is drawn by: more than in proportion to what it has, as trees grow."""
+    """Return the weight for drawing a child, which grows faster than the child's size, as trees do."""
     return rows * columns * min(rows, columns, PROBE_SIDE)
 
 
 @compiled
 def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
-    """Write the bounds of the children of an item, 0 for full rows; return how many children there are."""
+    """Write the bounds of the children of an item, 0 for full rows. Return the number of children."""
     graph, root = roots.graph, roots.root[item]
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
     n = roots.last[item] - roots.first[item]
@@ -87,7 +87,7 @@ def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
 
 @compiled
 def _share_columns(graph: Any, root: int, kid: int, shared: Ids32) -> int:
-    """List the columns that two rows share; return how many."""
+    """List the columns that two rows share; return their number."""
     lefts, n = graph.lefts, 0
     a, a_end = lefts.indptr[root], lefts.indptr[root + 1]
     b, b_end = lefts.indptr[kid], lefts.indptr[kid + 1]
@@ -103,7 +103,7 @@ def _share_columns(graph: Any, root: int, kid: int, shared: Ids32) -> int:
 
 @compiled
 def _meet(roots: Roots, root: int, n_columns: int, room: ProbeRoom) -> int:
-    """Count the columns that every row around a root shares with the child; return the words that this is worth."""
+    """Count the columns that every row around a root shares with the child. Return the equivalent in words."""
     graph = roots.graph
     base, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
     for at in range(base, end):
@@ -138,10 +138,10 @@ def _set_bits(roots: Roots, n_columns: int, n_words: int, n_rows: int, room: Pro
 def _sort_rows(
     roots: Roots, root: int, kid: int, first: int, size: int, least: int, room: ProbeRoom
 ) -> tuple[int, int, int]:
-    """Give slots to the candidates below a child, then to the excluded rows.
+    """Assign slots to the candidates below a child, then to the excluded rows.
 
-    Returns how many there are of both, and the rows that are taken with the child; -1 for these where an excluded row
-    has all of its columns, -2 where a child of its item, the first of which is ``first``, has.
+    Returns the numbers of both, and the number of rows taken with the child: -1 if an excluded row has all of its
+    columns, -2 if a child of its item (from ``first`` on) has.
     """
     graph = roots.graph
     base, n_around = graph.hop_indptr[root], graph.hop_indptr[root + 1] - graph.hop_indptr[root]
@@ -169,7 +169,7 @@ def _sort_rows(
 
 @compiled
 def _find_covers(words: Words, n: int, width: int, over: Ids32) -> None:
-    """Write, for each of n candidates, the last other one that has all of its columns, or -1."""
+    """Write, for each of n candidates, the last other candidate that has all of its columns, or -1."""
     for row in range(n - 1, -1, -1):
         over[row] = -1
         for other in range(n - 1, row, -1):
@@ -180,7 +180,7 @@ def _find_covers(words: Words, n: int, width: int, over: Ids32) -> None:
 
 @compiled
 def _look_at(words: Words, row: int, width: int, least: int, over: Ids32) -> tuple[int, int, int, int]:
-    """Return the columns of a candidate, the earlier ones that have all of them, those left below, and those left."""
+    """Return a candidate's number of columns, and of earlier candidates: with all of them, kept below, and in total."""
     size, joined, kept, left = 0, 0, 0, 0
     for word in range(width):
         size += popcount(words[row * width + word])
@@ -198,7 +198,7 @@ def _look_at(words: Words, row: int, width: int, least: int, over: Ids32) -> tup
 
 @inlined
 def _cut(words: Words, row: int, own: Words, size: int, least: int, width: int, to: int) -> int:
-    """Write what a row shares with another one of ``size`` columns; return 1 if that is enough, but not all."""
+    """Write the intersection of a row and one of ``size`` columns. Return 1 if it is large enough, but smaller."""
     common = 0
     for word in range(width):
         shared = words[row * width + word] & own[word]
@@ -213,7 +213,7 @@ def _go_down(
 ) -> tuple[int, int]:
     """Cut the rows of a node to those below a candidate of ``size`` columns, in place; return candidates and others.
 
-    There are n candidates; excluded rows begin at the row ``excluded``, and behind the candidates afterwards.
+    There are n candidates. Excluded rows begin at row ``excluded``, and follow the candidates afterwards.
     """
     words, own, over = room.stack.words, room.own, room.over
     for word in range(width):
@@ -242,7 +242,7 @@ def _walk(
     weight: float,
     found: Floats,
 ) -> None:
-    """Go down from the node of a child with n candidates and, behind them, excluded rows."""
+    """Descend from the node of a child with n candidates, followed by excluded rows."""
     words, width = room.stack.words, words_of(size)
     shrunk, least = width, limits.min_columns
     excluded = n

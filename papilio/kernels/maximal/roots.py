@@ -1,10 +1,10 @@
-"""The children of a root: where the search for maximal bicliques begins.
+"""The children of a root: the start of the search for maximal bicliques.
 
-Around a root are the rows that share enough columns with it, the earlier ones first: these are excluded. A child is a
-later one. What it shares with all others is found as for (p,q)-bicliques (:mod:`papilio.kernels.biclique.local`).
+Around a root are the rows that share enough columns with it, earlier ones first; these are excluded. A child is a later
+one. The columns it shares with all others are found as for (p,q)-bicliques (:mod:`papilio.kernels.biclique.local`).
 
 A later row that has all columns of the root is *full*. It is taken with the root, and with every child; it is no child
-and never excluded. An earlier row that has all of them ends the root.
+and never excluded. An earlier row that has all columns of the root ends the root.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from papilio.kernels.tree.bits import ONE, words_of
 
 
 class Roots(NamedTuple):
-    """A graph as the search reads it, and its work items.
+    """A graph in the form that the search reads, and its work items.
 
-    ``graph.hop`` lists the earlier rows of a root, ``n_earlier`` of them, then the later ones. Children are numbered
-    so; those of item i are ``first[i]`` to ``last[i]`` among the later ones of all roots, where ``later_at`` says where
-    a root's begin.
+    ``graph.hop`` lists the earlier rows of a root, ``n_earlier`` of them, then the later ones. Children are numbered in
+    this order; the children of item i are ``first[i]`` to ``last[i]`` among the later rows of all roots, and
+    ``later_at`` holds the start of each root's later rows.
     """
 
     graph: LeftGraph
@@ -70,11 +70,11 @@ class Roots(NamedTuple):
 
 
 _NO_CHILD = np.iinfo(np.int64).max
-"""Behind all children."""
+"""A number after all children."""
 
 
 class Dominated(NamedTuple):
-    """What one thread knows around its root, beside the lists: which of the rows can extend nothing that is left."""
+    """A thread's marks around its root, besides the lists: the rows that can extend no remaining biclique."""
 
     around: RootGraph
     useless: Bools
@@ -90,7 +90,7 @@ def _copy_pairs(pairs: Pairs, starts: Ints, others: Ids32, common: Ids32) -> Non
 
 
 def _join_pairs(earlier: Pairs, later: Pairs) -> Pairs:
-    """Return rows of both: the earlier ones first."""
+    """Return the rows of both, earlier ones first."""
     indptr = earlier.indptr + later.indptr
     others, common = np.empty((2, int(indptr[-1])), np.int32)
     _copy_pairs(earlier, indptr, others, common)
@@ -125,7 +125,7 @@ def make_near(roots: Roots) -> Dominated:
 
 @compiled
 def _seek(around: RootGraph, kid: int, n_kids: int) -> tuple[int, int]:
-    """Count what all rows around the root share with one; return how many are met, itself too, and the work."""
+    """Count the columns that rows around the root share with ``kid``. Return the rows met, with it, and the work."""
     if around.dense[0]:
         return meet_densely(around, kid, 0, 1), n_kids * around.dense[0]
     n, work = 0, 0
@@ -144,7 +144,7 @@ def _seek(around: RootGraph, kid: int, n_kids: int) -> tuple[int, int]:
 
 @compiled
 def _forget(around: RootGraph, n: int) -> None:
-    """Count what the first of those met share as 0 again."""
+    """Reset the counts of the first n rows met."""
     for i in range(n):
         around.shared[around.met[i]] = 0
 
@@ -153,10 +153,10 @@ def _forget(around: RootGraph, n: int) -> None:
 def _sort_met(
     near: Dominated, common: Ids32, degree: int, kid: int, n_met: int, least: int, taken: Ids32, n_taken: int
 ) -> tuple[int, int, int]:
-    """Tell candidates from excluded rows and from those that are taken with a child.
+    """Separate candidates from excluded rows and from rows taken with a child.
 
-    Returns the candidates, which ``met`` begins with, the candidates and excluded rows together, and the rows taken; -1
-    for the first of these where an excluded row has all columns of the child. What is in neither list counts 0 again.
+    Returns the number of candidates, which come first in ``met``, of candidates and excluded rows together, and of rows
+    taken; -1 for the first if an excluded row has all columns of the child. Resets the counts of rows in neither list.
     """
     around, useless, excluded = near
     n, n_excluded, size, ended = 0, 0, common[kid], False
@@ -199,9 +199,9 @@ def _open_child(
     root: int,
     kid: int,
 ) -> bool:
-    """Take a child beside the rows of its root: report it, and make the frame below it that of level 0.
+    """Take a child, given the rows of its root: report it, and write the frame below it as level 0.
 
-    Returns whether ``found`` and the stack have room; the level of the cursor is 0 where there is a frame.
+    Returns whether ``found`` and the stack have room; the level of the cursor is 0 if there is a frame.
     """
     graph, around, n_taken = roots.graph, near.around, search.cursor[ROOT_TAKEN]
     base, top = graph.hop_indptr[root], graph.lefts.indptr[root]
@@ -252,7 +252,7 @@ def _open_child(
 
 @compiled
 def _take_root(roots: Roots, near: Dominated, search: BicliqueStack, root: int) -> int:
-    """Take a root and its full rows; return how many, or 0 where an earlier row ends it."""
+    """Take a root and its full rows. Return their number, or 0 if an earlier row ends it."""
     graph = roots.graph
     begin, end = graph.hop_indptr[root], graph.hop_indptr[root + 1]
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
@@ -272,9 +272,9 @@ def _take_root(roots: Roots, near: Dominated, search: BicliqueStack, root: int) 
 def _open_item(
     roots: Roots, near: Dominated, search: BicliqueStack, found: LeafSink, limits: Limits, item: int
 ) -> bool:
-    """Open the root of an item, and report it with the first of them; return whether ``found`` has room.
+    """Open the root of an item, and report it with its first item. Return whether ``found`` has room.
 
-    The cursor is then at the first child, or behind the last one where nothing can be found.
+    The cursor is then at the first child, or after the last one if nothing can be found.
     """
     graph, cursor, root = roots.graph, search.cursor, roots.root[item]
     cursor[KID] = _NO_CHILD
@@ -313,7 +313,8 @@ def search_items(
 ) -> bool:
     """Find the maximal bicliques of the work items from the cursor on, up to ``end``.
 
-    Returns whether the end was reached: else ``found`` has no room, or the stack, whose cursor says what it needs then.
+    Returns whether the end was reached; if not, ``found`` is full, or the stack, in which case the cursor has the
+    needed words.
     """
     graph, cursor = roots.graph, search.cursor
     while cursor[ITEM] < end:

@@ -1,12 +1,12 @@
-"""Maximal bicliques of one vertex on a side: found for each vertex alone, without a search.
+"""Maximal bicliques with a single vertex on a side: found for each vertex separately, without a search.
 
-A vertex and all of its neighbours are one if no other vertex has all of these neighbours. An edge whose ends have no
-other neighbour is found at both ends, and belongs to the one in U.
+A vertex and all of its neighbours form one if no other vertex has all of these neighbours. An edge whose ends have no
+other neighbour is found at both ends, and belongs to the end in U.
 
-Of a part of a graph the roots are centres, and what is next to a root and to no excluded vertex: no earlier part has
-the star then.
+In a part of a graph, the centres are the roots, and the vertices adjacent to a root and to no excluded vertex: then no
+earlier part has the star.
 
-The stars among maximal bicliques, found on the device (:mod:`papilio.kernels.maximal.stars`).
+This module holds the stars and finds them on the device; :mod:`papilio.kernels.maximal.loops` finds them on the CPU.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RaggedColumn = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 @dataclass(frozen=True, eq=False)
 class Stars:
-    """All that are asked for: ``of_u`` and ``of_v`` are columns of U and of V, for centres in U and in V."""
+    """All requested stars: ``of_u`` and ``of_v`` are columns of U and of V, for centres in U and in V."""
 
     of_u: tuple[RaggedColumn, RaggedColumn]
     of_v: tuple[RaggedColumn, RaggedColumn]
@@ -42,7 +42,7 @@ class Stars:
 
 
 def ask_sizes(motif: MaximalBiclique) -> tuple[tuple[int, int | None] | None, ...]:
-    """Return the least and the most neighbours of centres in U, and of those in V; None where none are asked for."""
+    """Return the minimum and maximum neighbours of centres in U, and in V. None if no such stars are requested."""
     (_, least_u, most_u), (_, least_v, most_v) = motif.bounds
 
     def ask(min_own: int, least: int, most: int | None) -> tuple[int, int | None] | None:
@@ -54,7 +54,7 @@ def ask_sizes(motif: MaximalBiclique) -> tuple[tuple[int, int | None] | None, ..
 def ask_centres(
     part: MaximalPart | None, n_u: int, n_v: int, u: NDArray[np.int32], v: NDArray[np.int32]
 ) -> tuple[_Bools, _Bools]:
-    """Return which vertices of U and of V can be centres of stars; of a part with these edges, in any order."""
+    """Return masks of the vertices of U and of V that can be centres. For a part with these edges, in any order."""
     if part is None:
         return np.ones(n_u, np.bool_), np.ones(n_v, np.bool_)
     own, other, n_own, n_other = (u, v, n_u, n_v) if part.layer == "u" else (v, u, n_v, n_u)
@@ -70,7 +70,7 @@ def ask_centres(
 def make_stars(
     of_u: tuple[RaggedColumn, RaggedColumn], of_v: tuple[RaggedColumn, RaggedColumn], part: MaximalPart | None
 ) -> Stars:
-    """Return all stars, from each centre and its neighbours; those of a part with their ids in the whole graph."""
+    """Return all stars, given each centre and its neighbours. Stars of a part have their ids in the whole graph."""
     of_v = of_v[::-1]
     if part is not None:
         of_u, of_v = (((u[0], part.ids_u[u[1]]), (v[0], part.ids_v[v[1]])) for u, v in (of_u, of_v))
@@ -88,7 +88,7 @@ _MAX_INT = 2**31 - 1
 def find_stars_on_device(
     device: Device, edges: DeviceEdges, motif: MaximalBiclique, part: MaximalPart | None = None
 ) -> Stars:
-    """Do as :func:`~papilio.kernels.maximal.loops.find_stars`, with sorted edges, U left, of a graph or a part."""
+    """Find stars as :func:`~papilio.kernels.maximal.loops.find_stars`, given the sorted edges, U left."""
     n_u, n_v = int(edges.degree_left.size), int(edges.degree_right.size)
     rows = make_offsets(device, edges.degree_left), edges.rights
     columns = turn_rows(device, *rows, n_v)

@@ -31,7 +31,7 @@ Edges = NDArray[np.int32]
 
 
 class BloomIndex(NamedTuple):
-    """The blooms of a graph, and the links from edges to them; all on the host."""
+    """The blooms of a graph, and the links from edges to them. All arrays are on the host."""
 
     offsets: Ints
     """Wedges of bloom b are ``[offsets[b], offsets[b + 1])`` of the next two arrays, shape (n_blooms + 1,)."""
@@ -156,7 +156,7 @@ def _link_edges(
 
 
 def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = None) -> BloomIndex:
-    """List the blooms of a graph and link its edges to them; two traversals of all counted wedges.
+    """List the blooms of a graph and link its edges to them. Takes two traversals of all counted wedges.
 
     The index has edge ids. ``memory_bytes`` is room for the blooms and, in equal measure, for peeling them. Sizes are
     checked before arrays are allocated; at most 2^31 - 1 edges and blooms.
@@ -175,7 +175,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
     bloom_starts, wedge_starts = offsets_of(blooms), offsets_of(wedges)
     n_blooms, n_wedges = int(bloom_starts[-1]), int(wedge_starts[-1])
     if n_blooms > MAX_EDGES:
-        raise CapacityError(f"the graph has {n_blooms} blooms; wing numbers are for at most {MAX_EDGES}")
+        raise CapacityError(f"the graph has {n_blooms} blooms; the maximum for wing numbers is {MAX_EDGES}")
     needed = 2 * bloom_bytes(n_wedges, n_blooms, n_edges)
     what = f"wing numbers of {n_wedges} wedges in {n_blooms} blooms need"
     require_room(what, needed, memory_bytes, "use a machine with more memory")
@@ -232,7 +232,7 @@ def pair_bytes(n_pairs: int, n: int) -> int:
 def _count_before(
     rows: WedgeRows, row: Index, first: Index, middles: Index, counters: Ids, met: Ids
 ) -> Index:
-    """Count the wedges from a row to earlier rows of its layer; return the number of rows met."""
+    """Count the wedges from a row to earlier rows of its layer. Return the number of rows met."""
     rank = row - first
     n_met = 0
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
@@ -260,7 +260,7 @@ def _measure_pairs(
     met: Ids,
     degrees: Ints,
 ) -> None:
-    """Add the pairs of the ranks ``[start, stop)`` with earlier ones to the degrees of both, beside other threads."""
+    """Add the pairs of the ranks ``[start, stop)`` with earlier ones to both degrees; several threads may run it."""
     for rank in range(start, stop):
         found = np.int64(0)
         for place in range(_count_before(rows, first + rank, first, middles, counters, met)):
@@ -286,7 +286,7 @@ def _fill_pairs(
     others: Items,
     common: Ids,
 ) -> None:
-    """Write the pairs of the ranks ``[start, stop)`` with earlier ones in both directions, beside other threads."""
+    """Write the pairs of the ranks ``[start, stop)`` with earlier ones, both ways; several threads may run it."""
     for rank in range(start, stop):
         own = order[rank]
         for place in range(_count_before(rows, first + rank, first, middles, counters, met)):
@@ -313,7 +313,7 @@ def _two_hops(rows: WedgeRows, first: Index, middles: Index, costs: Ints) -> Non
 
 
 def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int | None = None) -> PairGraph:
-    """Count the common neighbours of all pairs of a layer; two traversals of the wedges between its vertices.
+    """Count the common neighbours of all pairs of a layer. Takes two traversals of the wedges between its vertices.
 
     ``memory_bytes`` is room for the pairs and for the arrays of peeling.
     """
@@ -335,7 +335,7 @@ def index_pairs(index: WedgeIndex, layer: Layer, threads: int, memory_bytes: int
     size = int(offsets[-1])
     needed = pair_bytes(size // 2, 6 * n)
     what = f"tip numbers of layer {layer}, with {size // 2} pairs of two common neighbours or more, need"
-    require_room(what, needed, memory_bytes, "take the other layer, or a machine with more memory")
+    require_room(what, needed, memory_bytes, "choose the other layer, or use a machine with more memory")
     others, common = np.empty(size, np.int32), np.empty(size, np.uint32)
     cursors = offsets[:-1].copy()
 

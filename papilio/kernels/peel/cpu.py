@@ -3,7 +3,7 @@
 The coarse phase runs each round over all threads, with atomic additions where they meet. In the fine phase one thread
 peels each range exactly.
 
-The state of an item is one of :data:`ALIVE`, :data:`GOING` (it goes in this round) and :data:`GONE`. Docstrings mark
+The state of an item is one of :data:`ALIVE`, :data:`GOING` (removed in this round) and :data:`GONE`. Docstrings mark
 the functions that several threads run at once on the same arrays; all others belong to one thread.
 """
 
@@ -68,7 +68,7 @@ class Peeling(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The items by range; none is empty."""
+    """The items by range; ranges are not empty."""
 
     of: Items
     """Range of each item."""
@@ -86,11 +86,11 @@ class Ranges:
         return self.order[self.bounds[number] : self.bounds[number + 1]]
 
     def is_open(self) -> NDArray[np.bool_]:
-        """Return which ranges hold more than one number, shape (n,): the others are not peeled again."""
+        """Return a mask of the ranges with more than one number, shape (n,). Others are not peeled again."""
         return np.array([high - low > 1 for low, high in pairwise(self.limits)], np.bool_)
 
     def min_numbers(self) -> Numbers:
-        """Return the least number of the range of each item: its own number unless the range is open."""
+        """Return the minimum number of the range of each item: its own number unless the range is open."""
         return np.array(self.limits[:-1], np.uint64)[self.of]
 
 
@@ -176,11 +176,11 @@ Numbers = NDArray[np.uint64]
 ALIVE, GOING, GONE = 0, 1, 2
 
 NO_BOUND = np.iinfo(np.int64).max
-"""Above every support."""
+"""A value above every support."""
 
 _WINDOW_SHARE = 32
 _WINDOW_ITEMS = 512
-"""Least items of a window, which otherwise holds a share of the items.
+"""Minimum items of a window, which otherwise holds a share of the items.
 
 Every level scans the window; making a window scans all items.
 """
@@ -188,7 +188,7 @@ Every level scans the window; making a window scans all items.
 
 @compiled
 def _bin_of(support: Index) -> Index:
-    """Return the bin of a support; bins rise with supports, and each of the first 64 supports has its own."""
+    """Return the bin of a support; bins increase with supports, and each of the first 64 supports has its own."""
     shift = np.int64(0)
     while (support >> shift) >= (2 << BIN_BITS):
         shift += 1
@@ -251,7 +251,7 @@ def set_states(items: Items, states: States, state: int) -> None:
 
 
 class Round(NamedTuple):
-    """A round of the coarse phase: all threads together remove the items that go."""
+    """A round of the coarse phase: all threads together remove the items below the bound."""
 
     states: States
     supports: Ints
@@ -264,7 +264,7 @@ class Round(NamedTuple):
 
 @compiled
 def lower_support(round_: Round, item: Index, lost: Index) -> None:
-    """Lower a support beside other threads; the thread that crosses the bound queues the item."""
+    """Lower a support, by atomics; the thread that crosses the bound queues the item."""
     before = fetch_add(round_.supports, item, -lost)
     if before >= round_.bound and before - lost < round_.bound:
         round_.following[fetch_add(round_.n_following, 0, np.int64(1))] = item
@@ -295,7 +295,7 @@ def make_window(items: Items) -> Window:
 
 @compiled
 def _open_window(window: Window, states: States, supports: Ints) -> None:
-    """Hold the items of least support; all items below the bound are held."""
+    """Hold the items of minimum support; all items below the bound are held."""
     n = keep_alive(window.alive[: window.places[0]], states)
     share = max(_WINDOW_ITEMS, n // _WINDOW_SHARE)
     bound: Index = np.int64(NO_BOUND)
@@ -316,7 +316,7 @@ def _open_window(window: Window, states: States, supports: Ints) -> None:
 
 @compiled
 def take_least(window: Window, states: States, supports: Ints) -> tuple[Index, Index]:
-    """Write the items of the least support to ``window.going``; return (their number, their support).
+    """Write the items of the minimum support to ``window.going``; return (their number, their support).
 
     The number is 0 if no item is left.
     """
@@ -345,7 +345,7 @@ def take_least(window: Window, states: States, supports: Ints) -> tuple[Index, I
 
 @compiled
 def begin_round(going: Items, states: States, numbers: Numbers, level: Index) -> None:
-    """Give the items that go their number."""
+    """Set the number of the items to remove."""
     for item in going:
         states[item] = GOING
         numbers[item] = np.uint64(level)

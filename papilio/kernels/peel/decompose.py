@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Decomposed:
     """Numbers and forest."""
 
-    peeled: Peeled  # Its ``seconds`` also hold ``index``, and ``hierarchy`` where there is a forest
-    forest: Forest | None  # None where it was not asked for
+    peeled: Peeled  # Its ``seconds`` also include ``index``, and ``hierarchy`` if there is a forest
+    forest: Forest | None  # None if it was not requested
 
 
 def decompose_graph(

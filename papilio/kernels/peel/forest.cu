@@ -1,20 +1,20 @@
 // The heaviest spanning forest of the items of a decomposition, by the rounds of Boruvka.
 //
-// Items (edges for wings, vertices for tips) hang together by pairs, and the weight of a pair is the lower rank of its two
-// items; ranks follow the numbers, and those of number 0 have rank 0 and are in no pair. In a round every component takes
-// its best pair to another one; the host joins what was taken (gpu_index.py). The components at any level are those of the
-// taken pairs of that level or more, as with all pairs.
+// Items (edges for wings, vertices for tips) are connected by pairs, and the weight of a pair is the lower rank of its two
+// items; ranks follow the numbers. Items of number 0 have rank 0 and are in no pair. In a round every component takes its
+// best pair to another component; the host joins the pairs taken (gpu_index.py). At any level, the components of the taken
+// pairs of that level or more equal the components of all such pairs.
 //
 // Tips: a pair of vertices with two common neighbours. Wings: a wedge of a bloom is joined with the *top* of the bloom, its
-// wedge of highest rank, since any two wedges of a bloom are a butterfly: its lower edge with its other one, and with both
-// edges of the top. At the rank of that lower edge both wedges are there.
+// wedge of highest rank, since any two wedges of a bloom form a butterfly: its lower edge with its other edge, and with both
+// edges of the top. At the rank of that lower edge both wedges exist.
 //
 // `above` is the root of each item. `best` of a root is a key, 0 before there is one: rank << SPAN_PAIR_BITS | number of
-// the pair. A key stands for one pair, so that no two roots take different pairs of equal weight in a circle. Keys only
-// grow: one that is read and is no less needs no atomic.
+// the pair. A key identifies one pair, so roots cannot take different pairs of equal weight in a cycle. Keys only grow: if
+// the key read is not smaller, no atomic is needed.
 #include "warp.cuh"
 
-/// Offer the pair (a, b) to the components of both, where these differ.
+/// Offer the pair (a, b) to the components of both, if these differ.
 __device__ __forceinline__ void offer(const int* above, int a, int b, int rank, unsigned long long pair,
                                       unsigned long long* best) {
     const int x = above[a], y = above[b];
@@ -66,7 +66,7 @@ offer_pairs(const long long* offsets, const int* others, const int n, const int*
     }
 }
 
-/// Of the numbers of the items in their order: whether the rank rises. Its sums are the ranks; that of number 0 is 0.
+/// For the numbers of the items in order: whether the rank increases. The sums are the ranks; number 0 has rank 0.
 extern "C" __global__ void __launch_bounds__(256)
 mark_steps(const unsigned long long* numbers, const long long* order, const long long n, long long* steps) {
     for (long long i = global_thread(); i < n; i += grid_threads())
@@ -78,8 +78,8 @@ place_ranks(const long long* order, const long long* upto, const long long n, in
     for (long long i = global_thread(); i < n; i += grid_threads()) ranks[order[i]] = (int)upto[i];
 }
 
-/// Take the best pair of each root, unless the component at its other end takes the same one and is numbered lower, and
-/// write where the root goes. `ends` gives the items of a pair.
+/// Take the best pair of each root, unless the component at its other end takes the same pair and has a lower number, and
+/// write the new root of each root. `ends` returns the items of a pair.
 template <class Ends>
 __device__ __forceinline__ void take_pairs(const Ends& ends, const int* above, const unsigned long long* best, int n,
                                            int* hook, unsigned long long* taken, unsigned long long* n_taken) {
@@ -137,7 +137,7 @@ take_listed(const long long* offsets, const int* others, const int* above, const
     take_pairs(ListedEnds{offsets, others, n}, above, best, n, hook, taken, n_taken);
 }
 
-/// Each pair by its first item and by its second one.
+/// Each pair by its first item and by its second item.
 extern "C" __global__ void __launch_bounds__(256)
 turn_pairs(const unsigned long long* pairs, const long long n, unsigned long long* both) {
     for (long long i = global_thread(); i < n; i += grid_threads()) {

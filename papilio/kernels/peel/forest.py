@@ -1,6 +1,6 @@
 """The forest of components, level by level: the connected groups among items of a number or more.
 
-Items come by falling number. A union-find holds the components so far, and each component has its latest *node*. The
+Items come by descending number. A union-find holds the components so far, and each component has its latest *node*. The
 first union at a level that meets a component gives it a node of that level; the nodes of the components that it joins
 become its children. Two nodes of one level that meet become one. Unions follow the motifs: pairs of wedges of a bloom
 (wings) or pairs of vertices (tips), at the lowest number of the items in the motif.
@@ -60,7 +60,7 @@ def find_root(above: Items | Ints, item: Index) -> Index:
 
 @compiled
 def _join(forest: _Growing, root: Index, other: Index, level: np.uint64) -> Index:
-    """Join the components of a root and an item by a motif of this level; return the new root.
+    """Join the components of a root and an item by a motif of this level. Return the new root.
 
     No node so far has a lower level.
     """
@@ -194,7 +194,7 @@ def _sum_up(parents: Items, sizes: Ints) -> None:
 
 
 def _falling(numbers: Numbers) -> Items:
-    """Return the items by falling number, then id."""
+    """Return the items by descending number, then id."""
     return np.argsort(~numbers, kind="stable").astype(np.int32)
 
 
@@ -220,7 +220,7 @@ def _harvest(forest: _Growing, nodes: Items) -> Forest:
 def build_wing_forest(
     numbers: Numbers, link_offsets: NDArray[np.int64], link_bloom: Items, link_twin: Items, n_blooms: int
 ) -> Forest:
-    """Return the components of the edges at each wing number; the links come from a BloomIndex."""
+    """Return the components of the edges at each wing number. The links come from a BloomIndex."""
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     holder, waiting = np.full(n_blooms, -1, np.int32), np.full(n_blooms, -1, np.int32)
     _grow_wing(
@@ -232,9 +232,9 @@ def build_wing_forest(
 def build_tip_forest(
     numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None
 ) -> Forest:
-    """Return the components of a layer's vertices at each tip number; the pairs come from a PairGraph.
+    """Return the components of a layer's vertices at each tip number. The pairs come from a PairGraph.
 
-    ``order`` holds the vertices by falling number, then id, if known.
+    ``order`` holds the vertices by descending number, then id, if known.
     """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     _grow_tip(forest, _falling(numbers) if order is None else order, numbers, offsets, others, nodes)

@@ -40,12 +40,12 @@ from papilio.kernels.peel.phases import (
 class PeelTuning:
     """Launch constants of peeling."""
 
-    # Threads of a block of either phase, 512 at most; the coarse one has a block on each multiprocessor.
+    # Threads of a block of either phase, at most 512; the coarse phase has a block on each multiprocessor.
     coarse_threads: int = 512
     fine_threads: int = 512
     # Links per item that make a range worth its launch.
     links_per_range: int = 1 << 15
-    # More gain nothing: the fine phase has a block for each.
+    # Maximum that is useful: the fine phase has a block for each.
     max_ranges: int = 256
 
     def choose_ranges(self, n_links: int) -> int:
@@ -70,11 +70,11 @@ class Cut:
         return len(self.bounds) - 1
 
     def is_exact(self) -> NDArray[np.bool_]:
-        """Return which ranges hold one number alone, shape (n,), host: they are not peeled again."""
+        """Return a mask of the ranges with a single number, shape (n,), host. They are not peeled again."""
         return np.array([high - low == 1 for low, high in pairwise(self.bounds)])
 
     def known_numbers(self, device: Device) -> Any:
-        """Return the least number of each item's range; its own if the range is exact. Device, uint64."""
+        """Return the minimum number of each item's range; its own if the range is exact. Device, uint64."""
         return take(device, device.to_device(np.array(self.bounds[:-1], np.uint64)), self.of)
 
 

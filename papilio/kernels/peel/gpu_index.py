@@ -104,7 +104,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
     """
     check_wing_edges(graph.n_edges)
     module = device.load("wing", {})
-    load_arrays(device)  # compiled, as the kernels of wings, while the graph is built
+    load_arrays(device)  # compiled, like the kernels of wings, while the graph is built
     keys, one, other = _list_wedges(device, module, graph)
     offsets, one, other, bloom_of = _join_blooms(device, module, keys, one, other)
     check_fits("the number of blooms", int(offsets.size) - 1, MAX_EDGES, "blooms")
@@ -117,7 +117,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
 def _join_blooms(
     device: Device, module: Module, keys: Any, one: Any, other: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """Return where each bloom begins and the last one ends, and both edges and the bloom of each wedge."""
+    """Return the start of each bloom and the end of the last, and both edges and the bloom of each wedge."""
     xp, n = device.xp, np.int64(keys.size)
     order = xp.argsort(keys)
     upto, runs = xp.empty(keys.size, dtype=np.int64), xp.empty(keys.size, dtype=np.int64)
@@ -196,7 +196,7 @@ def _link(
 
 
 def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedges, Any]:
-    """Return the wedges by bloom and falling range, linked within their ranges, and the range of each segment.
+    """Return the wedges by bloom and descending range, linked within their ranges, and the range of each segment.
 
     Leaves out exact ranges, and segments whose bloom has no other wedge in that range or a higher one.
     """
@@ -224,7 +224,7 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
 
 
 _TABLE_SHARE = 8
-"""The counting tables of blocks take one part in this many of the free memory; there is at least one."""
+"""The counting tables of blocks take 1 / _TABLE_SHARE of the free memory; there is at least one."""
 
 _BLOCKS_PER_SM = 4
 
@@ -288,7 +288,7 @@ def index_tip_gpu(device: Device, graph: BipartiteGraph, layer: Layer) -> PairsG
     offsets = make_offsets(device, cursor.view(np.int64))
     size = int(offsets[-1])
     what = f"tip numbers of layer {layer}, with {size // 2} pairs of two common neighbours or more, need"
-    remedy = "take the other layer, a device with more memory, or --engine cpu"
+    remedy = "choose the other layer, use a device with more memory, or use --engine cpu"
     require_room(what, _BYTES_PER_ENTRY * size, device.free_bytes(), remedy, "device memory")
     others, common = xp.empty(size, dtype=np.int32), xp.empty(size, dtype=np.uint32)
     if size:
@@ -328,9 +328,9 @@ _Spanning = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 
 
 def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
-    """Return the chosen pairs of edges, by edge, in the form of a PairGraph; None without memory for it.
+    """Return the chosen pairs of edges, by edge, in the form of a PairGraph. None without memory for it.
 
-    They are followed by the edges by falling number, then id, the form of
+    Also returns the edges by descending number, then id, the form of
     :func:`~papilio.kernels.peel.forest.build_tip_forest`.
     """
     if not _has_room(device, blooms.n_items, blooms.n_blooms):
@@ -378,7 +378,7 @@ def _has_room(device: Device, n_items: int, n_blooms: int) -> bool:
 
 
 def _order_falling(device: Device, numbers: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Return the items by falling number, below 2^63, then id; on the host."""
+    """Return the items by descending number, below 2^63, then id; on the host."""
     order = order_falling(device, device.to_device(numbers).view(np.int64))
     return device.to_host(low_halves(device, order.view(np.uint64)))
 
@@ -398,7 +398,7 @@ def _rank(device: Device, numbers: NDArray[np.uint64]) -> Any:
 def _span(
     device: Device, n: int, offer: Callable[..., None], take_best: Callable[..., None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Return the pairs that ``n`` items take in rounds, until no component is offered another; both directions.
+    """Return the pairs that ``n`` items take in rounds, until no component gets an offer. Both directions.
 
     ``offer(above, best)`` finds the best pair of each root; ``take_best(above, best, n, hook, taken, n_taken)`` takes
     them.

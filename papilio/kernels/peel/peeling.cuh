@@ -1,13 +1,13 @@
-// Peeling on a GPU: teams of threads that go through rounds together, and lists of work for the next round.
+// Peeling on a GPU: teams of threads that run rounds together, and lists of work for the next round.
 //
 // A team is a block (one range of items each) or the whole grid (all items; the launch must keep all blocks resident).
 // Work of very different sizes is cut into entries of eight links or wedges, one for each lane of a group; an entry is
-// (piece << 32 | id). Lists have two buffers, for the round in hand and the one before or after; the counters of a list
-// are cleared in the phase after the last one that reads them, by the first thread of the team. Nothing that one phase
-// writes without an atomic is read or written by another thread in the same phase.
+// (piece << 32 | id). Lists have two buffers, for the current round and the one before or after; the first thread of the
+// team clears the counters of a list in the phase after the last one that reads them. Words that a phase writes without
+// atomics are not read or written by other threads in the same phase.
 //
-// Items whose support is below the bound go. They are written to the list of the next round by the one thread whose
-// subtraction takes them below it.
+// Items whose support is below the bound are removed. The one thread whose subtraction takes an item below the bound writes
+// it to the list of the next round.
 #pragma once
 
 #include "warp.cuh"
@@ -16,13 +16,13 @@ constexpr int kGroup = PEEL_GROUP;
 constexpr unsigned long long kNoSupport = NO_SUPPORT;
 constexpr int kNever = 0x7fffffff;
 
-/// Counters of a team, in device memory; zero before its first launch, but for `least`, which is kNoSupport.
+/// Counters of a team, in device memory; zero before its first launch, except `least`, which is kNoSupport.
 struct Counters {
     unsigned long long n_going[2];
     unsigned long long n_touched[2];
     unsigned long long least[2];
     unsigned long long round;    // rounds begun so far, over all launches
-    unsigned long long updates;  // supports that were changed
+    unsigned long long updates;  // supports changed
 };
 static_assert(sizeof(Counters) == COUNTER_WORDS * sizeof(long long) && COUNTER_LEAST == 4 && COUNTER_ROUND == 6 &&
                   COUNTER_UPDATES == 7,
@@ -34,20 +34,20 @@ __device__ __forceinline__ unsigned long long make_entry(int id, long long piece
 __device__ __forceinline__ int entry_id(unsigned long long entry) { return (int)(unsigned)entry; }
 __device__ __forceinline__ long long entry_piece(unsigned long long entry) { return (long long)(entry >> 32); }
 
-/// Write the entries of `id`, which has `size` links or wedges; one at least. Any lane alone.
+/// Write the entries of `id`, which has `size` links or wedges; at least one. Any lane alone.
 __device__ __forceinline__ void push_entries(unsigned long long* list, unsigned long long* n, int id, long long size) {
     const long long pieces = size > kGroup ? (size + kGroup - 1) / kGroup : 1;
     const unsigned long long at = atomicAdd(n, (unsigned long long)pieces);
     for (long long piece = 0; piece < pieces; ++piece) list[at + piece] = make_entry(id, piece);
 }
 
-/// The items of a team and where they are listed.
+/// The items of a team and their lists.
 struct PeeledItems {
     const int* items;
     long long n_items;
     const long long* link_offsets;
     long long* supports;
-    unsigned char* gone;        // of items that went in an earlier round
+    unsigned char* gone;        // of items removed in an earlier round
     unsigned long long* going;  // two lists of `room` entries
     long long room;
     Counters* counters;
@@ -89,8 +89,8 @@ struct PeeledItems {
     }
 };
 
-/// What every kernel of the coarse phase takes first: one range, by the whole grid, in which every item below the bound
-/// is told the range.
+/// First parameters of every kernel of the coarse phase: one range, by the whole grid, which every item below the bound
+/// gets.
 #define COARSE_PARAMETERS                                                                                              \
     const int *items, const long long n_items, const long long *link_offsets, long long *supports, unsigned char *gone, \
         unsigned long long *going, const long long going_room, unsigned long long *counters,                           \
@@ -98,8 +98,8 @@ struct PeeledItems {
 #define COARSE_ITEMS \
     {items, n_items, link_offsets, supports, gone, going, going_room, reinterpret_cast<Counters*>(counters)}
 
-/// What every kernel of the fine phase takes first: a block per range. Range order[b] has the items, lists and counters
-/// that its bounds say.
+/// First parameters of every kernel of the fine phase: a block per range. Range order[b] has the items, lists and counters
+/// within its bounds.
 #define FINE_PARAMETERS                                                                                                \
     const int *order, const int *items, const long long *item_bounds, const long long *link_offsets, long long *supports, \
         unsigned char *gone, unsigned long long *going, const long long *going_bounds, unsigned long long *counters,   \
@@ -109,10 +109,10 @@ struct PeeledItems {
      going + 2 * going_bounds[range], going_bounds[range + 1] - going_bounds[range],                                   \
      reinterpret_cast<Counters*>(counters) + range}
 
-/// Rounds until no item is below the bound; returns the round that comes next.
+/// Run rounds until no item is below the bound; returns the next round.
 ///
-/// `motif.take(team, round, bound, found)` takes the items of the list away, and `motif.spread(team, round, bound)` lowers
-/// the supports of those that stay; `found` is what an item that goes is told.
+/// `motif.take(team, round, bound, found)` removes the items of the list, and `motif.spread(team, round, bound)` lowers
+/// the supports of the others; `found` is the value given to each removed item.
 template <class Team, class Motif>
 __device__ __forceinline__ int run_rounds(Team& team, const PeeledItems& items, const Motif& motif, int round,
                                           long long bound, unsigned long long found) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ int run_rounds(Team& team, const PeeledItems& items, 
     return round;
 }
 
-/// Take all items below `bound` away, round by round: one range of the coarse phase.
+/// Remove all items below `bound`, round by round: one range of the coarse phase.
 template <class Team, class Motif>
 __device__ __forceinline__ void peel_below(Team& team, const PeeledItems& items, const Motif& motif, long long bound,
                                            unsigned long long found) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void peel_below(Team& team, const PeeledItems& items,
     if (team.index() == 0) items.counters->round = (unsigned long long)round;
 }
 
-/// Take all items away, those of the least support first; each is told the level at which it goes.
+/// Remove all items, those of the least support first; each gets the level at which it is removed.
 template <class Team, class Motif>
 __device__ __forceinline__ void peel_exactly(Team& team, const PeeledItems& items, const Motif& motif) {
     int round = 0;
@@ -150,8 +150,8 @@ __device__ __forceinline__ void peel_exactly(Team& team, const PeeledItems& item
     if (team.index() == 0) items.counters->round = (unsigned long long)round;
 }
 
-/// Items by the leading bits of their supports, weighed by their links: what the bound of a range is chosen from.
-/// As `bin_of` in phases.py.
+/// Items by the leading bits of their supports, weighted by their links: the basis for the bound of a range. As `bin_of`
+/// in phases.py.
 constexpr int kBinBits = BIN_BITS;
 
 __device__ __forceinline__ int bin_of(long long support) {
@@ -160,7 +160,7 @@ __device__ __forceinline__ int bin_of(long long support) {
     return (shift << kBinBits) + (int)(support >> shift);
 }
 
-/// How many entries of a list items with so many links, or segments with so many wedges, take.
+/// The number of list entries of items, given their links, or of segments, given their wedges.
 extern "C" __global__ void __launch_bounds__(256)
 count_entries(const long long* offsets, const long long n, long long* entries) {
     for (long long i = global_thread(); i < n; i += grid_threads()) {

@@ -52,8 +52,8 @@ N_BINS = (64 - BIN_BITS) << BIN_BITS
 def bin_end(place: int) -> int:
     """Return the first support after a bin.
 
-    Bins rise with supports, and each of the first 64 supports has its own; each engine has a ``bin_of`` that returns
-    the bin of a support.
+    Bins increase with supports, and each of the first 64 supports has its own; each engine has a ``bin_of`` that
+    returns the bin of a support.
     """
     shift = max(0, (place >> BIN_BITS) - 1)
     return ((place - (shift << BIN_BITS)) + 1) << shift
@@ -83,7 +83,7 @@ class Peeled:
 
     numbers: NDArray[np.uint64]  # shape (n_items,): by edge id, or by id within the layer
     ranges: int  # Ranges of the coarse phase
-    # Rounds, those of all ranges together
+    # Rounds, summed over all ranges
     coarse_rounds: int
     fine_rounds: int
     updates: int  # Supports that were changed, both phases together
@@ -100,7 +100,7 @@ class Forest:
 
     # shape (n_items,): node of each item, whose level is the item's number; -1 for items of number 0
     item_nodes: NDArray[np.int32]
-    # shape (n_nodes,): the highest k at which the node is a component; rising, then by the least item
+    # shape (n_nodes,): the highest k at which the node is a component; ascending, then by the least item
     levels: NDArray[np.uint64]
     # shape (n_nodes,): node that absorbs it at a lower level, always an earlier one; -1 for the root of a tree
     parents: NDArray[np.int32]

@@ -1,16 +1,16 @@
 // Tip numbers: peeling the vertices of one layer by the pairs that they are in.
 //
-// The other layer stays whole, so that the number c of common neighbours of a pair never changes: the pair is in C(c, 2)
-// butterflies until one of its vertices goes. Pairs with c of at least 2 are listed once, in both directions, by original
-// ids.
+// The other layer stays whole, so the number c of common neighbours of a pair never changes: the pair is in C(c, 2)
+// butterflies until one of its vertices is removed. Pairs with c of at least 2 are listed once, in both directions, by
+// original ids.
 //
-// Counting (`tip_pairs`): a block takes the rows of the layer one after the other and counts, in a table of its own in
-// device memory, the wedges to the rows before it; the table is zero between rows. A second walk over the same wedges
-// takes each count out by an exchange, so that one thread alone has it.
+// Counting (`tip_pairs`): a block takes the rows of the layer one after the other and counts, in its own table in device
+// memory, the wedges to earlier rows; the table is zero between rows. A second walk over the same wedges takes each count
+// out by an exchange, so that exactly one thread gets it.
 //
-// Peeling: a round lowers the supports of all that are paired with the vertices that go, eight pairs to a group of lanes.
-// Those that have gone before are lowered too, which matters to nobody: their supports are below the bound, so that
-// they are not listed again, and a support never falls by more than it was at first.
+// Peeling: a round lowers the supports of all vertices paired with the removed ones, eight pairs to a group of lanes.
+// Supports of vertices removed earlier are lowered too, without effect: they are already below the bound, so the vertices
+// are not listed again, and a support falls by at most its initial value.
 #include "peeling.cuh"
 #include "warp.cuh"
 #include "wedges.cuh"
@@ -19,7 +19,7 @@
 #define FILL 0
 #endif
 
-/// Call body(rank) for every wedge from `row` to a row before it in its layer; the block.
+/// Call body(rank) for every wedge from `row` to an earlier row of its layer; the block.
 template <class Body>
 __device__ __forceinline__ void for_each_end(const long long* indptr, const int* adjacency, int row, int first_row,
                                              int first_middle, Body body) {
@@ -63,7 +63,7 @@ __device__ __forceinline__ long long butterflies_of(unsigned common) {
     return (long long)common * (common - 1) / 2;
 }
 
-/// Write the butterflies of each vertex with those of its own range or a higher one; a warp per vertex.
+/// Write the butterflies of each vertex with vertices of its own range or a higher one; a warp per vertex.
 extern "C" __global__ void __launch_bounds__(256)
 sum_pairs(const long long* offsets, const int* others, const unsigned* common, const int* ranges, const int n,
           long long* supports) {
@@ -76,7 +76,7 @@ sum_pairs(const long long* offsets, const int* others, const unsigned* common, c
     }
 }
 
-/// The pairs as the vertices of one team see them; with `ranges`, those of other ranges are left alone.
+/// The pairs as seen by the vertices of one team; with `ranges`, pairs with other ranges are ignored.
 template <class Told>
 struct Pairs {
     PeeledItems vertices;

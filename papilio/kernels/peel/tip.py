@@ -104,7 +104,7 @@ class _Tips:
 
 
 class TipRange(NamedTuple):
-    """One range during peeling; the arrays cover all vertices, but only the range's entries are written."""
+    """One range during peeling. The arrays cover all vertices, but only the range's entries are written."""
 
     number: int
     pairs: PairGraph

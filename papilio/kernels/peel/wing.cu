@@ -1,18 +1,18 @@
 // Wing numbers: peeling edges by the blooms that they are in.
 //
 // A bloom is a pair of ends of the wedge engine with at least two counted wedges (u, v, w); any two of its wedges are a
-// butterfly, and every butterfly is in one bloom (Wang et al., ICDE 2020). The wedges of a bloom lie side by side; in the
-// fine phase they are ordered by falling range (of the lower edge), and a *segment* is those of one bloom and range. In
+// butterfly, and every butterfly is in one bloom (Wang et al., ICDE 2020). The wedges of a bloom are adjacent; in the
+// fine phase they are ordered by descending range (of the lower edge), and a *segment* is the wedges of one bloom and range. In
 // the coarse phase there is one range, and a segment is a bloom. `left` is the number of wedges of the bloom in the range
-// or higher ones that have lost no edge. An edge of a wedge that is left is in left - 1 butterflies of the bloom. When
-// `lost` wedges go in a round, each edge of those that stay loses so many; the twin of an edge that goes loses left - 1.
+// or higher ones that have lost no edge. An edge of such a wedge is in left - 1 butterflies of the bloom. When `lost`
+// wedges are removed in a round, each edge of the remaining wedges loses `lost`; the twin of a removed edge loses left - 1.
 //
-// Of a wedge, -1 stands for an edge of a higher range: it stays, and nobody asks for its support here.
+// In a wedge, -1 stands for an edge of a higher range: it stays, and its support is not used here.
 //
-// A round has two phases with a barrier after each. `take`: a group of lanes per eight links of an edge that goes; wedges
+// A round has two phases with a barrier after each. `take`: a group of lanes per eight links of a removed edge; wedges
 // are counted in `lost`, a wedge of two such edges by the one with the greater id; the thread that counts the first wedge
-// of a segment lists the segment. `spread`: a group of lanes per eight wedges of a listed segment. What is read in one
-// phase is written in the other: `stamp` (the round in which an edge went) in take, `gone` and supports in spread. `lost`
+// of a segment lists the segment. `spread`: a group of lanes per eight wedges of a listed segment. Data read in one phase
+// is written in the other: `stamp` (the round in which an edge is removed) in take, `gone` and supports in spread. `lost`
 // has two copies by the parity of the round, so that it can be subtracted from `left` in the take of the next round.
 #include "peeling.cuh"
 #include "wedges.cuh"
@@ -51,8 +51,8 @@ list_wedges(const long long* indptr, const int* adjacency, const int* prefix, co
     }
 }
 
-/// Count the links of each edge of the wedges, and sum up its support: `before` are the wedges of each segment and of
-/// its bloom in higher ranges.
+/// Count the links of each edge of the wedges, and sum up its support: `before` is the number of wedges of each segment and
+/// of its bloom in higher ranges.
 extern "C" __global__ void __launch_bounds__(256)
 count_links(const int* one, const int* other, const int* segment_of, const int* before, const long long n_wedges,
             unsigned long long* degree, unsigned long long* supports) {
@@ -89,7 +89,7 @@ fill_links(const int* one, const int* other, const int* segment_of, const long l
     }
 }
 
-/// The blooms as the edges of one team see them. `Told` is the type of what an edge that goes is told.
+/// The blooms as seen by the edges of one team. `Told` is the type of the value given to a removed edge.
 template <class Told>
 struct Blooms {
     PeeledItems edges;
@@ -101,7 +101,7 @@ struct Blooms {
     int* left;
     int* lost;  // two copies of `n_segments`
     long long n_segments;
-    int* stamp;                   // round in which each edge went; kNever before
+    int* stamp;                   // round in which each edge was removed; kNever before
     unsigned long long* touched;  // two lists of `room` entries
     long long room;
     Told* told;
@@ -201,17 +201,17 @@ wing_fine(FINE_PARAMETERS, BLOOM_PARAMETERS, const long long* touched_bounds) {
     peel_exactly(team, edges, blooms);
 }
 
-// The wedges of the blooms, and those of their ranges, from sorted keys.
+// The wedges of the blooms, and of their ranges, from sorted keys.
 //
-// A run is the wedges of one key, side by side. A first kernel marks the wedges that stay and the first one of each run of
-// them; the host's library sums the marks up, and a second kernel writes the wedges and the runs to their places. Every
-// kernel is a grid-stride loop over the wedges, in the order of their keys. `upto` and `runs` are inclusive sums of marks.
+// A run is the adjacent wedges of one key. A first kernel marks the wedges to keep and the first one of each run of them; the
+// host's library sums the marks up, and a second kernel writes the wedges and the runs to their places. Every kernel is a
+// grid-stride loop over the wedges, in the order of their keys. `upto` and `runs` are inclusive sums of marks.
 
 __device__ __forceinline__ bool is_marked(const long long* upto, long long i) {
     return upto[i] != (i ? upto[i - 1] : 0);
 }
 
-/// Of the pairs of ends, as keys: those with one wedge alone are no blooms.
+/// Mark the pairs of ends, given as keys; keys with a single wedge are not blooms.
 extern "C" __global__ void __launch_bounds__(256)
 mark_blooms(const unsigned long long* __restrict__ keys, const long long n, long long* stays, long long* heads) {
     for (long long i = global_thread(); i < n; i += grid_threads()) {
@@ -221,7 +221,7 @@ mark_blooms(const unsigned long long* __restrict__ keys, const long long n, long
     }
 }
 
-/// Write the edges and the bloom of each wedge that stays, and where each bloom begins and the last one ends.
+/// Write the edges and the bloom of each wedge kept, the start of each bloom and the end of the last.
 extern "C" __global__ void __launch_bounds__(256)
 take_blooms(const long long* __restrict__ order, const long long* __restrict__ upto, const long long* __restrict__ runs,
             const long long n, const int* __restrict__ one, const int* __restrict__ other, int* one_of, int* other_of,
@@ -240,7 +240,7 @@ take_blooms(const long long* __restrict__ order, const long long* __restrict__ u
 __device__ __forceinline__ unsigned bloom_in(unsigned long long key) { return (unsigned)(key >> 32); }
 __device__ __forceinline__ int range_in(unsigned long long key) { return (int)(0x7fffffffu - (unsigned)key); }
 
-/// (bloom, falling range) of each wedge: the range is the lower one of its edges, which `range_of` gives.
+/// (bloom, descending range) of each wedge: the range is the lower one of its edges, from `range_of`.
 extern "C" __global__ void __launch_bounds__(256)
 range_keys(const int* __restrict__ one, const int* __restrict__ other, const int* __restrict__ bloom_of,
            const int* __restrict__ range_of, const long long n, unsigned long long* keys) {
@@ -250,7 +250,7 @@ range_keys(const int* __restrict__ one, const int* __restrict__ other, const int
     }
 }
 
-/// Wedges of exact ranges do not stay, nor does the wedge of a segment whose bloom has no other one so high.
+/// Drop wedges of exact ranges, and the wedge of a segment whose bloom has no other wedge in that range or a higher one.
 extern "C" __global__ void __launch_bounds__(256)
 mark_ranges(const unsigned long long* __restrict__ keys, const long long n, const unsigned char* __restrict__ is_exact,
             long long* stays, long long* heads) {
@@ -263,8 +263,8 @@ mark_ranges(const unsigned long long* __restrict__ keys, const long long n, cons
     }
 }
 
-/// Write the edges, -1 for one of a higher range, and the segment of each wedge that stays; where each segment begins and
-/// the last one ends, its range, and its wedges with those of its bloom in higher ranges.
+/// Write the edges, -1 for an edge of a higher range, and the segment of each wedge kept; for each segment its start, and
+/// the end of the last, its range, and its wedges including those of its bloom in higher ranges.
 extern "C" __global__ void __launch_bounds__(256)
 take_ranges(const unsigned long long* __restrict__ keys, const long long* __restrict__ order,
             const long long* __restrict__ upto, const long long* __restrict__ runs, const long long n,

@@ -45,7 +45,7 @@ def index_wing(
 def peel_wing(
     index: BloomIndex, threads: int | None = None, report: Report = ignore_report, n_ranges: int | None = None
 ) -> Peeled:
-    """Return the wing number of every edge; the order of the wedges within each bloom of the index changes.
+    """Return the wing number of every edge. The order of the wedges within each bloom of the index changes.
 
     The parameters are as in :func:`~papilio.kernels.peel.tip.peel_tip`.
     """
@@ -68,7 +68,7 @@ class _Segments(NamedTuple):
 
 
 class _Wings:
-    """The edges of a graph during peeling; a range has local ids, in segments of the blooms."""
+    """The edges of a graph during peeling. A range has local ids, in segments of the blooms."""
 
     def __init__(self, index: BloomIndex, threads: int) -> None:
         n_edges = index.link_offsets.size - 1

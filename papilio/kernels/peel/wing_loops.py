@@ -142,7 +142,7 @@ def measure_segments(
 
 @compiled
 def _count_ranges(blooms: BloomIndex, ranges: Items, bloom: Index, counts: Ints, met: Ints) -> int:
-    """Count the wedges of a bloom by range; write the ranges met, falling, and return their number."""
+    """Count the wedges of a bloom by range. Write the ranges met, descending, and return their number."""
     n = 0
     for at in range(blooms.offsets[bloom], blooms.offsets[bloom + 1]):
         lower = min(ranges[blooms.first[at]], ranges[blooms.second[at]])
@@ -268,7 +268,7 @@ def enter_range(
 
 @compiled
 def _take(part: WingRange, going: Items, touched: Items) -> Index:
-    """Take the wedges of the removed edges from ``left``; list the touched segments, and return their number."""
+    """Take the wedges of the removed edges from ``left``. List the touched segments, and return their number."""
     n = 0
     for edge in going:
         for at in range(part.link_offsets[edge], part.link_offsets[edge + 1]):

@@ -1,1 +1,1 @@
-"""Searches on bit matrices, by subsets and by pivots; they know of no motif."""
+"""Searches on bit matrices, by subsets and by pivots, for any motif."""

@@ -1,12 +1,12 @@
 // Local bit matrices: sets of a vertex's neighbourhood, numbered from 0, in 32-bit words.
 //
 // A warp, or a block, builds a matrix by rows or by columns from the adjacency of its rows or of its columns (`fill_rows`,
-// `fill_columns`); a warp finds the rows that share enough columns with one of them by intersection (`list_sharing_rows`), or
-// those that hold enough of some columns by counting 1024 rows at a time in bit planes (`DenseRows`), and cuts rows to
-// the columns of one (`cut_rows`), so that most rows are one or two words; `narrow_rows` goes on from list to list.
+// `fill_columns`). A warp finds the rows that share enough columns with one row by intersection (`list_sharing_rows`), or
+// the rows that hold enough of some columns by counting 1024 rows at a time in bit planes (`DenseRows`), and cuts rows to
+// the columns of one row (`cut_rows`), so that most rows have one or two words; `narrow_rows` leads from list to list.
 // Lists of rows are word-major: word k of row i is `words[k * stride + i]`, so that lanes with consecutive rows read
-// consecutive words. `kWords` is the number of words where it is known, 0 where it is not.
-// Functions are called by all lanes of a warp together unless they say otherwise, and end with what they wrote ordered.
+// consecutive words. `kWords` is the number of words if it is known at compile time, else 0.
+// All lanes of a warp call functions together, unless their comments say otherwise; functions end with ordered writes.
 #pragma once
 
 #include "memory.cuh"
@@ -38,7 +38,7 @@ struct RowList {
     }
 };
 
-/// Neighbours: those of vertex x are `ids[indptr[x], indptr[x + 1])`, ascending.
+/// Neighbours: the neighbours of vertex x are `ids[indptr[x], indptr[x + 1])`, ascending.
 struct Adjacency {
     const long long* indptr;
     const int* ids;
@@ -46,7 +46,7 @@ struct Adjacency {
     __device__ __forceinline__ long long size(int x) const { return indptr[x + 1] - indptr[x]; }
 };
 
-/// Number of ids below `value`, of n ascending ones. Any lane alone.
+/// Number of ids below `value`, of n ascending ids. Any lane alone.
 __device__ __forceinline__ int count_below(const int* ids, int n, int value) {
     int low = 0, high = n;
 #pragma unroll 1
@@ -66,7 +66,7 @@ __device__ __forceinline__ int find_id(const int* ids, int n, int value) {
     return place < n && ids[place] == value ? place : -1;
 }
 
-/// The ids that two vertices share, ascending, to `shared`; returns how many. The warp.
+/// Write the ids that two vertices share, ascending, to `shared`; returns their number. The warp.
 __device__ __forceinline__ int list_shared(const Adjacency& rows, int a, int b, int* shared) {
     const int* const of_a = rows.ids + rows.indptr[a];
     const int* const of_b = rows.ids + rows.indptr[b];
@@ -84,7 +84,7 @@ __device__ __forceinline__ int list_shared(const Adjacency& rows, int a, int b, 
     return n;
 }
 
-/// The threads that fill a matrix together: a warp, which is what most of this file speaks of.
+/// The threads that fill a matrix together: a warp, as in most of this file.
 struct WarpFill {
     static constexpr int kAhead = 1;       // ids that a lane looks up at a time
     static constexpr bool kTables = false;  // kernels of warps have no registers for them
@@ -94,7 +94,7 @@ struct WarpFill {
     __device__ __forceinline__ static unsigned long long sum(unsigned long long value) { return warp_sum(value); }
 };
 
-/// A block of whole warps; all of its threads hold the same arena then.
+/// A block of whole warps; all of its threads then hold the same arena.
 struct BlockFill {
     static constexpr int kAhead = 4;
     static constexpr bool kTables = true;
@@ -114,7 +114,7 @@ struct BlockFill {
     }
 };
 
-/// Where ascending ids stand: by binary search, or, where near memory has room, by a word of bits and the place of its first
+/// Places of ascending ids: by binary search, or, if near memory has room, by a word of bits and the place of its first
 /// id for each 32 numbers from the first id to the last.
 struct Places {
     const int* ids;
@@ -125,7 +125,7 @@ struct Places {
     __device__ __forceinline__ Places(const int* ids, int n)
         : ids(ids), n(n), first(ids[0]), last(ids[n - 1]), words(nullptr) {}
 
-    /// `most`: ids that will be sought; fewer than the numbers by 32 are not worth a table. The team.
+    /// `most`: ids to look up; if they are fewer than the numbers / 32, a table does not pay. The team.
     template <class Team>
     __device__ __forceinline__ void build(Arena& arena, unsigned long long most) {
         const int n_words = (last - first) / 32 + 1;
@@ -153,12 +153,12 @@ struct Places {
     }
 };
 
-/// Call `set(row, column)` for every one of the matrix of the ascending `members` (rows) over the ascending `ids`
-/// (columns), by some thread each; the team, a WarpFill or a BlockFill.
+/// Call `set(row, column)` for every entry of the matrix of the ascending `members` (rows) over the ascending `ids`
+/// (columns), each by some thread; the team, a WarpFill or a BlockFill.
 ///
-/// `rows` are the neighbours of members, `columns` those of ids. Either the neighbours of all members are sought among
-/// the ids, or the neighbours of all ids, from the first member on, among the members: whichever are fewer. Eight lanes
-/// share a member or an id.
+/// `rows` are the neighbours of members, `columns` the neighbours of ids. Looks up either the neighbours of all members
+/// among the ids, or the neighbours of all ids, from the first member on, among the members, whichever are fewer. Eight
+/// lanes share a member or an id.
 template <class Team, class Set>
 __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_ids, const int* members, int n_members,
                                            const Adjacency& rows, const Adjacency& columns, const Set& set) {
@@ -176,7 +176,7 @@ __device__ __forceinline__ void walk_edges(Arena& arena, const int* ids, int n_i
 #pragma unroll 1
     for (int i = rank; i < n_members; i += size) by_members += (unsigned long long)rows.size(members[i]);
     Team::sync();
-    // Lines are members or ids; what their neighbours are sought in is the other.
+    // Lines are members or ids; their neighbours are looked up in the other.
     by_ids = Team::sum(by_ids);
     by_members = Team::sum(by_members);
     const bool walks_ids = by_ids <= by_members;
@@ -234,7 +234,7 @@ __device__ __forceinline__ RowList fill_rows(Arena& arena, const int* ids, int n
     return list;
 }
 
-/// The columns that hold a row, ascending, to `columns`; returns how many. The warp.
+/// Write the columns that hold a row, ascending, to `columns`; returns their number. The warp.
 __device__ __forceinline__ int list_columns(const BitColumns& matrix, int row, int* columns) {
     const int lane = lane_id();
     int n = 0;
@@ -250,14 +250,14 @@ __device__ __forceinline__ int list_columns(const BitColumns& matrix, int row, i
     return n;
 }
 
-/// Counts of up to 32 rows in bit planes; `reached` are the rows with at least `least` of the columns added.
+/// Counts of up to 32 rows in bit planes; `reached` are the rows with at least `least` of the added columns.
 struct DenseRows {
     unsigned plane[kMaxPlanes];
     unsigned reached;
     int n_planes;
 
     __device__ __forceinline__ explicit DenseRows(int least) : reached(0), n_planes(32 - __clz(least - 1)) {
-        // The planes start at 2^n_planes - least: the count runs over when it comes to `least`.
+        // The planes start at 2^n_planes - least: the count overflows when it reaches `least`.
         const unsigned start = (1u << n_planes) - (unsigned)least;
 #pragma unroll
         for (int k = 0; k < kMaxPlanes; ++k) plane[k] = start >> k & 1u ? kFullMask : 0u;
@@ -274,7 +274,7 @@ struct DenseRows {
     }
 };
 
-/// The rows after `row` with at least `least` (2 or more) of the columns, ascending, to `rows`; returns how many.
+/// Write the rows after `row` with at least `least` (2 or more) of the columns, ascending, to `rows`; returns their number.
 __device__ __forceinline__ int list_dense_rows(const BitColumns& matrix, int row, const int* columns, int n_columns,
                                                int least, int* rows) {
     int n = 0;
@@ -301,7 +301,7 @@ __device__ __forceinline__ int list_dense_rows(const BitColumns& matrix, int row
     return n;
 }
 
-/// Word `word` of a row over the columns listed. Any lane alone.
+/// Word `word` of a row over the listed columns. Any lane alone.
 __device__ __forceinline__ unsigned gather_word(const BitColumns& matrix, int row, const int* columns, int n_columns,
                                                 int word) {
     unsigned bits = 0;
@@ -337,7 +337,7 @@ __device__ __forceinline__ int count_in_set(const RowList& list, int row, const 
     return size;
 }
 
-/// Whether row a has no column that row b has not. Any lane alone.
+/// Whether every column of row a is in row b. Any lane alone.
 __device__ __forceinline__ bool is_inside(const RowList& list, int a, int b) {
 #pragma unroll 1
     for (int k = 0; k < list.n_words; ++k)
@@ -353,7 +353,7 @@ __device__ __forceinline__ int row_size(const RowList& list, int row) {
     return (int)warp_total(size);
 }
 
-/// Most columns of a row of a list.
+/// Maximum number of columns of a row of a list.
 __device__ __forceinline__ int max_columns(const RowList& list) {
     unsigned most = 0;
 #pragma unroll 1
@@ -361,7 +361,7 @@ __device__ __forceinline__ int max_columns(const RowList& list) {
     return (int)~warp_least(~most);
 }
 
-/// The columns that rows of a list have, to `set`; returns how many.
+/// Write the union of the rows of a list to `set`; returns its size.
 __device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
     int n = 0;
 #pragma unroll 1
@@ -377,7 +377,7 @@ __device__ __forceinline__ int unite_rows(const RowList& list, unsigned* set) {
     return n;
 }
 
-/// The rows after `row` that share at least `least` columns with it, ascending, to `rows`; returns how many.
+/// Write the rows after `row` that share at least `least` columns with it, ascending, to `rows`; returns their number.
 __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, int least, int* rows) {
     int n = 0;
 #pragma unroll 1
@@ -392,8 +392,8 @@ __device__ __forceinline__ int list_sharing_rows(const RowList& list, int row, i
     return n;
 }
 
-/// A row over the columns of `set` alone, at most 32, numbered anew from the last on. Words of the set are `stride`
-/// apart. Any lane alone.
+/// A row over the columns of `set` alone, at most 32, renumbered from the last on. Words of the set are `stride` apart.
+/// Any lane alone.
 __device__ __forceinline__ unsigned pack_row(const RowList& list, int row, const unsigned* set, int stride) {
     unsigned packed = 0;
 #pragma unroll 1
@@ -406,7 +406,7 @@ __device__ __forceinline__ unsigned pack_row(const RowList& list, int row, const
     return packed;
 }
 
-/// The listed rows over the `n_columns` columns of `set`, numbered anew. Words of the set are `stride` apart.
+/// The listed rows over the `n_columns` columns of `set`, renumbered. Words of the set are `stride` apart.
 __device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, const unsigned* set, int stride, int n_columns,
                                             const int* rows, int n) {
     const int n_words = words_for(n_columns);
@@ -432,7 +432,7 @@ __device__ __forceinline__ RowList cut_rows(Arena& arena, const RowList& list, c
     return cut;
 }
 
-/// The listed rows over the columns of `row`, where they are.
+/// The listed rows over the columns of `row`, in place.
 __device__ __forceinline__ RowList mask_rows(Arena& arena, const RowList& list, int row, const int* rows, int n) {
     const RowList cut{arena.take((long long)n * list.n_words), n, n, list.n_words};
 #pragma unroll 1
@@ -445,9 +445,9 @@ __device__ __forceinline__ RowList mask_rows(Arena& arena, const RowList& list, 
     return cut;
 }
 
-/// Move the rows [begin, end) that are `kept(row)`, cut to the columns of `mask` (null: all), to `list` from the row `place`
-/// on, in their order; returns where they end. `list` may be `from`, with `place` not behind `begin`; then `kept` may look at
-/// its own row and at none that moves.
+/// Move the rows [begin, end) for which `kept(row)` holds, cut to the columns of `mask` (null: all), to `list` from row
+/// `place` on, in order; returns their end. `list` may be `from`, with `place` not after `begin`; then `kept` may read its
+/// own row and no row that moves.
 template <class Kept>
 __device__ __forceinline__ int move_rows(const RowList& from, int begin, int end, const unsigned* mask, const RowList& list,
                                          int place, const Kept& kept) {
@@ -469,7 +469,7 @@ __device__ __forceinline__ int move_rows(const RowList& from, int begin, int end
     return place;
 }
 
-/// The later rows of a list that share at least `least` columns with `row`, cut to those.
+/// The later rows of a list that share at least `least` columns with `row`, cut to these.
 template <int kWords>
 __device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list, int row, int least) {
     const int lane = lane_id();
@@ -492,8 +492,8 @@ __device__ __forceinline__ RowList narrow_rows(Arena& arena, const RowList& list
     return narrow;
 }
 
-/// A 32 x 32 matrix whose rows the lanes hold, by columns: lane j gets column j. Halves of it change places where they lie
-/// across the diagonal, then those of each quarter, and so on.
+/// Transpose a 32 x 32 matrix whose rows the lanes hold: lane j gets column j. Swaps the halves off the diagonal, then the
+/// halves of each quarter, and so on.
 __device__ __forceinline__ unsigned transpose_word(unsigned word) {
 #pragma unroll
     for (int half = kWarpSize / 2; half > 0; half >>= 1) {

@@ -1,9 +1,9 @@
-"""Words and rows of words: the sets of every search on bit matrices, and the table of its leaves; knows of no motif.
+"""Words and rows of words: the sets and the table of leaves of searches on bit matrices.
 
 A set of local numbers below n is a row of ``words_of(n)`` words of 64 bits: number i is bit ``i % 64`` of word ``i //
-64``. To share one row with many others at once, rows are laid by *columns of words*: word w of row i is ``columns[w *
-stride + i]``, so that neighbouring rows lie in neighbouring words, and compiled loops take as many of them at a time
-as a vector of the processor holds.
+64``. To intersect one row with many others at once, rows are stored by *columns of words*: word w of row i is
+``columns[w * stride + i]``. Neighbouring rows then lie in neighbouring words, and compiled loops take as many of them
+at a time as a vector of the processor holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ popcount = cast(Callable[[np.uint64], int], Instruction("popcount"))
 
 @compiled
 def lowest_bit(word: np.uint64) -> int:
-    """Return the number of the lowest bit set, or 64 when there is none; one instruction once compiled."""
+    """Return the number of the lowest set bit, or 64 for an empty word. One instruction once compiled."""
     return popcount(~word & (word - ONE))
 
 
@@ -39,7 +39,7 @@ def words_of(n: int) -> int:
 
 @compiled
 def span_mask(n: int) -> np.uint64:
-    """Return the word whose lowest n bits are set; n is 0 to 64."""
+    """Return the word with the lowest n bits set; n is 0 to 64."""
     return _ALL if n >= 64 else (ONE << np.uint64(n)) - ONE
 
 
@@ -52,7 +52,7 @@ def fill_span(row: Words, n: int) -> None:
 
 @inlined
 def first_bit(row: Words, begin: int, n_words: int) -> int:
-    """Return the lowest number of a set, whose words begin at a place of a row; -1 where it is empty."""
+    """Return the lowest number of a set whose words begin at a place of a row; -1 if it is empty."""
     first = -1
     for word in range(n_words):
         if row[begin + word]:
@@ -63,7 +63,7 @@ def first_bit(row: Words, begin: int, n_words: int) -> int:
 
 @compiled
 def lay_columns(rows: Words, n_words: int, columns: Words) -> None:
-    """Lay rows that come one after the other by columns, with their number as stride."""
+    """Store consecutive rows by columns, with their number as stride."""
     n = rows.size // n_words
     for w in range(n_words):
         column = columns[w * n : (w + 1) * n]
@@ -73,9 +73,9 @@ def lay_columns(rows: Words, n_words: int, columns: Words) -> None:
 
 @compiled
 def share_columns(columns: Words, stride: int, n_words: int, row: int, first: int, sizes: Ints) -> None:
-    """Write to ``sizes`` how many bits each of as many rows, from ``first`` on, shares with ``row``.
+    """Write to ``sizes`` the number of bits that each row from ``first`` on shares with ``row``.
 
-    Words of ``row`` without a bit are passed over, the others taken four at a time.
+    Empty words of ``row`` are skipped, the others are taken four at a time.
     """
     sizes[:] = 0
     n = sizes.size
@@ -117,12 +117,12 @@ _SHIFT = np.uint64(32)
 class LeafTable(NamedTuple):
     """Counts by key: slot s holds the key ``(one[s], two[s])`` and ``counts[s]`` leaves, if ``counts[s]`` is not 0.
 
-    A search multiplies nothing: it counts its leaves by key, and the host works out their worth. The hash table has
-    open addressing and a size that is a power of two. It takes no new key when it is half full: the item is undone
-    (:func:`clear_leaves`), the host doubles the table (:func:`grow_leaves`), and the search of the item runs again.
-    No leaf is lost and none is counted twice.
+    A search multiplies nothing: it counts its leaves by key, and the host computes their worth. The hash table has
+    open addressing and a power of two as its size. It takes no new key when half full: the item is then undone
+    (:func:`clear_leaves`), the host doubles the table (:func:`grow_leaves`), and the item is searched again. No leaf is
+    lost or counted twice.
 
-    ``used`` lists the occupied slots; ``size[0]`` says how many there are.
+    ``used`` lists the occupied slots; ``size[0]`` is their number.
     """
 
     one: Words
@@ -140,7 +140,7 @@ def make_leaves(n_slots: int) -> LeafTable:
 
 @compiled
 def add_leaves(table: LeafTable, one: np.uint64, two: np.uint64, count: np.uint64) -> bool:
-    """Add ``count`` leaves, at least 1, of a key; False, and nothing added, when the table has no room for it."""
+    """Add ``count`` leaves, at least 1, of a key. Return False, adding nothing, if the table has no room for it."""
     mask = table.counts.size - 1
     mixed = (one * _FIRST) ^ (two * _SECOND)
     slot = np.int64((mixed ^ (mixed >> _SHIFT)) & np.uint64(mask))
@@ -168,7 +168,7 @@ def clear_leaves(table: LeafTable) -> None:
 
 @compiled
 def merge_leaves(table: LeafTable, more: LeafTable) -> bool:
-    """Add the leaves of ``more``; False, and nothing added, unless ``table`` has room for as many new keys."""
+    """Add the leaves of ``more``. Return False, adding nothing, unless ``table`` has room for as many new keys."""
     if table.size[0] + more.size[0] > table.used.size:
         return False
     for i in range(more.size[0]):

@@ -1,4 +1,4 @@
-"""Base of the GPU engines that search trees: their launches and their memory; a family supplies the search.
+"""Base of the GPU engines that search trees: their launches and their memory. A family supplies the search.
 
 A warp owns a work item and keeps its working set in its part of the block's shared memory; the overflow goes to its
 part of a slab of device memory (``memory.cuh``). Idle warps take sub-trees that busy warps leave in a bounded queue
@@ -59,7 +59,7 @@ class TreeEngine(Engine):
         """32-bit words that each block of threads intersected in the last launches: the balance of its work."""
 
     def stage(self, block: Loadable) -> Loadable:
-        """Return a part with its edges on the device; other blocks are not searched and stay unchanged."""
+        """Return a part with its edges on the device. Other blocks are not searched and stay unchanged."""
         return stage_part(self.device, block)
 
     def run(
@@ -74,12 +74,12 @@ class TreeEngine(Engine):
 
     @abstractmethod
     def _count(self, prepared: Any, start: int, stop: int, cut: StopCheck) -> Partial:
-        """Count the items [start, stop), possibly none, or only the first of them if cut; see :meth:`run`."""
+        """Count the items [start, stop), possibly none, or only the first of them if cut. See :meth:`run`."""
 
     def _make_ready(
         self, search: TreeSearch, need_words: NDArray[np.int64]
     ) -> tuple[tuple[TreeClass, ...], tuple[Choice, ...]]:
-        """Compile the kernel; return the classes of the items and the effects of a memory shortage.
+        """Compile the kernel. Return the classes of the items and the effects of a memory shortage.
 
         Compiling here keeps leases from waiting for the compiler.
         """
@@ -145,8 +145,8 @@ class TreeSearch:
 class Pieces:
     """Select the work items of a run; an item has one or more pieces.
 
-    ``starts`` holds the first piece of each item from ``first`` on, and the end of the last one: int64, rising, shape
-    (n_items + 1,).
+    ``starts`` holds the first piece of each item from ``first`` on, and the end of the last one: int64, ascending,
+    shape (n_items + 1,).
     """
 
     first: int
@@ -182,7 +182,7 @@ _LOOK_S = 0.01
 """Interval at which a run checks whether to end early."""
 
 _LOOKS_TOLD = 25
-"""Number of checks between reports of progress to others."""
+"""Number of checks between progress reports."""
 
 _NO_LIMIT = 2**31 - 1
 
@@ -262,7 +262,7 @@ class _Ending:
         self._device.write_beside(self._limit, self._first)
 
     def _share(self, shared: SharedCut) -> None:
-        """Give up the last half, by cost, of the pieces not yet taken, less those that warps take in the meantime."""
+        """Give up the last half, by cost, of the pieces not yet taken, minus pieces that warps take in the meantime."""
         if not all(each.can_end for each in self._launched):
             shared.leave(None)
             return
@@ -296,8 +296,8 @@ class _Ending:
 class TreeLauncher:
     """Launch one kernel any number of times in one run.
 
-    ``classes`` are the classes of all pieces; only those of the run share memory. ``costs`` is the estimated cost of
-    each piece, int64 on the host. ``bounds`` are pieces inside the run, rising, at which slices end.
+    ``classes`` are the classes of all pieces; only the classes of the run share memory. ``costs`` is the estimated cost
+    of each piece, int64 on the host. ``bounds`` are pieces inside the run, ascending, at which slices end.
     """
 
     def __init__(
@@ -328,7 +328,7 @@ class TreeLauncher:
         self._cuts = self._cut_heavy_slices(bounds)
 
     def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
-        """Search the pieces, or only those taken before ``cut`` became true; return the pieces searched.
+        """Search the pieces, or only the pieces taken before ``cut`` became true. Return the pieces searched.
 
         ``first`` and ``last`` are the arguments of the kernel before and after the common ones, which are
         SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Whole items are searched, at least one: if the cut
@@ -350,8 +350,8 @@ class TreeLauncher:
         )
         if n_searched > ending.promised:
             raise ExecutionError(
-                f"piece {n_searched - 1} was searched, although those from {ending.promised} on were left to others; "
-                "the count would be wrong"
+                f"this run searched piece {n_searched - 1}, although it had left all pieces from {ending.promised} on "
+                "to another worker; the count would be wrong"
             )
         searched = self._pieces.until(n_searched)
         missing = [
@@ -365,8 +365,8 @@ class TreeLauncher:
     def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
         """Return class and pieces of each launch, the heaviest pieces first.
 
-        Pieces of one class with falling costs need one launch, apart from heavy slices. Otherwise each part of the run
-        has launches of its own.
+        Pieces of one class with descending costs need one launch, apart from heavy slices. Otherwise each part of the
+        run has separate launches.
         """
         begin, end = self._pieces.span
         cuts = self._cuts
@@ -385,7 +385,7 @@ class TreeLauncher:
     def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bounds of slices with fewer pieces than there are warps, if warps share pieces.
 
-        Each slice has a launch of its own, because a run that is cut finishes the current slices. In a single launch
+        Each slice has a separate launch, because a run that is cut finishes the current slices. In a single launch
         every warp would begin another piece, and all of these take as long as that many slices.
         """
         if self._by_blocks or not self.layout.n_slots:

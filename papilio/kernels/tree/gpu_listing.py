@@ -1,4 +1,4 @@
-"""List motifs on a GPU: searches write records to a buffer (``records.cuh``), which become rows by the millions.
+"""List motifs on a GPU: searches write records to a buffer (``records.cuh``), which become rows.
 
 A search of some items reports the number of records found and their words. If they exceed the buffer, the search is
 repeated in parts: of fewer items, or, for one item, of the records of one hash each. Records that fit are sorted by an
@@ -40,20 +40,20 @@ _WORDS_PER_RECORD = 8
 """Words of the buffer for each record that it has room for: sorting the records takes about eight words each."""
 
 _ROOM_FRACTION = 0.125
-"""Largest share of free device memory for the buffer; the search and its rows need memory, too."""
+"""Maximum share of free device memory for the buffer; the search and its rows need memory, too."""
 
 _FIRST_PARTS = 16
-"""Number of parts of the items, by cost, of which the first search of a run takes one."""
+"""Number of parts, of equal cost, into which the items are cut; the first search of a run takes one part."""
 
 _SPARE = 1.25
 """Factor by which parts should stay below the capacity."""
 
 _MOST_PARTS = 1 << 20
-"""Most searches of one item; an item with more would take unacceptably long."""
+"""Maximum searches of one item; an item with more would take unacceptably long."""
 
 
 class RaggedOnDevice(NamedTuple):
-    """Store rows of any length on the device: the offsets of the rows and the end, int64, and positions, int32."""
+    """Store rows of any length on the device: row offsets, int64, and positions, int32."""
 
     offsets: Any
     host_offsets: NDArray[np.int64]
@@ -118,7 +118,7 @@ class _Part:
 
 
 class TreeListing(Prepared):
-    """Base of the prepared listings on GPUs; its items are the items of ``searched``, the graph to search.
+    """Base of the prepared listings on GPUs. Its items are the items of ``searched``, the graph to search.
 
     ``hashes`` are the hashes of the vertices of each column, by position, uint64 on the device.
     """
@@ -162,7 +162,7 @@ class TreeLister(Engine):
         cut: StopCheck,
         record_arguments: tuple[Any, ...],
     ) -> int:
-        """Search items, or the first of them if cut; return the end of the searched items."""
+        """Search items, or the first of them if cut. Return the end of the searched items."""
         engine: Any = self.engine
         end: int = engine.leave_records(prepared.searched, span, cut, record_arguments)
         return end
@@ -182,7 +182,7 @@ class TreeLister(Engine):
         return (), 0
 
     def _row_sizes(self, prepared: Any) -> Sequence[int | None]:
-        """Return the number of vertices that each column has in a row; None for any number."""
+        """Return the number of vertices that each column has in a row. None for any number."""
         return [None] * len(prepared.hashes)
 
     def run(
@@ -276,8 +276,8 @@ class _Run:
             n = int(_SPARE * max(found / n_records, found_words / self._n_words)) + 1
             if n * part.n_windows > _MOST_PARTS:
                 raise CapacityError(
-                    f"{found} motifs, or leaves of the search, were found in one work item, of which {n_records} fit "
-                    "the device memory for them: use a device with more memory, --limit, or --engine cpu"
+                    f"{found} motifs, or leaves of the search, were found in one work item; device memory holds "
+                    f"{n_records}: use a device with more memory, --limit, or --engine cpu"
                 )
             waiting += reversed(part.split(max(2, n), costs))
         return n_parts, end
@@ -341,7 +341,7 @@ class _Run:
 def _sort_rows(
     device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None
 ) -> RowColumn:
-    """Return a column on the host, its rows sorted; add the hashes of their vertices to the hashes of the rows."""
+    """Return a column on the host, its rows sorted. Add the hashes of their vertices to the hashes of the rows."""
     ends = column.host_offsets
     n_rows, made = ends.size - 1, device.xp.empty_like(column.values)
     launch_over(

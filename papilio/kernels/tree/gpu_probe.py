@@ -15,7 +15,7 @@ _WARPS, _NEAR_WORDS = 4, 1024
 """Warps of a block, and words of shared memory of each."""
 
 _SLAB_FRACTION = 0.25
-"""Largest share of free device memory for the matrices of all warps."""
+"""Maximum share of free device memory for the matrices of all warps."""
 
 _MAX_INT = 2**31 - 1
 
@@ -28,7 +28,7 @@ def launch_probes(
     before: Sequence[Any],
     after: Sequence[Any],
 ) -> None:
-    """Launch a kernel with a warp per probe, and working memory for as many warps as there is room for.
+    """Launch a kernel with a warp per probe, for as many warps as have room in memory.
 
     The kernel walks the probes, at least one, by ``for_each_probe`` of ``probe.cuh``. ``parts`` are the 32-bit words of
     each part of the memory that a probe takes; each array, int64, holds one value for every probe. ``before`` and

@@ -1,4 +1,4 @@
-"""Classes of work items by the memory that they need on a GPU, and how launches share what is free."""
+"""Classes of work items by memory on a GPU, and the division of free memory among launches."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from papilio.kernels.engine import Choice
 from papilio.kernels.tuning import TreeTuning
 
 _RESERVED_BYTES = 1024
-"""Of shared memory, per block, taken by the system."""
+"""Shared memory that the system takes per block."""
 
 _LEAST_SLOTS = 2
-"""Of a queue that is not empty."""
+"""Minimum slots of a queue that is not empty."""
 
 _SHORT_FRACTION = 0.75
-"""Largest share of free device memory for the slab where there is only one."""
+"""Maximum share of free device memory for the slab if there is only one."""
 
 
 @dataclass(frozen=True, eq=False)
 class TreeClass:
-    """Work items that are launched together."""
+    """Work items launched together."""
 
-    # Words that a warp has at once for each item, at most; host.
+    # Maximum words that a warp holds at once for each item; host.
     need_words: NDArray[np.int64]
     # Work items, ascending; host.
     items: NDArray[np.int32]
@@ -38,13 +38,13 @@ class TreeClass:
         return -(-int(self.need_words.max(initial=0)) // 4) * 4
 
     def between(self, first: int, last: int) -> TreeClass:
-        """Return those of the work items ``[first, last)``."""
+        """Return the part of this class within the work items ``[first, last)``."""
         begin, end = np.searchsorted(self.items, (first, last))
         return TreeClass(self.need_words[begin:end], self.items[begin:end])
 
 
 def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
-    """Class the work items by the words that a warp needs for them, so that a few large ones do not bound the rest."""
+    """Class work items by the words that a warp needs, so that large ones do not limit the others."""
     number = np.searchsorted(np.asarray(tuning.far_words), need_words)
     made = []
     for at in range(len(tuning.far_words) + 1):
@@ -55,30 +55,30 @@ def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[Tre
 
 
 def add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the sum of what the arena takes for each part: words by four."""
+    """Return the sum of the parts, each rounded up to a multiple of four words, as the arena does."""
     total: NDArray[np.int64] = np.sum([(part + 3) // 4 * 4 for part in parts], axis=0)
     return total
 
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """What the launches of one run have."""
+    """Resources of the launches of one run."""
 
     n_streams: int  # in use, each with a slab
     n_warps: int  # of a block
     n_slots: int  # of the queue of each stream, a power of two; 0 for none
     shared_bytes: int  # of a block
-    resident: int  # blocks that the device holds at a time, as far as registers and shared memory go
-    # Blocks of each class: no more than resident ones, as far as the slab has room for their warps.
+    resident: int  # blocks that the device holds at once, limited by registers and shared memory
+    # Blocks of each class: at most the resident ones, limited by the room of the slab for their warps.
     blocks: tuple[int, ...]
 
 
 def lay_out(
     device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
 ) -> TreeLayout:
-    """Share the free memory of a device among the launches of a run, whose items are those of ``classes``.
+    """Divide the free memory of a device among the launches of a run, whose items are in ``classes``.
 
-    Each warp has ``fixed_words`` of shared memory beside ``tuning.near_words``; a multiprocessor has registers for
+    Each warp has ``fixed_words`` of shared memory besides ``tuning.near_words``; a multiprocessor has registers for
     ``blocks_per_sm`` blocks.
     """
     free_bytes = device.free_bytes()
@@ -99,16 +99,16 @@ def lay_out(
 def join_classes(
     classes: Sequence[TreeClass], layout: TreeLayout
 ) -> tuple[tuple[TreeClass, ...], TreeLayout]:
-    """Return the classes, none of them empty, with those joined that memory does not bound, and the layout for them.
+    """Return nonempty classes, joined unless memory limits them, and the layout for them.
 
-    One launch spreads their work over all warps, where launches after each other would each wait for their last item.
+    One launch spreads their work over all warps; successive launches would each wait for their last item.
     """
     n = layout.blocks.count(layout.resident)
     if n < 2:
         return tuple(classes), layout
     items = np.concatenate([one.items for one in classes[:n]])
     need_words = np.concatenate([one.need_words for one in classes[:n]])
-    order = np.argsort(items, kind="stable")  # runs that rise
+    order = np.argsort(items, kind="stable")  # merges ascending runs
     joined = TreeClass(need_words[order], items[order])
     return (joined, *classes[n:]), replace(layout, blocks=layout.blocks[n - 1 :])
 
@@ -116,9 +116,9 @@ def join_classes(
 def explain_layout(
     device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
 ) -> tuple[Choice, ...]:
-    """Return in which ways device memory is too short now for launches as they should be, and why; empty if in none.
+    """Return the effects of a shortage of device memory on launches, with reasons. Empty without shortage.
 
-    Parameters are those of :func:`lay_out`.
+    Parameters are as for :func:`lay_out`.
     """
     free_bytes = device.free_bytes()
     try:
@@ -126,7 +126,7 @@ def explain_layout(
     except LeaseTooLargeError as error:
         room_bytes = _slab_room(tuning, free_bytes, 1)
         n = sum(int(np.count_nonzero(4 * one.need_words > room_bytes)) for one in classes)
-        return ((f"{n} work items do not fit the device", str(error)),)
+        return ((f"{n} work items do not fit on the device", str(error)),)
     far_bytes = 4 * max((one.far_words for one in classes), default=0)
     reason = f"a warp needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
     said: list[Choice] = []
@@ -142,7 +142,7 @@ def explain_layout(
         slot_bytes = 4 * tuning.slot_words
         said.append(
             (
-                what if made.n_slots else "no sub-trees are left to waiting warps",
+                what if made.n_slots else "no sub-trees are shared with waiting warps",
                 f"a slot of a queue takes {slot_bytes} bytes of device memory; {free_bytes} bytes are free",
             )
         )
@@ -150,13 +150,13 @@ def explain_layout(
 
 
 def _slab_room(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
-    """Return what the slab of a stream may take, in bytes."""
+    """Return the limit of the slab of a stream, in bytes."""
     fraction = tuning.slab_fraction if n_streams > 1 else _SHORT_FRACTION
     return int(fraction * free_bytes) // n_streams
 
 
 def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int) -> tuple[int, int]:
-    """Return streams and warps of a block, as many as there is memory for."""
+    """Return the number of streams, and of warps of a block, that fit in memory."""
     warps = tuning.threads // 32
     far_words = max((one.far_words for one in classes), default=0)
     for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, 1)):
@@ -164,12 +164,12 @@ def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: 
             return n_streams, n_warps
     raise LeaseTooLargeError(
         f"the search around one vertex needs {4 * far_words} bytes of device memory; "
-        f"{_slab_room(tuning, free_bytes, 1)} bytes are free for it: use a device with more memory, or --engine cpu"
+        f"{_slab_room(tuning, free_bytes, 1)} bytes are available: use a device with more memory, or --engine cpu"
     )
 
 
 def _choose_slots(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
-    """Return the slots of the queue of a stream: fewer where memory is short, a power of two or none."""
+    """Return the slots of the queue of a stream: fewer if memory is short, a power of two or none."""
     room_bytes = int(tuning.slab_fraction * free_bytes) // (2 * n_streams)
     n_slots = tuning.slots
     while n_slots and 4 * n_slots * tuning.slot_words > room_bytes:

@@ -1,11 +1,11 @@
-// Leaves of a search counted by size, without products: the host works out what they stand for.
+// Leaves of a search counted by size, without products: the host computes the number of motifs they represent.
 //
-// A warp counts the sizes `least` to `least + kLeafBins - 1` in 16-bit counters of its own in shared memory, one per
-// lane and size, so that no two lanes meet. The kDenseBins sizes after those have a 32-bit counter for the whole block,
-// where a kernel gives it room for them; the rest go to device memory at once. The counters are emptied into 64-bit sums
-// in device memory before one of them could run over: those of a warp when one of its lanes may have counted enough, that
-// of a block by the leaves that bring it to DENSE_LEAVES. A sum could not pass 2^64 in a week: 1,024 leaves cost
-// a warp some 30 instructions at least, of which a GPU does 1e12 a second.
+// A warp counts the sizes `least` to `least + kLeafBins - 1` in its own 16-bit counters in shared memory, one per lane and
+// size, so that lanes do not collide. The next kDenseBins sizes have a 32-bit counter for the whole block, if a kernel has
+// room for them; all larger sizes go to device memory at once. The counters are flushed into 64-bit sums in device memory
+// before any of them can overflow: a warp's when one of its lanes may have counted enough, a block's by the leaves that
+// bring it to DENSE_LEAVES. A sum cannot exceed 2^64 in a week: 1,024 leaves cost a warp at least some 30 instructions, and
+// a GPU executes 1e12 per second.
 #pragma once
 
 #include "warp.cuh"
@@ -14,7 +14,7 @@ constexpr int kLeafBins = LEAF_BINS;
 constexpr int kLeafWords = kLeafBins * kWarpSize / 2;
 constexpr int kDenseBins = DENSE_BINS;
 constexpr unsigned kDenseLeaves = DENSE_LEAVES;
-/// Sizes that are counted together; they divide kLeafBins.
+/// Number of sizes counted together; it divides kLeafBins.
 constexpr int kSizeGroup = 4;
 static_assert(kLeafBins % kSizeGroup == 0, "a group is within the counters of a warp, or beyond them");
 
@@ -25,7 +25,7 @@ struct LeafHistogram {
     int least;
     int room;  // leaves that a lane can still count before the next flush
 
-    /// `words`: kLeafWords words of shared memory, or null where nothing is ever counted; `sums`: by size, in device
+    /// `words`: kLeafWords words of shared memory, or null if nothing is ever counted; `sums`: by size, in device
     /// memory; `dense`: kDenseBins words of the block's shared memory, after open_dense, or null.
     __device__ __forceinline__ LeafHistogram(unsigned* words, unsigned long long* sums, int least,
                                              unsigned* dense = nullptr)
@@ -42,7 +42,7 @@ struct LeafHistogram {
         __syncthreads();
     }
 
-    /// Bring the counters of a block to device memory after its warps have counted; the block.
+    /// Flush the counters of a block to device memory after its warps have counted; the block.
     __device__ __forceinline__ void close_dense() const {
         __syncthreads();
 #pragma unroll 1
@@ -50,13 +50,13 @@ struct LeafHistogram {
             if (dense[i] != 0) atomicAdd(&sums[least + kLeafBins + i], (unsigned long long)dense[i]);
     }
 
-    /// Before at most `leaves` (below 2^16) leaves of each lane; the warp.
+    /// Call before at most `leaves` (below 2^16) leaves of each lane; the warp.
     __device__ __forceinline__ void reserve(int leaves) {
         if (room < leaves) flush();
         room -= leaves;
     }
 
-    /// One leaf of a size; any lane alone. Sizes below `least` are no leaves.
+    /// Count a leaf of a size; any lane alone. Sizes below `least` are not leaves.
     __device__ __forceinline__ void add(int size) {
         const unsigned bin = (unsigned)(size - least);
         if (bin < (unsigned)kLeafBins)
@@ -65,17 +65,18 @@ struct LeafHistogram {
             add_large(bin - kLeafBins, 1);
     }
 
-    /// One leaf of one of the first kLeafBins sizes; any lane alone.
+    /// Count a leaf of one of the first kLeafBins sizes; any lane alone.
     __device__ __forceinline__ void add_near(int size) { ++bins[(size - least) * kWarpSize + lane_id()]; }
 
-    /// Leaves of the sizes from `first` on, all among the first kLeafBins: `n` (each below 2^16) of this lane.
+    /// Count leaves of the sizes from `first` on, all among the first kLeafBins: `n` (each below 2^16) of this lane.
     __device__ __forceinline__ void add_near(int first, const unsigned (&n)[kSizeGroup]) {
         unsigned short* const counters = bins + (first - least) * kWarpSize + lane_id();
 #pragma unroll
         for (int i = 0; i < kSizeGroup; ++i) counters[i * kWarpSize] += (unsigned short)n[i];
     }
 
-    /// Leaves of the sizes from `first` on, which is `least` and some groups more: `n` (each below 2^16) of this lane; the warp.
+    /// Count leaves of the sizes from `first` on, which is `least` plus whole groups: `n` (each below 2^16) of this lane;
+    /// the warp.
     __device__ __forceinline__ void add_group(int first, const unsigned (&n)[kSizeGroup]) {
         const int bin = first - least;
         if (bin < kLeafBins) {
@@ -122,11 +123,11 @@ struct LeafHistogram {
     }
 };
 
-// Leaves of a search counted by a key, without products: the host works out what they stand for.
+// Leaves of a search counted by a key, without products: the host computes the number of motifs they represent.
 //
-// The lanes of a warp gather 32 keys, join equal ones and add them to a hash table in device memory (open addressing, a
+// The lanes of a warp gather 32 keys, merge equal ones and add them to a hash table in device memory (open addressing, a
 // power of two of slots; an empty slot holds the key 0, which no leaf has). A key that finds no slot within kMaxProbes
-// sets `full`: the counts of this launch are then void, and the host runs it again with a larger table.
+// sets `full`: the counts of this launch are then void, and the host repeats it with a larger table.
 
 struct LeafTable {
     static constexpr int kMaxProbes = 256;
@@ -141,13 +142,13 @@ struct LeafTable {
     __device__ __forceinline__ LeafTable(unsigned long long* keys, unsigned long long* counts, unsigned n_slots, int* full)
         : keys(keys), counts(counts), mask(n_slots - 1), full(full), held(0), n_held(0) {}
 
-    /// One leaf of a key, not 0; the warp, with the same key in every lane.
+    /// Count a leaf of a nonzero key; the warp, with the same key in every lane.
     __device__ __forceinline__ void add(unsigned long long key) {
         if (lane_id() == n_held) held = key;
         if (++n_held == kWarpSize) flush();
     }
 
-    /// Bring all leaves to the table; the warp.
+    /// Flush all leaves to the table; the warp.
     __device__ __forceinline__ void flush() {
         if (n_held == 0) return;
         const unsigned equal = __match_any_sync(kFullMask, held);
@@ -162,7 +163,7 @@ struct LeafTable {
         return __shfl_sync(kFullMask, lane_id() == 0 ? peek(full) : 0, 0) != 0;
     }
 
-    /// `count` leaves of a key, not 0; any lane alone.
+    /// Add `count` leaves of a nonzero key; any lane alone.
     __device__ __forceinline__ void insert(unsigned long long key, unsigned long long count) {
         const unsigned long long mixed = key * 0x9e3779b97f4a7c15ull;
         unsigned slot = (unsigned)(mixed >> 32) & mask;
@@ -180,14 +181,15 @@ struct LeafTable {
     }
 };
 
-// Leaves of the sizes that are counted most, in registers of a lane, 8 bits for each size.
+// Leaves of the most frequent sizes, in registers of a lane, 8 bits for each size.
 //
-// A table in shared memory says for each size what is added to the registers, so that lanes with different sizes do the same.
+// A table in shared memory holds the increment of the registers for each size, so that lanes with different sizes run the
+// same code.
 
-/// Sizes of the table: those of rows of a word.
+/// Sizes of the table: sizes of rows of one word.
 constexpr int kNearOnes = 33;
 
-/// What a leaf of a size adds: 1 in the 8 bits of size - least, of 16 sizes from the least on; a block has it.
+/// Increment for a leaf of a size: 1 in the 8 bits of size - least, for 16 sizes from the least on; one per block.
 struct NearOnes {
     uint4 of_size[kNearOnes];
 
@@ -217,13 +219,13 @@ struct NearLeaves {
 
     __device__ __forceinline__ explicit NearLeaves(LeafHistogram& leaves) : leaves(leaves), counts{}, room(kMost) {}
 
-    /// Before at most `n` (up to kMost) leaves of each lane; the warp.
+    /// Call before at most `n` (up to kMost) leaves of each lane; the warp.
     __device__ __forceinline__ void reserve(int n) {
         if (room < n) flush();
         room -= n;
     }
 
-    /// A leaf of a size below kNearOnes, if it is one of these sizes. Any lane alone.
+    /// Count a leaf of a size below kNearOnes, if it is one of these sizes. Any lane alone.
     __device__ __forceinline__ void add(const NearOnes& ones, int size) {
         const uint2* const halves = reinterpret_cast<const uint2*>(&ones.of_size[size]);
 #pragma unroll
@@ -233,7 +235,7 @@ struct NearLeaves {
         }
     }
 
-    /// Bring the counters to those of the warp; the warp.
+    /// Flush the counters to the warp's counters; the warp.
     __device__ __forceinline__ void flush() {
         leaves.reserve(kMost - room);
 #pragma unroll

@@ -1,7 +1,7 @@
-// A warp's working memory as a stack: in shared memory while there is room, else in a slab of device memory.
+// A warp's working memory as a stack: in shared memory while it has room, else in a slab of device memory.
 //
 // All lanes of the warp hold the same arena and call every function together with the same arguments. The caller
-// proves that the slab is large enough for everything at once; an arena that runs over stops the kernel.
+// proves that the slab is large enough for everything at once; an overflow stops the kernel.
 #pragma once
 
 #include "warp.cuh"
@@ -14,7 +14,7 @@ struct Arena {
     long long far_words;
     long long far_used;
 
-    /// How far the arena is used; `release` gives back everything taken since.
+    /// A position in the arena; `release` frees everything taken since.
     struct Mark {
         long long far_used;
         int near_used;
@@ -43,7 +43,7 @@ struct Arena {
         return take_far(words);
     }
 
-    /// The same in the slab, for what is read once or twice: shared memory is for what is read again and again.
+    /// The same in the slab, for data read once or twice: shared memory is for data that is read repeatedly.
     __device__ __forceinline__ unsigned* take_far(long long count) {
         far_used += (count + 3) & ~3ll;
         if (far_used > far_words) __trap();
@@ -53,14 +53,14 @@ struct Arena {
 
 // Sets of numbers from 0 on as bits of 32-bit words.
 //
-// Functions are called by all lanes of a warp together unless they say otherwise, and end with what they wrote ordered.
+// All lanes of a warp call functions together, unless their comments say otherwise; functions end with ordered writes.
 
 __device__ __forceinline__ int words_for(int bits) { return (bits + 31) / 32; }
 
-/// The bits of a word below bit n, which may lie outside of the word.
+/// The bits of a word below bit n, which may lie outside the word.
 __device__ __forceinline__ unsigned bits_below(int n) { return n >= 32 ? kFullMask : n <= 0 ? 0u : (1u << n) - 1u; }
 
-/// Make all below n the members of a set.
+/// Make a set of all numbers below n.
 __device__ __forceinline__ void fill_set(unsigned* set, int n) {
 #pragma unroll 1
     for (int k = lane_id(); k < words_for(n); k += kWarpSize) set[k] = bits_below(n - 32 * k);
@@ -89,7 +89,7 @@ __device__ __forceinline__ int first_member(const unsigned* set, int n_words) {
     return -1;
 }
 
-/// The member of a set before which there are n others, or -1.
+/// The member of a set that has n members before it, or -1.
 __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int n) {
     const int lane = lane_id();
 #pragma unroll 1
@@ -109,7 +109,7 @@ __device__ __forceinline__ int find_member(const unsigned* set, int n_words, int
     return -1;
 }
 
-/// The members of a set, ascending, to `members`, counted from `base`; returns how many. Words are `stride` apart.
+/// Write the members of a set, ascending, counted from `base`, to `members`; returns their number. Words are `stride` apart.
 __device__ __forceinline__ int list_members(const unsigned* set, int n_words, int* members, int base = 0, int stride = 1) {
     const int lane = lane_id();
     int n = 0;

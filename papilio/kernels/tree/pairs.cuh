@@ -133,7 +133,7 @@ __device__ __forceinline__ void mark_strip(const RowList& list, int first, int f
 // columns cost little, however wide the rows are. Functions are called by all lanes of a warp together and end with
 // their writes ordered.
 
-/// Most columns of a slice: with the initial value of the sizes they stay below 2^7.
+/// Maximum columns of a slice: with the initial value of the sizes they stay below 2^7.
 constexpr int kSlicedColumns = SLICED_COLUMNS;
 static_assert(kSlicedColumns + kSizeGroup <= 1 << 7, "within the planes of count_sliced");
 /// Number of rows from which slicing a list is cheaper than intersecting its pairs one by one; the same for rows of one
@@ -280,12 +280,12 @@ __device__ __forceinline__ void count_sliced(const RowSlices& slices, int own, L
 // sizes are counted in registers. Functions are called by all lanes of a warp together and end with their writes
 // ordered.
 
-/// Rows of the lists that are counted together, words of shared memory of a warp for them, and the length from which a
-/// list is too long.
+/// Rows of the lists that are counted together, words of shared memory of a warp for them, and the length at which a list
+/// is too long.
 constexpr int kRunRows = RUN_ROWS;
 constexpr int kRunWords = RUN_WORDS;
 constexpr int kLongList = 128;
-/// Bits for the row of a matrix, beside those for the number of its list.
+/// Bits for the row of a matrix, next to the bits for the number of its list.
 constexpr int kRowBits = 27;
 static_assert(kRunWords >= kRunRows + 3 * kRunRows / 2, "a name for each row; each list with its first half once more");
 static_assert(kWarpSize <= kLeafBins, "what rows of a word share has a counter of the warp");
@@ -312,7 +312,7 @@ __device__ __forceinline__ void list_sets(const unsigned* sets, int stride, unsi
 }
 
 /// Return where the list of each lane begins, which has `n` rows, if any; all lists have `n_rows`. Lists are sorted by
-/// rising number of digits of n, since adjacent lanes continue until the longest of their lists is done.
+/// ascending number of digits of n, since adjacent lanes continue until the longest of their lists is done.
 __device__ __forceinline__ int place_by_size(int n, int n_rows) {
     int begin = 0, n_placed = 0;
 #pragma unroll 1

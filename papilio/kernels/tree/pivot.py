@@ -1,14 +1,14 @@
-"""All complete sub-matrices of a bit matrix, by pivoting: leaves of which each stands for many; knows of no motif.
+"""All complete sub-matrices of a bit matrix, by pivoting: each leaf represents many of them. For any motif.
 
-A node is a set of rows and a set of columns that may still be taken, and how many of either side are *held* (in
-every sub-matrix below) or *free* (in it or not, at will). Rows that have all the columns become free, and columns
-that have all the rows. Else the row or column with the fewest gaps is the pivot: one branch takes only what the
-pivot has, and the pivot is free in it; then one branch for each of its gaps, which holds that one and leaves out the
-gaps before it. Every complete sub-matrix is in exactly one branch; where nothing is left to take is a leaf, counted
-by (held rows, free rows) and (held columns, free columns): the scheme of EPivoter (SIGMOD 2023).
+A node is a set of rows and a set of columns that may still be taken, and the numbers of rows and columns that are
+*held* (in every sub-matrix below) or *free* (optional). Rows that have all the columns become free, and columns that
+have all the rows. Otherwise the row or column with the fewest gaps is the pivot: one branch takes only what the pivot
+has, and the pivot is free in it; each further branch holds one of its gaps and leaves out the gaps before it. Every
+complete sub-matrix is in exactly one branch. A node with nothing left to take is a leaf, counted by (held rows, free
+rows) and (held columns, free columns): the scheme of EPivoter (SIGMOD 2023).
 
-A matrix of at most 64 rows and 64 columns has one word each. In larger ones rows and columns are rows of words; nodes
-are branched in the same way, until at most 64 rows and 64 columns may be taken: these are numbered anew and searched in
+A matrix of at most 64 rows and 64 columns has one word each. In larger matrices, rows and columns are rows of words;
+nodes branch in the same way until at most 64 rows and 64 columns may be taken. These are renumbered and searched in
 single words.
 """
 
@@ -39,7 +39,7 @@ _ZERO = np.uint64(0)
 _NONE = 1 << 20
 
 Limits = tuple[int, int, int, int]
-"""Least and most rows, least and most columns of the sub-matrices that matter."""
+"""Minimum and maximum rows, minimum and maximum columns of the sub-matrices to find."""
 
 Taken = tuple[int, int, int, int]
 """Held rows, free rows, held columns, free columns."""
@@ -51,8 +51,8 @@ class PivotStack(NamedTuple):
     # shape (64,): the matrix, by rows and by columns
     rows: Words
     columns: Words
-    words: Words  # shape (65, 3): frames: what either side keeps (without the gaps), the gaps still to hold
-    taken: Ints  # shape (65, 5): frames: the side of the pivot, and what was taken before it
+    words: Words  # shape (65, 3): frames: rest of either side (without the gaps), the gaps still to hold
+    taken: Ints  # shape (65, 5): frames: the side of the pivot, and the numbers taken before it
 
 
 def make_pivot_stack() -> PivotStack:
@@ -67,7 +67,7 @@ def make_pivot_stack() -> PivotStack:
 
 @compiled
 def add_key(table: LeafTable, held: int, free: int, held_columns: int, free_columns: int) -> bool:
-    """Count one leaf; False when the table has no room for its key."""
+    """Count one leaf; return False if the table has no room for its key."""
     one = (np.uint64(held) << _UPPER) | np.uint64(free)
     two = (np.uint64(held_columns) << _UPPER) | np.uint64(free_columns)
     return add_leaves(table, one, two, ONE)
@@ -75,10 +75,10 @@ def add_key(table: LeafTable, held: int, free: int, held_columns: int, free_colu
 
 @compiled
 def _scan_word(rows: Words, columns: Words, left: np.uint64, right: np.uint64) -> tuple[Any, Any, int, int]:
-    """Take out the rows and columns without gaps; return what remains, and the pivot: its side and number.
+    """Take out the rows and columns without gaps. Return the remaining ones, and the pivot: its side and number.
 
-    Rows without gaps are in every column, and columns without gaps in every row, so that one round finds all. The
-    least of (gaps, side, number) in one word is the pivot: there are no branches to be mispredicted.
+    Rows without gaps are in every column, and columns without gaps in every row, so one round finds all. The minimum of
+    (gaps, side, number) in one word is the pivot, without branches that could be mispredicted.
     """
     best = _NONE
     kept_left, rest = left, left
@@ -111,8 +111,8 @@ def pivot_word(
 ) -> int:
     """Count the leaves of the matrix ``stack.rows``, ``stack.columns`` below a node.
 
-    ``left`` and ``right`` are the rows and columns that may be taken. Leaves that hold only sub-matrices outside of the
-    limits may be left out. Returns the words intersected; ``TABLE_FULL`` when the table holds only a part of the
+    ``left`` and ``right`` are the rows and columns that may be taken. Leaves that hold only sub-matrices outside the
+    limits may be left out. Returns the words intersected, or ``TABLE_FULL`` if the table holds only a part of the
     leaves.
     """
     min_left, max_left, min_right, max_right = limits
@@ -169,19 +169,19 @@ WORD = 64
 """Most rows and columns of a small matrix."""
 
 _NO_PIVOT = 2**62
-"""Gaps of a pivot that there is not."""
+"""Gaps of a pivot that does not exist."""
 
 
 class MatrixStack(NamedTuple):
-    """Scratch of one thread, for matrices up to the size that it was made for."""
+    """Scratch of one thread, for matrices up to a given size."""
 
-    small: PivotStack  # For what fits single words
+    small: PivotStack  # For sets that fit in single words
     columns: Words  # The matrix by columns: column j begins at word ``j * words_of(n_rows)``
-    # Rows and columns of the node at hand; then, per frame, those that the pivot's branch keeps, and the gaps
+    # Rows and columns of the current node; then, per frame, the ones that the pivot's branch keeps, and the gaps
     # still to hold
     words: Words
-    taken: Ints  # shape (frames, 5): per frame, the side of the pivot, and what was taken before it
-    numbers: Ints  # shape (2, 64): rows and columns of the matrix that became those of the small one
+    taken: Ints  # shape (frames, 5): per frame, the side of the pivot, and the numbers taken before it
+    numbers: Ints  # shape (2, 64): rows and columns of the matrix, by row and column of the small one
 
 
 @compiled
@@ -192,7 +192,7 @@ def frame_words(n_rows: int, n_columns: int) -> int:
 
 
 def make_matrix_stack(column_words: int, words: int, frames: int) -> MatrixStack:
-    """Return scratch: most words of a matrix by columns, most :func:`frame_words`, most min(rows, columns) + 1."""
+    """Return scratch, given maxima: words of a matrix by columns, :func:`frame_words`, min(rows, columns) + 1."""
     return MatrixStack(
         make_pivot_stack(),
         np.empty(column_words, np.uint64),
@@ -239,7 +239,7 @@ def _list_members(words: Words, begin: int, end: int, numbers: Ints) -> int:
 
 @compiled
 def _renumber(stack: MatrixStack, rows: Words, left: int, right: int) -> tuple[int, int]:
-    """Write the node at hand as a small matrix; return its numbers of rows and columns."""
+    """Write the current node as a small matrix; return its numbers of rows and columns."""
     n_rows = _list_members(stack.words, 0, left, stack.numbers[0])
     n_columns = _list_members(stack.words, left, left + right, stack.numbers[1])
     small = stack.small
@@ -258,7 +258,7 @@ def _renumber(stack: MatrixStack, rows: Words, left: int, right: int) -> tuple[i
 
 @compiled
 def _scan(lines: Words, words: Words, own: int, n_own: int, other: int, n_other: int) -> tuple[int, int]:
-    """Take out the members of one side that have all of the other; return the fewest gaps of the rest, and whose."""
+    """Take out the members of one side that have all of the other. Return the fewest gaps of the others, and whose."""
     best, pivot = _NO_PIVOT, 0
     for w in range(n_own):
         rest = words[own + w]
@@ -288,9 +288,9 @@ def _branch(
     n_other: int,
     gaps: int,
 ) -> None:
-    """Make the node at hand what the pivot's branch keeps, and write it to the frame with the gaps.
+    """Reduce the current node to the pivot's branch, and write that branch to the frame, with the gaps.
 
-    ``own`` and ``other`` are where the pivot's side and the other begin in the node, and in the frame after it.
+    ``own`` and ``other`` are the starts of the pivot's side and the other side in the node, and in the frame after it.
     """
     words[own + (pivot >> 6)] ^= ONE << np.uint64(pivot & 63)
     for w in range(n_own):
@@ -306,9 +306,9 @@ def _branch(
 def _hold_gap(
     lines: Words, words: Words, frame: int, own: int, n_own: int, other: int, n_other: int, gaps: int
 ) -> bool:
-    """Make the node at hand the branch of the next gap of a frame; False when there is none.
+    """Replace the current node by the branch of the next gap of a frame. Return False if no gap is left.
 
-    ``lines`` are those of the gap's side.
+    ``lines`` are the lines of the gap's side.
     """
     for w in range(n_other):
         if words[gaps + w]:
@@ -330,7 +330,7 @@ def _take_all(words: Words, begin: int, n: int) -> None:
 
 @compiled
 def _next_branch(stack: MatrixStack, rows: Words, left: int, right: int, depth: int) -> int:
-    """Make the node at hand the next branch of the deepest frame that has one; return its depth, or -1."""
+    """Replace the current node by the next branch of the deepest frame that has one. Return its depth, or -1."""
     words, both = stack.words, left + right
     while depth >= 0:
         frame = both + depth * (both + max(left, right))
@@ -387,7 +387,7 @@ def pivot_matrix(
 ) -> int:
     """Count the leaves of a matrix of bits; row i begins at word ``i * words_of(n_columns)``.
 
-    The rest is as in :func:`~papilio.kernels.tree.pivot.pivot_word`.
+    Otherwise as :func:`~papilio.kernels.tree.pivot.pivot_word`.
     """
     if n_rows <= WORD and n_columns <= WORD:
         return pivot_small(stack.small, rows, n_rows, n_columns, taken, limits, table)

@@ -1,15 +1,15 @@
-// All complete sub-matrices of a bit matrix, by pivoting: leaves of which each stands for many.
+// All complete sub-matrices of a bit matrix, by pivoting: each leaf represents many of them.
 //
-// A node is a set of rows (left) and a set of columns (right) that may still be taken, and how many of either side are
-// *held* (in every sub-matrix below) or *free* (in it or not, at will). Rows that have all the columns become free, and
-// columns that have all the rows. Else the row or column with the fewest gaps is the pivot: one branch takes only what
-// the pivot has, and the pivot is free in it; then one branch for each of its gaps, which holds that one and leaves out
-// the gaps before it. Every complete sub-matrix is in exactly one branch; where nothing is left to take is a leaf,
-// counted by (held rows, free rows, held columns, free columns), 16 bits each: all sizes are below 2^16.
-// A warp searches a tree depth first. Nodes of at most 32 rows and 32 columns are numbered anew: lane i holds row i and
+// A node is a set of rows (left) and a set of columns (right) that may still be taken, and the numbers of rows and columns
+// that are *held* (in every sub-matrix below) or *free* (optional). Rows that have all the columns become free, and columns
+// that have all the rows. Otherwise the row or column with the fewest gaps is the pivot: one branch takes only what the
+// pivot has, and the pivot is free in it; each further branch holds one of its gaps and leaves out the gaps before it.
+// Every complete sub-matrix is in exactly one branch. A node with nothing left to take is a leaf, counted by (held rows,
+// free rows, held columns, free columns), 16 bits each: all sizes are below 2^16.
+// A warp searches a tree depth first. Nodes of at most 32 rows and 32 columns are renumbered: lane i holds row i and
 // column i as words, and frame i of the stack, since a branch takes rows and columns away from both sides. Larger nodes
 // are sets in the arena, over the matrix by rows and by columns.
-// A sub-tree that can be left to others (tree_queue.cuh) is a matrix and a node: the next gap of the highest frame.
+// A sub-tree to share (tree_queue.cuh) is a matrix and a node: the next gap of the highest frame.
 // Source: Ye et al., SIGMOD 2023 (EPivoter).
 #pragma once
 
@@ -19,11 +19,11 @@
 
 static_assert(SIDE_BITS == 16, "of each half of a word of Taken");
 
-/// What a slot of the queue begins with, to tell sub-trees apart.
+/// First word of a slot of the queue, to tell sub-trees apart.
 constexpr unsigned kPivotSlot = 1;
 constexpr int kPivotHead = 8;
 
-/// Sizes of the sub-matrices that matter; leaves that hold none of them may be left out.
+/// Sizes of the sub-matrices to find; leaves that hold none of them may be left out.
 struct PivotLimits {
     int min_left;
     int max_left;
@@ -31,7 +31,7 @@ struct PivotLimits {
     int max_right;
 };
 
-/// What was taken: held << 16 | free, of rows and of columns.
+/// Rows and columns taken: held << 16 | free for each.
 struct Taken {
     unsigned lefts;
     unsigned rights;
@@ -49,11 +49,11 @@ struct Taken {
 struct PivotTree {
     static constexpr unsigned kHold = 1u << 16;
     static constexpr unsigned kNone = 0xffffffffu;
-    /// Words of a frame beside its sets: the side of the pivot (0: a row), and what was taken before it.
+    /// Words of a frame besides its sets: the side of the pivot (0: a row), and the numbers taken before it.
     static constexpr int kFrameHead = PIVOT_FRAME_WORDS;
-    /// Steps, in those of the queue, of a node of single words.
+    /// Steps of the queue for a node of single words.
     static constexpr int kNodeSteps = 2;
-    /// Rows and columns from which a node of single words is worth leaving to others.
+    /// Minimum rows and columns for which a node of single words is worth sharing.
     static constexpr int kSharedSize = 16;
 
     Arena& arena;
@@ -62,7 +62,7 @@ struct PivotTree {
     PivotLimits limits;
     unsigned long long words;  // intersected so far
 
-    /// A leaf. Where as many as matter are held of a side, none of its free ones is ever taken.
+    /// Count a leaf. If the maximum of a side is already held, none of its free members is ever taken.
     __device__ __forceinline__ void add_leaf(Taken taken) {
         if (taken.held_left() == limits.max_left) taken.lefts &= ~0xffffu;
         if (taken.held_right() == limits.max_right) taken.rights &= ~0xffffu;
@@ -106,7 +106,7 @@ struct PivotTree {
                 taken.lefts += (unsigned)(n_left - __popc(left));
                 taken.rights += (unsigned)(n_right - __popc(right));
                 if (left != 0) {
-                    // Every row and column that is left has a gap; a row goes before a column, a lower before a higher.
+                    // Every remaining row and column has a gap; a row goes before a column, a lower before a higher.
                     const unsigned key = min((row_gaps == 0 ? 64 : row_gaps) << 6 | lane,
                                              (column_gaps == 0 ? 64 : column_gaps) << 6 | 32 | lane);
                     const unsigned best = warp_least(key);
@@ -163,7 +163,7 @@ struct PivotTree {
         }
     }
 
-    /// Count below a node of a matrix; the sets are words of the arena and are used up.
+    /// Count below a node of a matrix; the sets are words of the arena and are overwritten.
     __device__ __forceinline__ void count(const RowList& rows, int n_columns, unsigned* left, unsigned* right, Taken taken) {
         const Arena::Mark entered = arena.mark();
         const int lane = lane_id();
@@ -219,7 +219,7 @@ struct PivotTree {
         return Branch{left & line, right | rest, rest, taken};
     }
 
-    /// Take out of `own` the lines that have all of `other`; returns the fewest gaps of the rest << 16 | whose.
+    /// Take out of `own` the lines that have all of `other`; returns the fewest gaps of the other lines << 16 | the line.
     __device__ __forceinline__ unsigned scan(const RowList& lines, unsigned* own, const unsigned* other) const {
         const int lane = lane_id(), n_words = words_for(lines.n);
         unsigned best = kNone, taken_out = 0;
@@ -244,7 +244,7 @@ struct PivotTree {
         return warp_least(best);
     }
 
-    /// Work on the node at hand; true: it is done. False: it is now the branch of its pivot.
+    /// Process the current node; true: it is done. False: it is now the branch of its pivot.
     __device__ __forceinline__ bool enter(Large& node, int* members) {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
         const int lefts = set_size(node.left, n_left), rights = set_size(node.right, n_right);
@@ -306,7 +306,7 @@ struct PivotTree {
         __syncwarp();
     }
 
-    /// Go on with the next gap of the deepest frame that has one; false: none has.
+    /// Continue with the next gap of the deepest frame that has one; false: none has.
     __device__ __forceinline__ bool leave(Large& node) {
         if (node.depth > 0 && queue.is_wanted()) share(node);
 #pragma unroll 1
@@ -330,7 +330,7 @@ struct PivotTree {
         return first_member(frame + n_left + n_right, is_of_column(node, frame) ? n_left : n_right);
     }
 
-    /// The branch of the next gap of a frame to `left` and `right`; returns what is taken in it.
+    /// Write the branch of the next gap of a frame to `left` and `right`; returns the numbers taken in it.
     __device__ __forceinline__ Taken hold_gap(const Large& node, const unsigned* frame, int gap, unsigned* left,
                                               unsigned* right) const {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
@@ -364,7 +364,7 @@ struct PivotTree {
         __syncwarp();
     }
 
-    /// Offer the next gap of the highest frame, unless it is the last of all.
+    /// Offer the next gap of the highest frame, unless it is the very last.
     __device__ __forceinline__ void share(const Large& node) const {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
 #pragma unroll 1
@@ -391,7 +391,7 @@ struct PivotTree {
         }
     }
 
-    /// Count below a node of at most 32 rows and 32 columns of a large matrix: they are numbered anew.
+    /// Count below a node of at most 32 rows and 32 columns of a large matrix, which are renumbered.
     __device__ __forceinline__ void count_few(const Large& node, int* members, int lefts, int rights) {
         const int lane = lane_id();
         list_members(node.left, node.columns.n_words, members);

@@ -1,12 +1,12 @@
-// What probes of every search share: their loop, what they find, random numbers, rounded products, and draws of children.
+// Code shared by the probes of every search: their loop, results, random numbers, rounded products, and draws of children.
 //
-// A probe goes down one random branch of a tree and divides by the probability of each step (kernels/probe.py). What it
-// finds is the same as by kernels/tree/probe_loops.py, bit for bit: every draw is a hash, every product is rounded by itself.
+// A probe descends one random branch of a tree and divides by the probability of each step (kernels/probe.py). Its results
+// equal those of kernels/tree/probe_loops.py bit for bit: every draw is a hash, every product is rounded separately.
 #pragma once
 
 #include "search.cuh"
 
-/// A product that is rounded before anything is added to it.
+/// A product, rounded before anything is added to it.
 __device__ __forceinline__ double multiply(double a, double b) {
 #ifdef PAPILIO_EMULATED
     volatile double product = a * b;
@@ -16,10 +16,10 @@ __device__ __forceinline__ double multiply(double a, double b) {
 #endif
 }
 
-/// Words of 64 bits, which costs are counted in.
+/// Words of 64 bits, the unit of costs.
 __device__ __forceinline__ int wide_words(int bits) { return (bits + 63) / 64; }
 
-/// Call `walk(arena, probe)` for each of the probes: a warp each, by turns, with an empty arena.
+/// Call `walk(arena, probe)` for each probe: a warp each, in rounds, with an empty arena.
 template <class Walk>
 __device__ __forceinline__ void for_each_probe(int n_probes, int near_words, unsigned* slab, long long far_words,
                                                const Walk& walk) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void for_each_probe(int n_probes, int near_words, uns
     }
 }
 
-/// What a probe finds, in device memory: motifs, their vertices, nodes and words; lane 0 adds. See unpack_found of
+/// Results of a probe, in device memory: motifs, their vertices, nodes and words; lane 0 adds. See unpack_found of
 /// kernels/probe.py.
 struct Found {
     double* sums;
@@ -70,13 +70,13 @@ struct Draws {
         return (long long)(mix(state) % (unsigned long long)n);
     }
 
-    /// A number of [0, 1).
+    /// A number in [0, 1).
     __device__ __forceinline__ double unit() {
         state += 0x9e3779b97f4a7c15ull;
         return (double)(mix(state) >> 11) * (1.0 / 9007199254740992.0);
     }
 
-    /// The least of `take` numbers below n.
+    /// The minimum of `take` numbers below n.
     __device__ __forceinline__ int least(int n, int take) {
         int first = n;
 #pragma unroll 1
@@ -96,13 +96,13 @@ __device__ __forceinline__ double power_gap(int a, int b, int n, int take) {
     return above - below;
 }
 
-/// One of those that have lots.
+/// One of those with lots.
 struct Holder {
     int which;
     unsigned long long lots;
 };
 
-/// The first of n whose lots, with those of all before it, are more than `at`; there is one. The warp.
+/// The first of n whose lots, with the lots of all before it, exceed `at`; there is one. The warp.
 template <class Lots>
 __device__ __forceinline__ Holder find_holder(int n, unsigned long long at, const Lots& lots_of) {
 #pragma unroll 1
@@ -118,14 +118,14 @@ __device__ __forceinline__ Holder find_holder(int n, unsigned long long at, cons
     }
 }
 
-/// A child that was drawn, and its probability.
+/// A drawn child and its probability.
 struct DrawnChild {
     int child;  // -1: no child has a bound
     double chance;
 };
 
-/// Draw one of n children in proportion to `bound(child)`, long long; one time in eight all with a bound are alike. The
-/// warp; see draw_by_bound of probe_loops.py.
+/// Draw one of n children in proportion to `bound(child)`, long long; one time in eight all children with a bound are
+/// equally likely. The warp; see draw_by_bound of probe_loops.py.
 template <class Bound>
 __device__ __forceinline__ DrawnChild draw_by_bound(Draws& draws, int n, const Bound& bound) {
     unsigned long long total = 0;
@@ -149,7 +149,7 @@ __device__ __forceinline__ DrawnChild draw_by_bound(Draws& draws, int n, const B
     return DrawnChild{drawn.which, multiply(0.875, share) + 0.125 / (double)n_bounded};
 }
 
-/// Probabilities of a path by two bounds of its nodes, one of which the probe goes by; see draw_child of probe_loops.py.
+/// Probabilities of a path by two bounds of its nodes, one of which the probe uses; see draw_child of probe_loops.py.
 struct Chances {
     double first;
     double second;
@@ -157,10 +157,10 @@ struct Chances {
 
     __device__ __forceinline__ explicit Chances(Draws& draws) : first(1.0), second(1.0), by_second(draws(2) != 0) {}
 
-    /// Of what is found at a node; finite, however small the probabilities are.
+    /// Weight of the results at a node; finite, however small the probabilities are.
     __device__ __forceinline__ double weight() const { return first + second > 2e-300 ? 2.0 / (first + second) : 1e300; }
 
-    /// One of n children, whose bounds are at `places`, -1 for children that are not drawn; -1 where there is none.
+    /// One of n children, whose bounds are at `places`, -1 for children that are not drawn; -1 if no child can be drawn.
     __device__ __forceinline__ int draw(Draws& draws, const int* places, int n, const double* ones, const double* twos) {
         double one = 0.0, two = 0.0;
 #pragma unroll 1

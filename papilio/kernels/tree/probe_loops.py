@@ -1,7 +1,8 @@
-"""What compiled probes of every search share: random numbers, draws of children, and sums of results; see
-:mod:`papilio.kernels.probe`.
+"""Functions for the compiled probes of every search: random numbers, draws of children, sums of results.
 
-The GPU draws the same in ``probe.cuh``, bit for bit: every draw is a hash, every product is rounded by itself.
+See :mod:`papilio.kernels.probe`.
+
+The GPU draws the same in ``probe.cuh``, bit for bit: every draw is a hash, every product is rounded separately.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ _mix = compiled(mix)
 
 @compiled
 def draw(state: Words, n: int) -> Any:
-    """Return a number below n (less than 2^32), and go on to the next state."""
+    """Return a number below n (less than 2^32), and advance the state."""
     state[0] += STEP
     return np.int64(((_mix(state[0]) >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @compiled
 def draw_wide(state: Words, n: Index) -> Any:
-    """Return a number below n, at least 1 and far below 2^63, and go on to the next state."""
+    """Return a number below n, at least 1 and far below 2^63, and advance the state."""
     state[0] += STEP
     return np.int64(_mix(state[0]) % np.uint64(n))
 
 
 @compiled
 def draw_least(state: Words, n: int, take: int) -> Any:
-    """Return the least of ``take`` numbers below n."""
+    """Return the minimum of ``take`` numbers below n."""
     first = n
     for _ in range(take):
         first = min(first, draw(state, n))
@@ -59,9 +60,9 @@ def power_gap(a: int, b: int, n: int, take: int) -> float:
 
 @compiled
 def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
-    """Draw one of n children in proportion to their bounds; return it and its probability, -1 where all bounds are 0.
+    """Draw one of n children in proportion to their bounds. Return it and its probability, -1 if all bounds are 0.
 
-    One time in eight all children with a bound are alike: none that is bounded too low is out of reach.
+    One time in eight all children with a bound are equally likely, so that children with too low a bound can be drawn.
     """
     total, n_bounded = np.int64(0), 0
     for child in range(n):
@@ -79,12 +80,12 @@ def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
 
 @compiled
 def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats], chances: Floats) -> int:
-    """Return one of n children, drawn by one of two bounds; -1 where there is none to draw.
+    """Return one of n children, drawn by one of two bounds; -1 if no child can be drawn.
 
-    ``places`` are those of the children in ``bounds``, -1 for children that are not drawn. ``chances`` (3) are the
-    probabilities of the path by the first bounds and by the second, and which of them this probe goes by, 0 or 1: as
-    each is taken by half of the probes, what is found has the weight of :func:`weigh` (Veach and Guibas, SIGGRAPH
-    1995), never more than twice that by the better bounds.
+    ``places`` holds the places of the children in ``bounds``, -1 for children that are not drawn. ``chances`` (3) holds
+    the probabilities of the path by the first bounds and by the second, and the bounds that this probe uses, 0 or 1. As
+    half of the probes use each, results have the weight of :func:`weigh` (Veach and Guibas, SIGGRAPH 1995), at most
+    twice the weight by the better bounds.
     """
     first, second = bounds
     one = two = 0.0
@@ -111,21 +112,21 @@ def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats]
 
 @compiled
 def weigh(chances: Floats) -> float:
-    """Return the weight of what is found at a node; finite, however small the probabilities are."""
+    """Return the weight of the results at a node; finite, however small the probabilities are."""
     total = chances[0] + chances[1]
     return 2.0 / total if total > 2e-300 else 1e300
 
 
 @compiled
 def begin_probe(state: Words, seed: np.uint64, chances: Floats) -> None:
-    """Stand at a root, with the bounds drawn that the probe goes by; see :func:`draw_child`."""
+    """Start at a root, and draw the bounds that the probe uses; see :func:`draw_child`."""
     state[0] = seed
     chances[0], chances[1], chances[2] = 1.0, 1.0, np.float64(draw(state, 2))
 
 
 @compiled
 def add_by_lanes(values: Floats, n: int, sums: Floats) -> Any:
-    """Return the sum of n values as a warp adds them up; ``sums`` is room for 32."""
+    """Return the sum of n values in a warp's order of addition; ``sums`` is room for 32."""
     sums[:] = 0.0
     for i in range(n):
         sums[i & 31] += values[i]
@@ -144,9 +145,9 @@ def _lots_of(weight: float, most: float) -> int:
 
 @compiled
 def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
-    """Draw one of n (at least one) about in proportion to finite weights; return it and 1 / its probability.
+    """Draw one of n (at least one) about in proportion to finite weights. Return it and 1 / its probability.
 
-    None has no chance: each has one lot more than its share of the largest weight, in units of 2^-LOT_BITS.
+    Each can be drawn: it has one lot more than its share of the largest weight, in units of 2^-LOT_BITS.
     """
     most = 0.0
     for i in range(n):
@@ -162,8 +163,8 @@ def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
 
 
 class Shares(NamedTuple):
-    """What the probes of a group add to vertices: ``sums`` (n_vertices) is 0 except for the first ``n_met`` (1) of
-    ``met`` (n_vertices). Without vertices, nothing is added."""
+    """Contributions of the probes of a group to vertices: ``sums`` (n_vertices) is 0 except for the first ``n_met`` (1)
+    entries of ``met`` (n_vertices). Without vertices, nothing is added."""
 
     sums: Floats
     met: Ints
@@ -177,7 +178,7 @@ def make_shares(n_vertices: int) -> Shares:
 
 @compiled
 def add_share(shares: Shares, vertex: Index, value: float) -> None:
-    """Add to the share of a vertex."""
+    """Add a value to the share of a vertex."""
     if value > 0.0:
         if shares.sums[vertex] == 0.0:
             shares.met[shares.n_met[0]] = vertex
@@ -194,9 +195,9 @@ def walk_groups(
 ) -> list[tuple[NDArray[np.int64], Floats]]:
     """Walk groups of probes and return the vertices that each met, by name, with their shares.
 
-    ``walk(room, shares, begin, end)`` walks the probes of a group in one thread, which makes the sums the same for any
-    number of threads. Group g has the probes ``[groups[g], groups[g + 1])``; ``names`` are those of the vertices: some
-    may be the same.
+    ``walk(room, shares, begin, end)`` walks the probes of a group in one thread, so the sums do not depend on the
+    number of threads. Group g has the probes ``[groups[g], groups[g + 1])``; ``names`` holds the name of each vertex,
+    which need not be unique.
     """
     spans: Sequence[tuple[int, int]] = list(zip(groups[:-1].tolist(), groups[1:].tolist(), strict=True))
     found: dict[int, tuple[NDArray[np.int64], Floats]] = {}

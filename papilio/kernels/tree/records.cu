@@ -1,10 +1,10 @@
-// Records of records.cuh are brought into an order, and rows made of them are sorted.
+// Order the records of records.cuh, and sort the rows made from them.
 //
-// record_keys: a warp works out three keys of a record. The ids behind its first `n_head` words have positions below
-// 2^bits - 1; the first two keys are the least of them, 64 / bits in each, rising; the third is the sum of their hashes.
-// So the order by the keys depends on what the records hold alone.
-// sort_rows: a warp sorts a row of different positions, each of which goes to as many places as others are below it; rows
-// of more than kLongRow are left to the host. row_hashes: the sum of the hashes of each row is added to it.
+// record_keys: a warp computes three keys of a record. The ids after its first `n_head` words have positions below
+// 2^bits - 1; the first two keys are the smallest positions, 64 / bits in each, ascending; the third is the sum of their
+// hashes. The order by the keys thus depends only on the content of the records.
+// sort_rows: a warp sorts a row of distinct positions; the place of each is the number of positions below it. Rows of more
+// than kLongRow are left to the host. row_hashes: adds the sum of the hashes of each row.
 #include "warp.cuh"
 
 constexpr int kLengthBits = LENGTH_BITS;
@@ -21,7 +21,7 @@ record_keys(const unsigned long long* __restrict__ places, const long long n_rec
         for (int i = lane_id(); i < n; i += kWarpSize) hash += mix((unsigned)positions[ids[i]]);
         hash = warp_sum(hash);
         unsigned long long key[2] = {0, 0};
-        unsigned least = 0;  // the ones before are below
+        unsigned least = 0;  // all smaller positions are already in the keys
         for (int k = 0; k < 2; ++k)
             for (int at = 0; at + bits <= 64; at += bits) {
                 unsigned next = ~0u;

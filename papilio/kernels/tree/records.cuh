@@ -1,10 +1,10 @@
-// What a search lists (LISTS 1): a record of words for each leaf, in a buffer of device memory.
+// Output of a search that lists (LISTS 1): a record of words for each leaf, in a buffer of device memory.
 //
 // Records lie in the order in which they are found. Those that do not fit are counted, but not written: the host then
-// searches fewer items at a time or, where one item finds too much, gives each of several searches those of a *window*,
-// by a hash of their words. Without LISTS there is no sink, and nothing is written.
-// ends: records found, and words of them. places: of each where it begins << kLengthBits | its words, or ~0 where it did
-// not fit. The search may stop where `enough` are found.
+// searches fewer items at a time or, if one item finds too much, runs several searches, each for one *window* of records,
+// by a hash of their words. Without LISTS nothing is written.
+// ends: number of records found, and of their words. places: start << kLengthBits | number of words of each record, or ~0
+// if it did not fit. The search may stop when `enough` are found.
 #pragma once
 
 #include "warp.cuh"
@@ -37,9 +37,9 @@ struct RecordSink {
     unsigned window;
     unsigned n_windows;
     long long enough;
-    bool is_done;  // whether this warp saw that no more are needed
+    bool is_done;  // whether this warp has seen that no more records are needed
 
-    /// A record of n words; `each` calls what it is given with the place and the value of each of them, every one by some
+    /// Write a record of n words; `each` calls its argument with the place and the value of each word, every word by some
     /// lane. The warp.
     template <class Each>
     __device__ __forceinline__ void write(int n, const Each& each) {
@@ -63,7 +63,7 @@ struct RecordSink {
         __syncwarp();
     }
 
-    /// Whether no more are needed; the warp.
+    /// Whether no more records are needed; the warp.
     __device__ __forceinline__ bool is_full() {
         const unsigned long long found = lane_id() == 0 ? peek(&ends[0]) : 0ull;
         return is_done = (long long)__shfl_sync(kFullMask, found, 0) >= enough;

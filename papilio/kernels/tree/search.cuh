@@ -1,38 +1,39 @@
-// The round of a warp that searches: take an item, open it, go through its children, leave some of them to others, wait
-// for what others leave, finish. What is searched for is the motif's business.
+// The round of a searching warp: take an item, open it, process its children, share some of them, wait for work shared by
+// others, finish. The motif defines the search itself.
 //
-// A work item is a root and a range of its children. A *unit* is an item, a part of its children that another warp left,
-// or a sub-tree that another warp left; slots of the queue (tree_queue.cuh) begin with what they hold. A motif has
-//   kCounterWords                       words of shared memory that each warp has for counters, beside `near_words`
-//   kShares                             whether units are left to others; if not, the queue is never looked at
-//   int open(const Children&)           prepares the root of a unit; returns how many of its children are searched
-//   bool open_child(int child)          prepares a child, by its place in the unit; false: it is done already
-//   void read(const unsigned* slot)     prepares a sub-tree that another warp left; only with kShares
-//   void search()                       searches what open_child or read has prepared, and offers sub-trees of it
-//   void close()                        a unit is done
-//   bool finish_kept()                  finishes what it kept of units that are done, or offers it; false: something is kept,
-//                                       for others left a sub-tree before all was finished; only with kKeepsWork
+// A work item is a root and a range of its children. A *unit* is an item, a part of its children shared by another warp,
+// or a sub-tree shared by another warp; slots of the queue (tree_queue.cuh) begin with the kind of their content. A motif
+// has
+//   kCounterWords                       words of shared memory of each warp for counters, besides `near_words`
+//   kShares                             whether units are shared; if not, the queue is never read
+//   int open(const Children&)           prepares the root of a unit; returns the number of its children to search
+//   bool open_child(int child)          prepares a child, by its place in the unit; false: it is already done
+//   void read(const unsigned* slot)     prepares a sub-tree shared by another warp; only with kShares
+//   void search()                       searches the child or sub-tree prepared before, and offers sub-trees of it
+//   void close()                        ends a unit
+//   bool finish_kept()                  finishes or offers the work kept of finished units; false: some is still kept,
+//                                       as other warps shared a sub-tree before all was finished; only with kKeepsWork
 //   unsigned long long flush()          brings all counts to device memory; returns the words of 32 bits intersected
-// The warp calls them together. What a unit takes of the arena is released behind it, and what a child takes before the
-// next one.
+// The warp calls them together. The arena space of a unit is released after it, and the space of a child before the next
+// one.
 //
-// A run can be ended while it is under way: the host lowers `*limit`, and items from that number on are not searched. Each
-// item is taken by one warp, which looks at the limit then and notes in `skipped`, by place, what it leaves out. Whoever
-// takes an item after the host has read the counter reads the limit that the host had written before. Sub-trees in the
-// queue are searched all the same.
+// A run can be ended early: the host lowers `*limit`, and items from that number on are not searched. Each item is taken
+// by one warp, which then reads the limit and notes in `skipped`, by place, the items it leaves out. A warp that takes an
+// item after the host has read the counter reads the limit that the host wrote before. Sub-trees in the queue are still
+// searched.
 //
 // Memory of a warp: kCounterWords + `near_words` words of the block's dynamic shared memory, and `far_words` words of the
-// slab for what does not fit there. block_words: words intersected, by block.
+// slab for data that does not fit there. block_words: words intersected, by block.
 #pragma once
 
 #include "memory.cuh"
 #include "tree_queue.cuh"
 #include "warp.cuh"
 
-/// What a slot of the queue begins with that holds children of a root; other values are those of the trees.
+/// First word of a slot of the queue with children of a root; other values belong to the trees.
 constexpr unsigned kChildrenSlot = 2;
 
-/// Children from which half of them is left to others: each part of a root's children is opened anew.
+/// Number of children from which half of them are shared: each part of a root's children opens the root again.
 constexpr int kSharedChildren = 4;
 
 #define SEARCH_PARAMETERS                                                                                               \
@@ -68,9 +69,9 @@ struct SearchItems {
         return Children{root[item], first[item], last[item]};
     }
 
-    /// Whether the run ends before the item at a place, just taken, and is noted not to be searched then. Any lane alone.
+    /// Whether the run ends before the item at a place, just taken, which is then noted as skipped. Any lane alone.
     __device__ __forceinline__ bool skips(int place) const {
-        // The address depends on the place, so that the limit is not read before the item is taken.
+        // The address depends on the place, so the limit is not read before the item is taken.
         const volatile int* const from = limit + (place < 0);
         const bool is_beyond = items[place] >= *from;
         if (is_beyond) skipped[place] = 1;
@@ -82,13 +83,13 @@ __device__ __forceinline__ long long warp_number() {
     return (long long)blockIdx.x * (blockDim.x / kWarpSize) + threadIdx.x / kWarpSize;
 }
 
-/// The calling warp's words of dynamic shared memory, of which each warp has `n_words`.
+/// The calling warp's words of dynamic shared memory; each warp has `n_words`.
 __device__ __forceinline__ unsigned* warp_memory(int n_words) {
     extern __shared__ uint4 shared_quads[];
     return reinterpret_cast<unsigned*>(shared_quads) + threadIdx.x / kWarpSize * n_words;
 }
 
-/// Leave children to a warp that waits; false: none does.
+/// Share children with a waiting warp; false: none is waiting.
 __device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Children& children) {
     return queue.offer([&](unsigned* slot) {
         if (lane_id() != 0) return;
@@ -100,7 +101,7 @@ __device__ __forceinline__ bool offer_children(const TreeQueue& queue, const Chi
     });
 }
 
-/// Whether a motif keeps work of units that are done, to go on with it beside the next; it then has finish_kept().
+/// Whether a motif keeps work of finished units, to continue it along with the next; it then has finish_kept().
 template <class Motif>
 constexpr bool kKeepsWork = false;
 
@@ -110,7 +111,7 @@ __device__ __forceinline__ Children read_children(const unsigned* slot) {
     return Children{(int)slot[1], first, first + (int)slot[4]};
 }
 
-/// The place of the next item that is searched, or one behind all; those that are skipped are done. The warp.
+/// The place of the next item to search, or one after all; skipped items count as done. The warp.
 __device__ __forceinline__ int next_searched(const SearchItems& items, int* counter, int& n_done) {
     int at = 0, n_skipped = 0;
     if (lane_id() == 0)
@@ -119,14 +120,14 @@ __device__ __forceinline__ int next_searched(const SearchItems& items, int* coun
     return __shfl_sync(kFullMask, at, 0);
 }
 
-/// Search units until nothing is left of any warp's items.
+/// Search units until no warp has any left.
 template <class Motif>
 __device__ __forceinline__ void run_search(Arena& arena, TreeQueue& queue, const SearchItems& items, Motif& motif,
                                            unsigned long long* block_words) {
     const Arena::Mark empty = arena.mark();
     Arena::Mark opened = empty;
     Children unit{0, 0, 0};
-    int child = 0, n_children = 0, n_done = 0;  // units that are done, but not finished yet
+    int child = 0, n_children = 0, n_done = 0;  // n_done: units done but not yet finished
     bool works = false;
 #pragma unroll 1
     for (;;) {

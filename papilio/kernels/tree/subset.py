@@ -1,9 +1,9 @@
-"""All subsets of a given number of bit rows that share enough, counted by what they share; knows of no motif.
+"""All subsets of a given number of bit rows that share enough, counted by size of the intersection.
 
-Depth first with an explicit stack. A level holds the rows that may still be taken, already intersected with those
-taken before, side by side; taking one of them intersects the later ones with it and keeps those that are large
-enough. The last two rows of a subset are not taken: pairs of rows are intersected, their sizes counted, and nothing
-is stored.
+Depth first with an explicit stack. A level holds the rows that may still be taken, already intersected with the rows
+taken before, side by side. Taking a row intersects the later ones with it and keeps the results that are large enough.
+The last two rows of a subset are not taken: pairs of rows are intersected and counted by size, and nothing is
+stored.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.tree.bits import Words, lay_columns, popcount, share_columns
 
 _FEW_ROWS = 24
-"""Rows of several words below which their pairs are counted one by one."""
+"""Minimum rows of several words for which pairs are not counted one by one."""
 
 
 class Levels(NamedTuple):
-    """The stack: ``rows`` of all levels one after the other; per level where they begin, their number, the next.
+    """The stack: ``rows`` of all levels in order; per level the start, the number and the next row.
 
-    Beside it what pairs are counted in: the rows of a level by columns, what one of them shares with the others, and
-    four histograms. The next pair often shares as much as the last, and additions to one place wait for each other.
+    Also holds the scratch for counting pairs: the rows of a level by columns, the sizes that one row shares with the
+    others, and four histograms. The next pair often has the same size as the last, and additions to one place wait for
+    each other.
     """
 
     rows: Words
@@ -36,7 +37,7 @@ class Levels(NamedTuple):
 
 
 def make_levels(n_words: int, depth: int, max_shared: int = 0) -> Levels:
-    """Return a stack for ``n_words`` words in all and ``depth`` levels, whose rows share at most so many numbers."""
+    """Return a stack of ``n_words`` words and ``depth`` levels, whose rows share at most ``max_shared`` numbers."""
     begin, size, following = (np.zeros(depth + 1, np.int64) for _ in range(3))
     rows, columns = (np.empty(n_words, np.uint64) for _ in range(2))
     bins = np.zeros(4 * max(65, max_shared + 1), np.int64)
@@ -83,7 +84,7 @@ def _count_words(rows: Words, bins: Ints) -> None:
 
 @compiled
 def count_sizes(sizes: Ints, bins: Ints) -> None:
-    """Count sizes in the histograms by turns."""
+    """Count sizes, alternating between the histograms."""
     wide = bins.size // 4
     two, three, four = bins[wide:], bins[2 * wide :], bins[3 * wide :]
     j = 0
@@ -100,7 +101,7 @@ def count_sizes(sizes: Ints, bins: Ints) -> None:
 
 @compiled
 def fold_bins(bins: Ints, most: int, histogram: Ints) -> None:
-    """Add the histograms, of sizes up to ``most``, to one; they are 0 afterwards."""
+    """Add the histograms, of sizes up to ``most``, to ``histogram``, and reset them to 0."""
     wide = bins.size // 4
     for size in range(min(most + 1, histogram.size, wide)):
         for at in range(size, bins.size, wide):
@@ -110,7 +111,7 @@ def fold_bins(bins: Ints, most: int, histogram: Ints) -> None:
 
 @compiled
 def _intersect(rows: Words, n_words: int, begin: int, n: int, i: int, least: int, to: int) -> int:
-    """Write what row i shares with the later rows, where that is at least ``least``; return how many are kept."""
+    """Write the intersections of row i with later rows that have at least ``least`` numbers. Return their number."""
     kept = 0
     if n_words == 1:
         row = rows[begin + i]
@@ -134,11 +135,11 @@ def _intersect(rows: Words, n_words: int, begin: int, n: int, i: int, least: int
 
 @compiled
 def count_subsets(levels: Levels, n_words: int, n: int, take: int, least: int) -> int:
-    """Count the subsets of ``take`` (at least 2) of n rows by the size of what they share.
+    """Count the subsets of ``take`` (at least 2) of n rows by the size of their intersection.
 
-    The n rows, each of at least ``least`` numbers, are the first of the levels, and are kept as they are. There must be
-    room for one row more than those of ``take - 1`` levels. Smaller shared sets may be counted or left out. Returns the
-    words intersected; the counts are in the histograms of the levels (:func:`fold_bins`).
+    The n rows, each of at least ``least`` numbers, are the first of the levels, and stay unchanged. There must be room
+    for one row more than ``take - 1`` levels have. Intersections smaller than ``least`` may be counted or left out.
+    Returns the words intersected; the counts are in the histograms of the levels (:func:`fold_bins`).
     """
     rows = levels.rows
     levels.begin[0], levels.size[0], levels.next[0] = 0, n, 0

@@ -1,19 +1,19 @@
-// All sets of a given number of rows of a list that share enough columns, counted by what they share.
+// All sets of a given number of rows of a list that share enough columns, counted by the number of shared columns.
 //
 // Depth first by one warp with an explicit stack. A level is a list of the rows that may still be taken, already cut to
-// what the rows taken before share; taking row i cuts the later rows by it and keeps those that are large enough.
-// Every set is reached along one path, in ascending order. The last two rows are not taken: what all pairs of a list share is
-// counted, by slices of the rows (pairs.cuh) or, where rows are few or have many columns, by intersecting them. Where
-// most later rows stay when a third last one is taken, their slices are those of its list, cut to the columns of that row;
-// where they are few, the lists below all rows of a list are counted together (pairs.cuh).
-// A sub-tree that can be left to others (tree_queue.cuh) is a list and a range of it from which the first row is
-// taken: about half of the work that is left of the highest level where some is.
+// the columns shared by the rows taken before; taking row i cuts the later rows by it and keeps the ones large enough.
+// Every set is reached along one path, in ascending order. The last two rows are not taken: the shared columns of all pairs
+// of a list are counted, by slices of the rows (pairs.cuh) or, if rows are few or have many columns, by intersecting them.
+// If most later rows stay when a third last row is taken, their slices are the slices of its list, cut to the columns of
+// that row; if few stay, the lists below all rows of a list are counted together (pairs.cuh).
+// A sub-tree to share (tree_queue.cuh) is a list and a range of it from which the first row is taken: about half of the
+// work left at the highest level that has some.
 #pragma once
 
 #include "pairs.cuh"
 #include "tree_queue.cuh"
 
-/// What a slot of the queue begins with, to tell sub-trees apart.
+/// First word of a slot of the queue, to tell sub-trees apart.
 constexpr unsigned kSubsetSlot = 0;
 constexpr int kSubsetHead = 8;
 
@@ -29,13 +29,13 @@ constexpr int kSubsetFrameWords = SUBSET_FRAME_WORDS;
 static_assert(sizeof(SubsetFrame) == kSubsetFrameWords * sizeof(unsigned), "the launcher counts on it");
 
 struct SubsetTree {
-    /// Rows from which the pairs of a list are shared with others.
+    /// Minimum rows for sharing the pairs of a list.
     static constexpr int kSharedPairs = 256;
-    /// Rows more than are to be taken from which a list is worth leaving to others.
+    /// Minimum rows of a list, beyond those to be taken, that make it worth sharing.
     static constexpr int kSharedRows = 4;
-    /// Rows of a list from one that is looked at, for whether most later ones stay when it is taken, to the next.
+    /// Distance of the rows of a list that are checked for whether most later ones stay when they are taken.
     static constexpr int kDenseRows = 8;
-    /// Rows of a list, and of the lists below its rows in the mean, up to which these are counted together.
+    /// Maximum rows of a list, and maximum mean rows of the lists below its rows, for counting these together.
     static constexpr int kShortRows = SHORT_ROWS;
     static constexpr int kShortBelow = SHORT_BELOW;
     static_assert(kShortRows <= kLongList, "no list below is too long");
@@ -47,21 +47,21 @@ struct SubsetTree {
     unsigned* run;        // kRunWords words of shared memory
     SubsetFrame* frames;  // as many as rows are taken before the last two
     unsigned long long words;  // intersected so far
-    // Where a search stands: `levels` rows are to be taken from `list`, the first from [next, end).
+    // Current state of a search: `levels` rows are to be taken from `list`, the first from [next, end).
     RowList list;
     int levels;
     int next;
     int end;
     int depth;
     Arena::Mark entered;
-    // Of the list from which one row is taken before the last two: whether most rows share enough with the last one that was
-    // looked at, and its columns by rows, or null.
+    // For the list from which one row is taken before the last two: whether most rows share enough with the last row checked,
+    // and its columns by rows, or null.
     bool is_dense;
     unsigned* turned;
-    // Of the same: whether it has few rows, each of few columns, and what lies below them was not found to be long.
+    // For the same list: whether it has few rows, each of few columns, and the lists below were not found to be long.
     bool is_short;
 
-    /// Where to cut a range of first rows, of `take` to be taken, so that about half of the sets lie on either side.
+    /// A cut of a range of first rows, of `take` to be taken, with about half of the sets on either side.
     __device__ __forceinline__ static int cut_range(int begin, int until, int take) {
         return begin + (until - begin) * 2 / (3 * take);
     }
@@ -71,7 +71,7 @@ struct SubsetTree {
         queue.spend((int)(intersected / kWarpSize) + 1);
     }
 
-    /// Leave to others the sets whose first row is in [from, end) of a list; false: nobody takes them.
+    /// Share the sets whose first row is in [from, end) of a list; false: no warp is waiting.
     __device__ __forceinline__ bool offer(const unsigned* rows, int n, int stride, int n_words, int levels, int from,
                                           int end) const {
         if ((long long)(n - from) * n_words + kSubsetHead > queue.slot_words) return false;
@@ -92,10 +92,10 @@ struct SubsetTree {
         });
     }
 
-    /// Offer half of the work that is left of the highest level where some is.
+    /// Offer half of the work left at the highest level that has some.
     __device__ __forceinline__ void share() {
         const int lane = lane_id();
-        // Lane i looks at the frame i, the lane after them at the level at hand, from which one row is kept.
+        // Lane i checks frame i, the lane after them the current level, from which one row is kept.
         SubsetFrame frame{list.words, entered, list.n, list.stride, next + 1, end};
         if (lane < depth) frame = frames[lane];
         const int from = cut_range(frame.next, max(frame.next, frame.end), levels + max(0, depth - lane));
@@ -117,7 +117,7 @@ struct SubsetTree {
         __syncwarp();
     }
 
-    /// Leave about half of the pairs to others whose first row is in [first, end) of a list; returns where the rest ends.
+    /// Share about half of the pairs whose first row is in [first, end) of a list; returns the end of the remaining ones.
     __device__ __forceinline__ int share_pairs(const RowList& list, int first, int end) const {
         if (end - first < kSharedPairs || !queue.is_wanted()) return end;
         const int from = first + (cut_range(0, end - first, 2) & -kWarpSize);
@@ -130,7 +130,7 @@ struct SubsetTree {
         return list.n_words * (here * (list.n - 1ll - first) - here * (here - 1) / 2);
     }
 
-    /// All pairs of up to 32 rows that the lanes hold: row i with the rows i + 1 to i + n / 2, round about.
+    /// All pairs of up to 32 rows that the lanes hold: row i with the rows i + 1 to i + n / 2, cyclically.
     template <int kWords>
     __device__ __forceinline__ void count_among(const unsigned (&rows)[kWords], int n) {
         const int lane = lane_id();
@@ -190,7 +190,7 @@ struct SubsetTree {
         }
     }
 
-    /// The rows after `row`, cut to what it has, to `slices`; false: it has too many columns.
+    /// Write the rows after `row`, cut to its columns, to `slices`; false: it has too many columns.
     __device__ __forceinline__ bool slice_after(int row, RowSlices& slices) {
         if (row_size(list, row) > kSlicedColumns) return false;
         const RowList columns{turned, 32 * list.n_words, 32 * list.n_words, words_for(list.n)};
@@ -200,7 +200,7 @@ struct SubsetTree {
         return true;
     }
 
-    /// The rows of a list to `slices`; false: those from `begin` on are few, or they have too many columns.
+    /// Write the rows of a list to `slices`; false: too few rows from `begin` on, or too many columns.
     __device__ __forceinline__ bool slice_list(const RowList& list, int begin, RowSlices& slices) {
         if (list.n - begin < (list.n_words > 2 ? kSlicedRows : kSlicedNarrow)) return false;
         unsigned* const united = arena.take(list.n_words);
@@ -210,8 +210,8 @@ struct SubsetTree {
         return true;
     }
 
-    /// The pairs of a list whose first row is in [begin, end), both multiples of 32 or `end` all: by its slices, if it has any.
-    /// Where `shared`, some may be left to others.
+    /// Count the pairs of a list whose first row is in [begin, end), both multiples of 32 unless `end` is the end: by its
+    /// slices, if it has any. If `shared`, other warps may get some of them.
     __device__ __forceinline__ void count_pairs(const RowList& list, const RowSlices& slices, int begin, int end, bool shared) {
 #pragma unroll 1
         for (int first = begin; first < end; first += kWarpSize) {
@@ -229,7 +229,7 @@ struct SubsetTree {
         __syncwarp();
     }
 
-    /// Begin to count the sets of `take` (2 or more) rows whose first is in [0, until) of a list.
+    /// Start to count the sets of `take` (2 or more) rows whose first is in [0, until) of a list.
     __device__ __forceinline__ void open(const RowList& rows, int take, int until) {
         entered = arena.mark();
         list = rows;
@@ -240,10 +240,10 @@ struct SubsetTree {
         begin_list();
     }
 
-    /// Go up to the next level where something may be left; false: there is none, all is counted.
+    /// Go up to the next level that may have work left; false: there is none, everything is counted.
     __device__ __forceinline__ bool go_up() {
-        // Lanes that still read the list are waited for here, before it is released, or below, before it is taken again. Pairs
-        // are counted, and rows narrowed, up to a barrier too: each of the three would do.
+        // Waits for lanes that still read the list, before it is released (here) or taken again (below). Counting pairs and
+        // narrowing rows also end with a barrier: each of the three would do.
         __syncwarp();
         if (depth == 0) {
             arena.release(entered);
@@ -262,8 +262,8 @@ struct SubsetTree {
         return true;
     }
 
-    /// What a search came to: that others wait for a part of it, a list whose pairs are to be counted, a row (the one before
-    /// `next`) after which those of the same list are, a list whose pairs below each of its rows are, or its end.
+    /// State that a search has reached: others wait for a part of it; a list whose pairs are to be counted; a row (the one
+    /// before `next`) after which the pairs of the same list are; a list whose pairs below each of its rows are; or its end.
     enum class Reached { kWanted, kPairs, kRow, kShort, kEnd };
 
     /// Whether pairs below row `next` are better counted in the list itself: most later rows stay when that row is taken.
@@ -271,7 +271,7 @@ struct SubsetTree {
         return levels == 3 && is_dense && next % kDenseRows != 0 && list.n - next > kSlicedRows;
     }
 
-    /// Go down to a list of rows from which one less is taken, which lies behind `mark`.
+    /// Go down to a list of rows, stored after `mark`, from which one row less is taken.
     __device__ __forceinline__ void go_down(const RowList& below, const Arena::Mark& mark) {
         if (lane_id() == 0) frames[depth] = SubsetFrame{list.words, mark, list.n, list.stride, next, end};
         __syncwarp();
@@ -283,7 +283,7 @@ struct SubsetTree {
         begin_list();
     }
 
-    /// Before rows are taken from the list at hand.
+    /// Prepare to take rows from the current list.
     __device__ __forceinline__ void begin_list() {
         if (levels != 3) return;
         is_dense = false;
@@ -291,7 +291,7 @@ struct SubsetTree {
         is_short = list.n <= kShortRows && max_columns(list) <= kWarpSize;
     }
 
-    /// Go on until pairs are to be counted.
+    /// Continue until pairs are to be counted.
     template <int kWords>
     __device__ __forceinline__ Reached find_pairs() {
 #pragma unroll 1
@@ -319,8 +319,8 @@ struct SubsetTree {
         }
     }
 
-    /// Count the pairs of the list at hand, or of what is after the row before `next`, cut to that row; false: that has too many
-    /// columns, and the list of those rows is at hand now.
+    /// Count the pairs of the current list, or of the rows after the row before `next`, cut to that row; false: it has too
+    /// many columns, and the list of those rows is now the current one.
     __device__ __forceinline__ bool count_found(bool below_row) {
         const int row = next - 1;
         if (below_row && turned == nullptr) turned = transpose_rows(arena, list, 32 * list.n_words).words;
@@ -341,8 +341,8 @@ struct SubsetTree {
         return true;
     }
 
-    /// Count the sets whose first row is one of the next 32 of the list at hand. Where lists below these are long, it is no
-    /// longer said to be short, and nothing is counted.
+    /// Count the sets whose first row is one of the next 32 of the current list. If the lists below these are long, it is no
+    /// longer considered short, and nothing is counted.
     __device__ __forceinline__ void count_short() {
         const int last = min(next + kTileRows, end), stride = words_for(list.n - next);
         const Arena::Mark before = arena.mark();
@@ -357,7 +357,7 @@ struct SubsetTree {
         arena.release(before);
     }
 
-    /// Go on until all is counted.
+    /// Continue until everything is counted.
     __device__ __forceinline__ void count() {
 #pragma unroll 1
         for (;;) {

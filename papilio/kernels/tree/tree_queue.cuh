@@ -1,4 +1,4 @@
-// Sub-trees that one warp leaves to others: a bounded queue in device memory, and the detection of the end.
+// Sub-trees that warps share: a bounded queue in device memory, and the detection of the end.
 //
 // A reader takes the next position to read and then polls only the slot of that position. A writer takes the next
 // position to write, but only for a warp that waits: `kQueueWaiting` counts the waiting warps without a sub-tree. All
@@ -26,7 +26,7 @@
 /// Words of the state of a launch, spaced so that they lie in different cache lines: set by the host before the launch.
 constexpr int kQueueNextItem = 0;
 constexpr int kQueuePending = QUEUE_PENDING;  // initially the number of items
-constexpr int kQueueWaiting = 64;             // waiting warps, less the sub-trees left to them
+constexpr int kQueueWaiting = 64;             // waiting warps, minus the sub-trees shared with them
 constexpr int kQueueStateWords = QUEUE_STATE_WORDS;
 constexpr int kQueueEndWords = QUEUE_END_WORDS;
 static_assert(kQueuePending < kQueueWaiting && kQueueWaiting < kQueueStateWords && kQueueEndWords > 32,
@@ -43,7 +43,7 @@ struct TreeQueue {
     unsigned* ends;     // kQueueEndWords words: [0] next position to read, [32] next position to write
     unsigned* tickets;  // one per slot; slot i begins with i
     unsigned* slots;
-    unsigned n_slots;  // a power of two from 2 on, or 0: nothing is ever left to others
+    unsigned n_slots;  // a power of two of at least 2, or 0: nothing is ever shared
     int slot_words;
     int check_steps;  // units of work between two checks for waiting warps
     unsigned unchecked;  // steps since the last check; without a queue there are no checks, and the steps may wrap

@@ -1,14 +1,14 @@
 // All sets of a given number of rows of a list that share enough columns, counted for every row and every column.
 //
-// A set that shares n columns is worth `sets[n]` to each of its rows and `members[n]` to each of those columns; sums are
-// modulo 2^64. Depth first by one warp with an explicit stack of lists, as in subset_tree.cuh: a list is cut to what the
-// rows taken before share, and knows the places of its rows. The last row of a set is not taken: all later rows of the
-// list are intersected with the one before it, a lane each, and added up. What is worth to a row that was taken is known
+// A set that shares n columns is worth `sets[n]` to each of its rows and `members[n]` to each of these columns; sums are
+// modulo 2^64. Depth first by one warp with an explicit stack of lists, as in subset_tree.cuh: a list is cut to the columns
+// shared by the rows taken before, and holds the places of its rows. The last row of a set is not taken: all later rows of
+// the list are intersected with the row before it, a lane each, and added up. The worth to a row that was taken is known
 // when the search leaves it.
-// Columns: each lane owns one of 32 columns and knows which rows of the list hold it, a bit each (`turn_rows`). Of 32 rows
-// that are the last of a set, those that share equally many columns are counted together: a popcount and a product for
+// Columns: each lane owns one of 32 columns and holds a bit for each row of the list with that column (`turn_rows`). Of 32
+// rows that are the last of a set, rows that share equally many columns are counted together: a popcount and a product for
 // each size that occurs.
-// Sums lie in the warp's arena, one lane at a time writes a word, and a barrier stands between two writers.
+// Sums lie in the warp's arena; one lane at a time writes a word, with a barrier between two writers.
 #pragma once
 
 #include "bit_matrix.cuh"
@@ -38,10 +38,10 @@ __device__ __forceinline__ unsigned long long* take_sums(Arena& arena, int n) {
     return sums;
 }
 
-/// Add to `held[k]`, in every lane, what its column is worth that the rows `holders[k]` hold.
+/// Add to `held[k]`, in every lane, the worth to its column of the rows `holders[k]`, which hold it.
 ///
-/// Lane i stands for row i, which is a set that shares `size` columns, each worth `worth`, if bit i of `live` is set. The
-/// warp.
+/// Lane i stands for row i. If bit i of `live` is set, the row is a set that shares `size` columns, each worth `worth`.
+/// The warp.
 template <int kHeld>
 __device__ __forceinline__ void add_worth(const unsigned (&holders)[kHeld], unsigned live, int size,
                                           unsigned long long worth, unsigned long long (&held)[kHeld]) {
@@ -91,10 +91,10 @@ struct VertexTree {
         return turned;
     }
 
-    /// Count the sets that a row after `row` completes; -1: that row is the only one to be taken.
+    /// Count the sets that a row after `row` completes; -1: no row was taken before, and one row makes a set.
     ///
-    /// Lane i adds to `held[k]` what its column of word k is worth, where the number of words is known. Returns a
-    /// lane's part of the sum of the sets.
+    /// Lane i adds to `held[k]` the worth to its column of word k, if the number of words is known. Returns a lane's
+    /// part of the sum of the sets.
     template <int kWords, int kHeld>
     __device__ __forceinline__ unsigned long long close_row(const RowList& list, const RowList& turned, const int* places,
                                                             int row, unsigned long long (&held)[kHeld]) {
@@ -160,7 +160,7 @@ struct VertexTree {
         return below;
     }
 
-    /// The later rows of a list that share enough columns with `row`, cut to those, and their places.
+    /// The later rows of a list that share enough columns with `row`, cut to these, and their places.
     template <int kWords>
     __device__ __forceinline__ RowList narrow(const RowList& list, const int* places, int row, const int** kept_places) {
         const int lane = lane_id(), n_words = kWords > 0 ? kWords : list.n_words;
@@ -187,7 +187,7 @@ struct VertexTree {
     /// Count the sets of `take` rows of a list, at least one; returns their sum.
     template <int kWords>
     __device__ __forceinline__ unsigned long long count_in(RowList list, const int* places, int take) {
-        unsigned long long below = 0;  // of the list at hand
+        unsigned long long below = 0;  // of the current list
         int depth = 0, next = 0;
         for (;;) {
             if (take <= 2) {

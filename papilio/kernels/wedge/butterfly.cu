@@ -8,10 +8,10 @@
 //   match   at most 32 wedges: one warp, equal ends found by __match_any_sync, no memory
 //   hash    a block with an open-addressing table in shared memory: 8 bytes per slot, load at most 5/8
 //   dense   a block with counters indexed by rank in shared memory, 8, 16 or 32 bits wide by the bound
-//           c(u, w) <= d(w) or, where those do not fit, of 4 or 8 bits as long as none is full; else in tiles
+//           c(u, w) <= d(w) or, if those do not fit, of 4 or 8 bits unless one is full; else in tiles
 //           over the ranks
 // Sums: a returning atomic gives the count before the increment, and 0 + 1 + ... + (c - 1) = C(c, 2).
-// Bound: the caller refuses graphs on which one start could own 2^63 butterflies, so one start's sum fits in
+// Bound: the caller rejects graphs in which one start could own 2^63 butterflies, so one start's sum fits in
 // 64 bits; sums over starts are split into halves (SplitSum).
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "butterfly.cuh"
@@ -59,12 +59,12 @@ butterfly_match(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PAR
     if (kSweeps) sweep.flush();
 }
 
-/// Count the wedges of a share in a table of 2^log2_slots keys and, behind them, as many counts: of each key those beside
-/// the first. Return the sum of what they make. Keys that do not find their first slot are looked for afterwards, so that
-/// lanes wait for few of each other's.
+/// Count the wedges of a share in a table of 2^log2_slots keys, followed by as many counts: of each key the wedges after the
+/// first. Return the sum of their pairs. Keys that miss their first slot are looked up afterwards, so that lanes rarely
+/// wait for each other.
 __device__ __forceinline__ unsigned long long count_in_slots(const SharedWords& table, int n_slots, int log2_used,
                                                              const Share& share) {
-    // Atomics of a share follow each other closely; what they return is looked at afterwards.
+    // Issue the atomics of a share back to back; read their results afterwards.
     int held[WEDGES_AT_ONCE];
 #pragma unroll
     for (int k = 0; k < WEDGES_AT_ONCE; ++k) {
@@ -100,7 +100,7 @@ __device__ __forceinline__ unsigned long long count_in_slots(const SharedWords& 
     return sum;
 }
 
-/// `wedges` and `hub_wedges` are by row, as the graph has them; they say how much of the table a start needs.
+/// `wedges` and `hub_wedges` are by row, as in the graph; they determine how much of the table a start needs.
 extern "C" __global__ void TABLE_BOUNDS
 butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __restrict__ wedges,
                const unsigned long long* __restrict__ hub_wedges, const int log2_slots, RESULT_PARAMETERS) {
@@ -109,7 +109,7 @@ butterfly_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const unsigned long long* __re
     const WedgeGraph graph GRAPH_FIELDS;
     int* keys = reinterpret_cast<int*>(shared_quads);
     const SharedWords table(keys);
-    // Wedges of each key beside the first; of a census all of them in two words, 16 bits for each kind: a table has fewer.
+    // Wedges of each key after the first; for a census all in two words, 16 bits for each kind: a table has fewer.
     int* counts = keys + (1 << log2_slots);
     constexpr int kCountQuads = kCensus ? CENSUS_SLOT_WORDS - 1 : 1;
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
@@ -217,7 +217,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int
         const int n = min(at_once, n_rows - first);
         int row = 0, degree = 0;
         long long begin = 0;
-        if (lane < n) {  // a start of its own
+        if (lane < n) {  // one start per lane
             row = row_of(rows[first + lane]);
             begin = graph.indptr[row];
             degree = (int)(graph.indptr[row + 1] - begin);
@@ -227,13 +227,13 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int
             return lane < __shfl_sync(kFullMask, degree, of) ? graph.adjacency[at] : 0;
         };
         int next = first_entry(0);
-        // With signs every position twice, once for each kind.
+        // With signs every position occurs twice, once for each kind.
         for (int step = 0; step < kSigns * n; ++step) {
             const int of = step / kSigns, held = next;
             const long long from = __shfl_sync(kFullMask, begin, of);
             const int entries = __shfl_sync(kFullMask, degree, of);
             const Start start = make_start(graph, __shfl_sync(kFullMask, row, of), from, from + entries, 1);
-            next = first_entry(min(step + 1, kSigns * n - 1) / kSigns);  // while this one is counted
+            next = first_entry(min(step + 1, kSigns * n - 1) / kSigns);  // while the current one is counted
             const int n_planes = planes_for(entries);
             BitCounters<WARP_PLANES> counters;
             counters.clear();
@@ -245,7 +245,7 @@ butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int
 }
 
 /// A block per start; the planes of its warps are added pairwise through shared memory. With signs one half of the warps
-/// counts wedges of one kind, the other half those of the other.
+/// counts wedges of one kind, the other half the other kind.
 template <int kPlanes>
 __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, const HubMatrix& hubs, const int* rows,
                                                     int n_rows, int* counter, unsigned* stored, int* slot,

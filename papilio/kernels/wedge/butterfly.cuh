@@ -1,4 +1,4 @@
-// What is made of the counters of a start once all of its wedges are counted, where their sum of C(c, 2) is not enough.
+// Results computed from the counters of a start once all of its wedges are counted, beyond their sum of C(c, 2).
 //
 // GIVES = 1: histogram, result[c] is the number of counters that end at c >= 2.
 // GIVES = 2 (KINDS = 4): census, result holds the SplitSums of the six classes of butterflies with signs, in the order of
@@ -134,16 +134,16 @@ struct Sweep {
 #endif
 };
 
-// What the kernels of butterflies share: their parameters, where counts lie in a result, counters in shared memory.
+// Code shared by the butterfly kernels: parameters, places of counts in a result, counters in shared memory.
 //
 // PER = 0: total; 1: per vertex, result[row]; 2: per edge, result[entry], to be added over both directions.
-// GIVES > 0: no sum, but what a sweep over the counters of each start gives, see butterfly.cuh.
-// PART = 1 (see wedges.cuh): vertices are starts, then ends, then middles; entries those of starts, then those of ends.
+// GIVES > 0: no sum, but the result of a sweep over the counters of each start, see butterfly.cuh.
+// PART = 1 (see wedges.cuh): vertices are starts, then ends, then middles; entries of starts, then of ends.
 
 #ifndef PER
 #define PER 0
 #endif
-/// Of kernels with a table in shared memory: few registers, for many blocks. The sums of a census do not fit into so few.
+/// For kernels with a table in shared memory: few registers, for many blocks. The sums of a census need more registers.
 #define TABLE_BOUNDS __launch_bounds__(TABLE_THREADS, kCensus ? 1 : 3)
 
 constexpr bool kPerVertex = PER == 1;
@@ -151,10 +151,10 @@ constexpr bool kPerEdge = PER == 2;
 
 #define ITEM_PARAMETERS const int *__restrict__ rows, const int n_rows, int *counter
 
-/// The row of a scheduled start; 2^31 less of it where the bit matrix counts the ends in the hub columns.
+/// The row of a scheduled start; minus 2^31 if the bit matrix counts the ends in the hub columns.
 __device__ __forceinline__ int row_of(int scheduled) { return scheduled & 0x7fffffff; }
 
-/// Where the counts of an end, of the middle of an entry, and of an entry (middle, end) lie in the result.
+/// Places in the result of the counts of an end, of the middle of an entry, and of an entry (middle, end).
 __device__ __forceinline__ int place_of_end(const WedgeGraph& graph, const Start& start, int end) {
 #if PART
     return graph.n_starts + end;
@@ -177,7 +177,7 @@ __device__ __forceinline__ long long place_of_entry(const WedgeGraph& graph, lon
 #endif
 }
 
-/// Give the motifs of one window to the middles or to the edges; `shared_by(end)` is c - 1 for the counter of an end.
+/// Add the motifs of one window to the middles or to the edges; `shared_by(end)` is c - 1 for the counter of an end.
 template <int kWidth, class SharedBy>
 __device__ __forceinline__ void give_window(const WedgeGraph& graph, const Start& start, const Wedges<kWidth>& wedges,
                                             SharedBy shared_by, unsigned long long* result) {
@@ -196,7 +196,7 @@ __device__ __forceinline__ void give_window(const WedgeGraph& graph, const Start
         atomicAdd(&result[kPerEdge ? wedges.entry : place_of_middle(graph, start, wedges.entry)], sum);
 }
 
-/// Give the motifs of all wedges of a start to the middles or to the edges, as give_window does.
+/// Add the motifs of all wedges of a start to the middles or to the edges, as give_window does.
 template <class SharedBy>
 __device__ __forceinline__ void give_wedges(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                             SharedBy shared_by, unsigned long long* result) {
@@ -211,7 +211,7 @@ __device__ __forceinline__ void give_end(const WedgeGraph& graph, const Start& s
         atomicAdd(&result[place_of_end(graph, start, end)], (unsigned long long)count * (count - 1) / 2);
 }
 
-/// A sum of terms below 2^63, each of which is added by all lanes of a warp together; what it holds stays below 2^63, too.
+/// A sum of terms below 2^63, each added by all lanes of a warp together; its value also stays below 2^63.
 struct RunningSum {
     unsigned long long* const total;  // of a SplitSum
     unsigned long long held = 0;
@@ -229,7 +229,7 @@ struct RunningSum {
     }
 };
 
-/// A finished start: its butterflies go to the total, and per vertex to the start itself.
+/// Finish a start: add its butterflies to the total, and per vertex to the start itself.
 __device__ __forceinline__ void finish_start(const Start& start, unsigned long long sum, RunningSum& total,
                                              unsigned long long* result) {
     total.add(sum);
@@ -244,8 +244,8 @@ __device__ __forceinline__ void fill_quads(uint4* quads, int n_quads, unsigned w
     for (int i = threadIdx.x; i < n_quads; i += blockDim.x) quads[i] = make_uint4(word, word, word, word);
 }
 
-/// Counters of a tile of ends, 2^log2_bits bits each. Neighbours in a list that lanes take at once are a share apart, so
-/// that hardly two of them fall into one word.
+/// Counters of a tile of ends, 2^log2_bits bits each. Lanes take neighbours in a list a share apart, so two of them rarely
+/// share a word.
 struct DenseTile {
     SharedWords table;
     int log2_bits;
@@ -253,8 +253,8 @@ struct DenseTile {
 
     __device__ __forceinline__ unsigned mask() const { return kFullMask >> (32 - (1 << log2_bits)); }
 
-    /// Count the wedges of a share, whose ends are `low` and more: their counters, before, are added to `sum`, and `most` is
-    /// the largest. Atomics of a share follow each other closely; what they return is looked at afterwards.
+    /// Count the wedges of a share, whose ends are at least `low`: adds their previous counters to `sum`; `most` is the
+    /// largest. Issues the atomics of a share back to back, and reads their results afterwards.
     __device__ __forceinline__ void count(const Share& share, unsigned low, unsigned long long& sum, unsigned& most) const {
         unsigned held[WEDGES_AT_ONCE];
 #pragma unroll
@@ -277,10 +277,10 @@ struct DenseTile {
     }
 };
 
-/// Count the wedges of a start in a table of shared memory that is clear before and after, in tiles over the ends where it
-/// is too small. Without hubs, narrower counters are tried if they fit; where one is full, all is counted anew in tiles.
-/// use(tile, low) has the counters of the ends from `low` on. The block; use() ends with a barrier where it reads counters.
-/// Returns the sum over the caller's wedges of what their counters held before.
+/// Count the wedges of a start in a table of shared memory that is clear before and after, in tiles over the ends if it is
+/// too small. Without hubs, narrower counters are tried if they fit; if one is full, everything is recounted in tiles.
+/// use(tile, low) reads the counters of the ends from `low` on. The block; use() ends with a barrier if it reads counters.
+/// Returns the sum over the caller's wedges of their previous counters.
 template <class Use>
 __device__ __forceinline__ unsigned long long count_in_tiles(const WedgeGraph& graph, Start& start, uint4* quads,
                                                              int table_words, int warp, int n_warps, Use use) {
@@ -303,7 +303,7 @@ __device__ __forceinline__ unsigned long long count_in_tiles(const WedgeGraph& g
         unsigned most = 0;
         for_each_share<WEDGES_AT_ONCE, WEDGES_AHEAD>(
             graph, start, warp, n_warps, [&](const Share& share) { tile.count(share, low, sum, most); });
-        if (__syncthreads_or(most == tile.mask())) {  // in the only tile, and not with the widest
+        if (__syncthreads_or(most == tile.mask())) {  // in a single tile, unless its counters are the widest
             tile.log2_bits = log2_counter_bits(start.end - start.begin);
             sum = 0;
         } else {

@@ -1,11 +1,11 @@
-// Butterflies of starts that one block would take too long for: blocks share a start.
+// Butterflies of starts that would take one block too long: several blocks share a start.
 //
 // Requires: the graph of wedges.cuh. A start is cut into *chunks*, consecutive entries of its row. A block counts the
-// wedges of a chunk in shared memory, for all ends, and adds its counters to those of the start in device memory, 32 bits
-// each; the block that ends last makes of them what butterfly.cu makes of a table. Per vertex and per edge a second launch
-// goes through all wedges once more and reads the counters.
-// Counted once, bounds and defines: see butterfly.cu. A counter comes to the degree of the start at most.
-// A start of degree d has few ends, those of higher degree: at most m / d of m edges.
+// wedges of a chunk in shared memory, for all ends, and adds its counters to the start's counters in device memory, 32 bits
+// each; the last block to finish processes them as butterfly.cu processes a table. Per vertex and per edge a second launch
+// walks over all wedges again and reads the counters.
+// Counted once, bounds and defines: see butterfly.cu. A counter is at most the degree of the start.
+// A start of degree d has few ends, all of higher degree: at most m / d of m edges.
 #include "butterfly.cuh"
 
 #define SPLIT_PARAMETERS                                                                                        \
@@ -18,11 +18,11 @@ struct SplitStarts {
     const int* rows;
     const int* start_of;
     const int* first_chunk;
-    const int* chunk_entries;      // most entries of a chunk of each start
-    const long long* counters_at;  // where the counters of each start begin
+    const int* chunk_entries;      // maximum entries of a chunk of each start
+    const long long* counters_at;  // start of the counters of each start
     unsigned* counters;            // 0 at launch
 
-    /// The start of a chunk with no other entries than those of the chunk.
+    /// The start of a chunk, with only the entries of the chunk.
     __device__ __forceinline__ Start load(const WedgeGraph& graph, int chunk) const {
         const int number = start_of[chunk];
         Start start = load_start(graph, rows[number], 0);
@@ -83,7 +83,7 @@ butterfly_split(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* arrived, int* counter, 
 }
 
 #if PER > 0
-/// After butterfly_split: give the motifs to middles or edges.
+/// After butterfly_split: add the motifs to middles or edges.
 extern "C" __global__ void TABLE_BOUNDS
 butterfly_split_give(GRAPH_PARAMETERS, SPLIT_PARAMETERS, int* counter, RESULT_PARAMETERS) {
     __shared__ int next_position;

@@ -105,7 +105,7 @@ class ButterflyCpu(CpuEngine):
         return PreparedButterflyCpu(index, motif, per)
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:
-        """Return the least work of a slice: slices are free, except per edge, as each scans a whole graph."""
+        """Return the minimum work of a slice: slices are free, except per edge, as each scans a whole graph."""
         if prepared.per == "edge" and isinstance(prepared.index, WedgeIndex):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1
@@ -280,7 +280,9 @@ class BalancedButterflyCpu(ButterflyCpu):
 
     def stage(self, block: Loadable) -> Loadable:
         """Raise UnsupportedError: only whole graphs are counted."""
-        raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
+        raise UnsupportedError(
+            f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}"
+        )
 
     def _run_span(
         self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: StopCheck

@@ -83,7 +83,7 @@ class PreparedButterflyGpu(Prepared):
     per: Granularity
     # The graph in rank space, or the part; None for a graph without edges.
     graph: WedgeGraph | WedgePartGraph | None
-    # Start row of each work item, int32, and its wedges, uint64; falling, except in a part.
+    # Start row of each work item, int32, and its wedges, uint64; descending, except in a part.
     items: Any
     costs: Any
     # The bit matrix, uint32; None if no start uses it.
@@ -110,9 +110,9 @@ class ButterflyGpu(Engine):
         self.tuning = tuning if tuning is not None else wedge_tuning(device.max_shared_bytes)
 
     def stage(self, block: Loadable) -> Loadable:
-        """Copy the large arrays of a block to the device, beside the kernels of other threads."""
+        """Copy the large arrays of a block to the device, while kernels of other threads run."""
         if isinstance(block, RootPart):
-            raise UnsupportedError("the butterfly engine cannot count in a RootPart")
+            raise UnsupportedError("the butterfly engine cannot count a RootPart")
         with self.device.guard(), self.device.staging():
             return stage_wedges(self.device, block)
 
@@ -201,7 +201,7 @@ class ButterflyGpu(Engine):
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
-        """Return the wedges of each work item, int64 of shape (n_items,), host; falling, except in a part."""
+        """Return the wedges of each work item, int64 of shape (n_items,), host; descending, except in a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
     def probe_counts(
@@ -247,8 +247,10 @@ class ButterflyGpu(Engine):
         if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
             return ()
         uses_hubs[:] = 0
-        reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are free for it"
-        return (("no hub columns, counter tables alone", reason),)
+        reason = (
+            f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
+        )
+        return (("no hub columns, only counter tables", reason),)
 
     def _run_slices(
         self, prepared: PreparedButterflyGpu, bounds: Sequence[int], cut: StopCheck, results: tuple[Any, ...]
@@ -291,7 +293,7 @@ class ButterflyGpu(Engine):
         assert graph is not None
         threads = schedule.threads_for(n_rows, tuning.sm_threads * self.device.sm_count)
         by_warp = schedule.kernel in ("butterfly_match", "butterfly_hubs_warp")
-        # Take as many at once as leave some for every warp
+        # Take as many at once as possible while leaving some for every warp
         argument, per_block = schedule.argument, 1
         if by_warp:
             argument = max(1, min(tuning.warp_items, n_rows // (tuning.warp_share * self.device.sm_count)))
@@ -329,7 +331,7 @@ class ButterflyGpu(Engine):
             )
 
     def _load(self, per: Granularity, defines: Mapping[str, int], stem: str = "butterfly") -> Module:
-        """Load the counting kernels; the first call is while the graph is built, so that they compile meanwhile."""
+        """Load the counting kernels. The first call is while the graph is built, so that they compile meanwhile."""
         given = {"PER": GRANULARITIES.index(per), "HUB_WORDS": self.tuning.hub_words}
         return self.device.load(stem, {**given, **defines})
 
@@ -367,7 +369,9 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        raise UnsupportedError(f"signed motifs are counted on whole graphs, not in a {type(block).__name__}")
+        raise UnsupportedError(
+            f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}"
+        )
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)

@@ -50,7 +50,7 @@ UNSIGNED = Counting()
 
 @dataclass(frozen=True)
 class WedgeGraph:
-    """A bipartite graph in rank space, on the device; rows of layer U by rank, then rows of layer V."""
+    """A bipartite graph in rank space, on the device. Rows of layer U by rank, then rows of layer V."""
 
     n_u: int
     n_v: int
@@ -65,8 +65,8 @@ class WedgeGraph:
     adjacency: Any
     # Counted wedges of each entry: the ends of (row, neighbour) are that long a prefix of the neighbour's row.
     prefix: Any
-    # Of each row: its ends among the hub columns, and its length (int32); its place in the order over both layers, of
-    # which 0 is the largest hub (int64); its counted wedges as a start, and those that end in the hub columns (uint64).
+    # Of each row: its ends among the hub columns, and its length (int32); its place in the order over both layers, with
+    # 0 for the largest hub (int64); its counted wedges as a start, and those that end in the hub columns (uint64).
     hub_count: Any
     degree: Any
     priority: Any
@@ -155,7 +155,7 @@ def build_wedge_graph(
     if counting.kinds > 1:
         check_fits("the larger layer", max(n_u, n_v), (2**31 - 1) // counting.kinds, "vertices")
     xp = device.xp
-    order = device.load("wedge_order", {})  # compiled beside the other one
+    order = device.load("wedge_order", {})  # compiles at the same time as the other module
     module = _load_module(device, tuning, counting)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
     degree_of = xp.zeros(n_u + n_v, dtype=np.int32)
@@ -290,7 +290,7 @@ def gather_edges(
 
 
 _MAX_LIST = 2**26
-"""Most ends of one middle: the wedges of the 32 entries that a warp holds then fit in 32 bits."""
+"""Maximum ends of one middle: the wedges of the 32 entries that a warp holds then fit in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ class WedgePartGraph:
     degree: Any
     wedges: Any
     hub_wedges: Any
-    widest_middle: int  # most ends of a middle
+    widest_middle: int  # maximum ends of a middle
     counting: Counting = UNSIGNED  # parts are counted without signs
 
     @property
@@ -372,7 +372,7 @@ _END_ARRAYS = ("rank", "middle_rank", "indptr", "ends")
 def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> WedgePartGraph:
     """Copy the missing arrays to the device and join the part there.
 
-    Device memory at the peak, beside the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle. The limits
+    Device memory at the peak, besides the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle. The limits
     are 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
     """
     xp = device.xp

@@ -31,7 +31,7 @@ SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
 NOT_SCHEDULED = np.uint64(0xFFFFFFFFFFFFFFFF)
 _BIT_MATRIX_DEGREE = 1 << LARGE_PLANES
-"""Least degree that overflows the planes of the bit matrix."""
+"""Minimum degree that overflows the planes of the bit matrix."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Schedule:
     """A kernel, its launch, and its argument after the items, if any."""
 
     kernel: str
-    # Threads of a block: fewest, with many items, and most
+    # Threads of a block: minimum, with many items, and maximum
     threads: tuple[int, int]
     # Shared memory of a block, and additional memory per pair of its warps
     shared_bytes: int = 0
@@ -68,7 +68,7 @@ def mark_hub_starts(
 def schedule_items(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
 ) -> Any:
-    """Give each item its schedule for the ends outside of the hub columns, and for the ends in them, if it has any.
+    """Give each item its schedules for the ends outside the hub columns, and in them, if any.
 
     Returns the entries of ``PreparedButterflyGpu.scheduled``, in no order: first the schedules of all items for ends
     outside of the hub columns, then the others.
@@ -148,7 +148,7 @@ def take_scheduled(device: Device, scheduled: Any, items: Any, uses_hubs: Any) -
 
 
 def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
-    """Return ``ties``, distinct and below 2^32, by falling cost, then by their own order; as int64."""
+    """Return ``ties``, distinct and below 2^32, by descending cost, then by their own order; as int64."""
     if costs.size and int(costs.max()) > 0xFFFFFFFF:
         order = xp.lexsort(xp.stack((ties, np.uint64(2**64 - 1) - costs)))
         return ties[order].astype(np.int64)
@@ -168,7 +168,7 @@ def check_start_bound(xp: Any, wedges: Any, items: Any, degree: Any) -> None:
     allowed = np.uint64(2 * MAX_START_COUNT) // xp.maximum(degree[items], 1).astype(np.uint64)
     if bool((wedges > allowed).any()):
         raise CapacityError(
-            f"one vertex could own more than {MAX_START_COUNT} butterflies; the gpu engine adds them in 64 bits"
+            f"one vertex could own more than {MAX_START_COUNT} butterflies, too many for 64 bits; use --engine cpu"
         )
 
 
@@ -179,7 +179,7 @@ class SplitStarts:
     # Work item, ascending, and its start row.
     items: NDArray[np.int64]
     rows: NDArray[np.int32]
-    # Most entries of a chunk, and number of chunks.
+    # Maximum entries of a chunk, and number of chunks.
     entries: NDArray[np.int32]
     chunks: NDArray[np.int32]
     # Counters in device memory.
@@ -266,7 +266,7 @@ def launch_split_starts(
     gives: bool,
     results: tuple[Any, ...],
 ) -> Launch:
-    """Return the launch that counts ``starts``; with ``gives`` a second one adds their motifs to vertices or edges."""
+    """Return the launch that counts ``starts``. With ``gives`` a second one adds their motifs to vertices or edges."""
     xp = device.xp
     n_chunks = int(starts.chunks.sum())
     first_chunk = np.concatenate(([0], np.cumsum(starts.chunks))).astype(np.int32)

@@ -1,14 +1,14 @@
 """Wedges from their highest end: the graph form that every CPU kernel of the wedge engine scans.
 
-All vertices of both layers have one total order: falling degree, ties by layer (U before V), then by id; the first is
-the largest hub. A wedge (u, v, w) with ends u, w and middle v is counted if u precedes both v and w. Each wedge with a
-fixed pair of ends then belongs to exactly one start, its later end w, and the work is O(sum over edges of min(d(u),
+All vertices of both layers have one total order: descending degree, ties by layer (U before V), then by id; the first
+is the largest hub. A wedge (u, v, w) with ends u, w and middle v is counted if u precedes both v and w. Each wedge with
+a fixed pair of ends then belongs to exactly one start, its later end w, and the work is O(sum over edges of min(d(u),
 d(v))) (BFC-VP++, PVLDB 2019).
 
 The *rank* of a vertex is its place among its layer's vertices in that order. The rows of :class:`WedgeIndex` hold the
 neighbours of each vertex by rank, ascending. Hence, for a start w and a middle v, the ends u of counted wedges are the
 first ``min(place of w in the row of v, number of entries of that row that precede v)`` entries of the row of v: a
-contiguous prefix, with its length stored beside v in the row of w. The transposition that builds the rows yields the
+contiguous prefix, with its length stored next to v in the row of w. The transposition that builds the rows yields the
 places without a search.
 """
 
@@ -74,7 +74,7 @@ class WedgeIndex:
     ids: NDArray[np.uint32]
     # shape (2 * n_edges,): number of counted wedges with the row's vertex as start and the neighbour as middle
     prefix: NDArray[np.uint32]
-    edge_ids: EdgeIds  # shape (2 * n_edges,), or (0,): edge id of each entry; empty unless asked for
+    edge_ids: EdgeIds  # shape (2 * n_edges,), or (0,): edge id of each entry; empty unless requested
     # shape (n_u + n_v,): number of neighbours that precede the row's vertex in the total order
     split: NDArray[np.int64]
     # shape (n_u,) and (n_v,): original id of each rank
@@ -105,7 +105,7 @@ class WedgeIndex:
 
     @property
     def most_vectors(self) -> int:
-        """Return how many count vectors, one per thread, take at most twice the memory of the index."""
+        """Return the number of count vectors, one per thread, that take at most twice the memory of the index."""
         return max(1, 2 * array_bytes(self) // (8 * self.n_rows + 1))
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
@@ -124,7 +124,7 @@ class WedgeIndex:
 
 @compiled
 def _sort_falling(keys: Ints, order: Ints, spare: Ints, starts: Ints, shift: int) -> None:
-    """Sort ``order`` into ``spare`` by the digit of the keys from the bit ``shift`` on, falling; stable."""
+    """Sort ``order`` into ``spare`` by the digit of the keys from the bit ``shift`` on, descending; stable."""
     mask = starts.size - 2
     for digit in range(starts.size):
         starts[digit] = 0
@@ -139,7 +139,7 @@ def _sort_falling(keys: Ints, order: Ints, spare: Ints, starts: Ints, shift: int
 
 
 def order_falling(keys: Ints) -> Ints:
-    """Return the permutation (int64) that sorts non-negative int64 keys falling; stable, linear time."""
+    """Return the permutation (int64) that sorts non-negative int64 keys in descending order; stable, linear time."""
     order, spare = np.arange(keys.size), np.empty(keys.size, np.int64)
     starts = np.empty((1 << _DIGIT_BITS) + 1, np.int64)
     for shift in range(0, int(keys.max(initial=0)).bit_length(), _DIGIT_BITS):
@@ -166,7 +166,7 @@ def _fill_rows_v(
 ) -> None:
     """Write the rows of V: each gets the ranks of its U neighbours, ascending (edges are sorted by u).
 
-    ``starts`` has the first edge of each u, ``cursor`` the begin of the row of each v, and is used up.
+    ``starts`` has the first edge of each u, ``cursor`` the start of the row of each v, and is overwritten.
     """
     with_edges = edge_ids.size > 0
     for r in range(order_u.size):
@@ -191,7 +191,7 @@ def _fill_rows_u(
     split: Ints,
     rows_u: Ints,
 ) -> None:
-    """Transpose the rows of V into the rows of U; the places in both rows yield all prefix lengths.
+    """Transpose the rows of V into the rows of U. The places in both rows yield all prefix lengths.
 
     The entry of u in the row of v has place ``i`` there and is written to place ``j`` of the row of u. Start u with
     middle v scans ``min(i, split[v])`` entries, start v with middle u ``min(j, split[u])``. When an entry is met, both
@@ -248,11 +248,11 @@ def index_wedges(
     first_layer: Layer | None = None,
     min_degree: int = 2,
 ) -> WedgeIndex:
-    """Rank both layers, build the rows and count the wedges of every start; O(n_u + n_v + n_edges). Signs are ignored.
+    """Rank both layers, build the rows and count the wedges of every start; signs are ignored.
 
-    With a ``first_layer`` all its vertices come first in the total order. Both ends of every counted wedge are then in
-    this layer, and the wedges of a pair of ends are all its common neighbours. Vertices with fewer than ``min_degree``
-    neighbours are not items.
+    Takes O(n_u + n_v + n_edges). With a ``first_layer`` all its vertices come first in the total order. Both ends of
+    every counted wedge are then in this layer, and the wedges of a pair of ends are all its common neighbours. Vertices
+    with fewer than ``min_degree`` neighbours are not items.
     """
     n_u, n_v, n_edges = graph.n_u, graph.n_v, graph.n_edges
     degree_u, degree_v = count_ids(graph.u, n_u), count_ids(graph.v, n_v)

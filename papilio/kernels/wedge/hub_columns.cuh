@@ -4,8 +4,8 @@
 // precedes v. A start w adds the rows of its middles column by column: a lane owns 32 * kHubWords columns and
 // keeps their counters as bit planes (plane i holds bit i of each counter), so that one carry-save adder, two
 // three-input logic operations, advances 32 counters at once, where the counter tables spend an atomic on each.
-// 32 rows go through a tree of 31 adders, whose carry goes into the planes above the fifth one by one. Instructions limit
-// the kernels, not memory: places without a row read an empty one, rather than be told apart.
+// 32 rows go through a tree of 31 adders, whose carry goes into the planes above the fifth one by one. The kernels are
+// limited by instructions, not memory: places without a row read an empty one, to avoid branches.
 //
 // With signs a vertex has two rows, one for its positive edges and one for its negative ones, and wedges of the two kinds
 // are counted one after the other: a start adds the row of the sign of its own edge, then the other one.
@@ -65,7 +65,7 @@ __device__ __forceinline__ unsigned carry_save_add(unsigned& low, unsigned b, un
 
 static_assert(kHubWords <= 4, "a lane owns at most 2^7 columns");
 
-/// What a sum below 2^32 is kept in, and any other.
+/// The type of a sum below 2^32, and of any other sum.
 template <bool kFits>
 struct Choose {
     using Sum = unsigned;
@@ -96,7 +96,7 @@ struct BitCounters {
         return carry;
     }
 
-    /// Add eight rows; return what is carried into plane 3.
+    /// Add eight rows; return the carry into plane 3.
     __device__ __forceinline__ HubRow add_rows(const HubRow (&rows)[8]) {
         const HubRow two_a = add<0>(rows[0], rows[1]), two_b = add<0>(rows[2], rows[3]);
         const HubRow four_a = add<1>(two_a, two_b);
@@ -105,7 +105,7 @@ struct BitCounters {
         return add<2>(four_a, four_b);
     }
 
-    /// Add a number of a bit for each column to plane kPlane and those above.
+    /// Add a number of a bit for each column to plane kPlane and the planes above.
     template <int kPlane>
     __device__ __forceinline__ void carry_up(const HubRow& carried) {
 #pragma unroll
@@ -165,7 +165,7 @@ struct BitCounters {
     }
 };
 
-/// Add the eight rows that lanes hold from place `first` on; return what is carried into plane 3. Only `useful` lanes do.
+/// Add the eight rows that lanes hold from place `first` on; return the carry into plane 3. Only `useful` lanes do.
 template <int kPlanes>
 __device__ __forceinline__ HubRow add_hub_rows(const HubMatrix& hubs, int row, int first, bool useful,
                                                BitCounters<kPlanes>& counters) {
@@ -182,21 +182,21 @@ __device__ __forceinline__ HubRow add_hub_rows(const HubMatrix& hubs, int row, i
     return carried;
 }
 
-/// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each to a warp of `n_warps`.
-/// `held` is the entry of the caller in the first group of its warp, if it has one there.
+/// Add the rows of the middles of a start, for wedges of a kind, in groups of 32 entries, each for one warp of `n_warps`.
+/// `held` is the caller's entry in the first group of its warp, if any.
 template <int kPlanes>
 __device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const Start& start, const HubMatrix& hubs,
                                                   int kind, int warp, int n_warps, int held,
                                                   BitCounters<kPlanes>& counters) {
     const int lane = lane_id();
-    // Columns at or behind the start's own rank never count: lanes that hold only those need not load.
+    // Columns at or after the start's own rank never count: lanes that hold only such columns need not load.
     const bool useful = lane * kHubWords * 32 < start.rank;
     const int* const entries = graph.adjacency + start.begin;
     const int degree = (int)(start.end - start.begin), step = n_warps * kWarpSize;
     for (int base = warp * kWarpSize; base < degree; base += step) {
         const bool has_row = base + lane < degree && (!PART || held >= 0);
         const int row = has_row ? (held ^ kind) + kSigns * start.middle_offset : hubs.none;
-        if (base + step + lane < degree) held = entries[base + step + lane];  // while rows are added
+        if (base + step + lane < degree) held = entries[base + step + lane];  // overlaps adding rows
         const int here = degree - base;
         HubRow high{};
         const HubRow first = add_hub_rows(hubs, row, 0, useful, counters);
@@ -211,9 +211,9 @@ __device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const
     }
 }
 
-// Words of shared memory that are changed by atomics.
+// Words of shared memory changed by atomics.
 //
-// Compilers find the address of shared memory anew for each atomic, which takes longer than the atomic; here it stays in a
+// Compilers recompute the address of shared memory for each atomic, which takes longer than the atomic; here it stays in a
 // register.
 
 struct SharedWords {
@@ -226,7 +226,7 @@ struct SharedWords {
 
     __device__ __forceinline__ explicit SharedWords(void* at) {
         const unsigned found = (unsigned)__cvta_generic_to_shared(at);
-        asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(found));  // not to be found again
+        asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(found));  // prevents recomputation
     }
 #endif
 
@@ -240,7 +240,7 @@ struct SharedWords {
 #endif
     }
 
-    /// Add to a word and return what it held.
+    /// Add to a word and return its previous value.
     __device__ __forceinline__ unsigned add(int at, unsigned value) const {
 #ifdef PAPILIO_EMULATED
         return atomicAdd(&words[at], value);
@@ -252,7 +252,7 @@ struct SharedWords {
 #endif
     }
 
-    /// Put a value where `empty` is and return what the word held.
+    /// Replace `empty` by a value and return the previous word.
     __device__ __forceinline__ unsigned put(int at, unsigned empty, unsigned value) const {
 #ifdef PAPILIO_EMULATED
         return atomicCAS(&words[at], empty, value);

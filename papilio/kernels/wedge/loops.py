@@ -45,7 +45,7 @@ _ONE, _TWO = np.uint64(1), np.uint64(2)
 _POSITIVE = np.uint32(0)
 
 _CLEAR_BYTES_PER_WEDGE = 16
-"""Most bytes per wedge for which a span of the table is zeroed as a whole.
+"""Maximum bytes per wedge for which a span of the table is zeroed as a whole.
 
 A vector store clears 32 bytes in the time the other method, a second walk over the prefixes, stores one counter.
 """

@@ -52,7 +52,7 @@ class WedgePartIndex:
     # shares fewer than two of them with ends
     prefix: NDArray[np.uint32]
     ends: NDArray[np.uint32]  # shape (entries,): ends of each middle, the array of the block
-    items: NDArray[np.int64]  # shape (n_starts,): starts by falling work in the whole graph, ties by rank
+    items: NDArray[np.int64]  # shape (n_starts,): starts by descending work in the whole graph, ties by rank
     costs: NDArray[np.int64]  # shape (n_starts,): number of counted wedges of each item
     # Entries of the longest row of a start, and of a middle
     max_degree: int
@@ -75,7 +75,7 @@ class WedgePartIndex:
 
     @property
     def most_vectors(self) -> int:
-        """Return how many count vectors, one per thread, fit: the first, and more within 8 bytes per entry."""
+        """Return the number of count vectors, one per thread, that fit: one, and more within 8 bytes per entry."""
         return 1 + _VECTOR_BYTES * (self.ids.size + self.ends.size) // (8 * self.n_rows)
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
@@ -154,7 +154,7 @@ def _find_middles(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: 
 
 @compiled
 def _count_before(ends: Ids, begin: Index, length: Index, bound: Index) -> Index:
-    """Return how many of the rising ``ends[begin : begin + length]``, at least one, are less than ``bound``."""
+    """Return the number of ``ends[begin : begin + length]``, ascending, at least one, that are below ``bound``."""
     at, left = begin, length
     while left > 1:
         half = left >> 1

@@ -32,7 +32,7 @@ def _find_wedge(rows: WedgeRows, row: Index, number: Index) -> tuple[np.uint32, 
 def _count_shared(
     rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares
 ) -> int:
-    """Return the wedges of a start with an end; with two kinds, only those with the same agreement.
+    """Return the wedges of a start with an end. With two kinds, only those with the same agreement.
 
     Adds the value to the share of the middle of each.
     """

@@ -24,7 +24,7 @@ def needs_all_neighbours(motif: BalancedButterfly | Census) -> bool:
 def size_cells(motif: BalancedButterfly, histogram: dict[int, int]) -> Cells:
     """Return balanced bicliques by (p, q).
 
-    ``histogram`` maps a number of common neighbours to how often a pair agrees, or disagrees, on exactly that many.
+    ``histogram`` maps n to the number of pairs that agree, or disagree, on exactly n common neighbours.
     """
     most = motif.k if motif.k is not None else motif.max_k or max(histogram, default=2)
     return turn(expand_sizes(histogram, 2, range(motif.k or 2, most + 1)), motif.pair_side == "v")

@@ -1,4 +1,4 @@
-"""Signed counts beside butterflies: histograms of pairs, and the classes of the census.
+"""Signed counts other than butterflies: histograms of pairs, and the classes of the census.
 
 Uses the loops of :mod:`papilio.kernels.wedge.loops` on signed rows; serial, without the interpreter lock, one call per
 chunk of items.
@@ -70,7 +70,7 @@ def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, sums: S
 def count_histogram(
     rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, histogram: Sums
 ) -> None:
-    """Count how often pairs of ``items[start:stop]`` agree, or disagree, on exactly n neighbours, for n of 2 or more.
+    """Count the pairs of ``items[start:stop]`` that agree, or disagree, on exactly n neighbours, n >= 2.
 
     ``histogram`` (one entry more than the largest degree) belongs to the calling thread.
     """

@@ -94,7 +94,7 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
     }
 }
 
-/// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set, and an empty row behind them. Shared
+/// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set, followed by an empty row. Shared
 /// memory: its rows, per warp.
 extern "C" __global__ void __launch_bounds__(256)
 fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adjacency,
@@ -114,7 +114,7 @@ fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adja
             atomicOr(&words[sign_of(ends[i]) * kRowWords + (rank >> 5)], 1u << (rank & 31));
         }
         __syncwarp();
-        // Each lane clears, next time, only words that it has read here itself.
+        // Next time, each lane clears only words that it has read here itself.
         for (int k = lane; k < kWords; k += kWarpSize) hub_rows[row * kWords + k] = words[k];
     }
 }

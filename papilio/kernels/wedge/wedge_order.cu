@@ -1,10 +1,10 @@
-// What comes first in the wedge engine: the rows of both layers, the work items, and the schedule of each item.
+// Preparation for the wedge engine: the rows of both layers, the work items, and the schedule of each item.
 //
-// Keys of 64 bits are made here, sorted by the host's library, and read here. Every kernel is a grid-stride loop over
+// Creates keys of 64 bits, which the host's library sorts, and reads them. Every kernel is a grid-stride loop over
 // independent elements; rows and items below 2^31, degrees below 2^31.
 #include "wedges.cuh"
 
-constexpr unsigned long long kNone = ~0ull;  // sorts behind every key
+constexpr unsigned long long kNone = ~0ull;  // sorts after every key
 constexpr unsigned kDegreeMask = 0x7fffffffu;
 constexpr int kUsesHubs = 1 << 31;
 constexpr long long kEntryCost = 4;  // wedges that take a block as long as an entry
@@ -17,7 +17,7 @@ __device__ __forceinline__ unsigned long long warp_most(unsigned long long value
 
 __device__ __forceinline__ unsigned falling_of(unsigned long long key) { return (unsigned)(key >> 32) & kDegreeMask; }
 
-/// (layer, falling degree, id) of each vertex; layer U has the first n_u of them. Sorted, they are the rows by rank.
+/// (layer, descending degree, id) of each vertex; layer U has the first n_u of them. Sorted, they are the rows by rank.
 extern "C" __global__ void __launch_bounds__(256)
 rank_keys(const int* __restrict__ degree, const int n_u, const int n_rows, unsigned long long* keys) {
     for (long long i = global_thread(); i < n_rows; i += grid_threads()) {
@@ -27,14 +27,14 @@ rank_keys(const int* __restrict__ degree, const int n_u, const int n_rows, unsig
     }
 }
 
-/// Keys of an ascending list of one layer whose falling degree is below `bound`.
+/// Number of keys of an ascending list of one layer whose inverted degree, kDegreeMask - degree, is below `bound`.
 __device__ __forceinline__ int count_falling_below(const unsigned long long* keys, int n, unsigned bound) {
     return first_not(n, [=](int i) { return falling_of(keys[i]) < bound; });
 }
 
 /// From the sorted keys: the rank of each id, the degree of each row, the rows of the other layer that precede it, its
-/// place in the order over both layers, and its degree again behind a zero, to be summed up to row offsets. Of equal
-/// degrees layer U precedes; `first` 1 or 2 says that all of layer U or V does.
+/// place in the order over both layers, and its degree again after a zero, for summing to row offsets. For equal degrees
+/// layer U precedes; with `first` 1 or 2 all of layer U or V does.
 extern "C" __global__ void __launch_bounds__(256)
 place_rows(const unsigned long long* __restrict__ keys, const int n_u, const int n_rows, const int first, int* rank,
            int* degree, int* ahead, long long* priority, long long* lengths) {
@@ -93,7 +93,7 @@ take_items(const unsigned long long* __restrict__ keys, const int n_items, const
     }
 }
 
-/// Mark the starts with so many hub wedges for each entry, whose degree the planes of the bit matrix hold.
+/// Mark the starts with enough hub wedges per entry, if the planes of the bit matrix hold their degree.
 extern "C" __global__ void __launch_bounds__(256)
 mark_hub_starts(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
                 const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
@@ -105,8 +105,8 @@ mark_hub_starts(const int* __restrict__ items, const int n_items, const int* __r
     }
 }
 
-/// What a block does for each item, in wedges that it counts in a table; `found` gets their sum, the most, and the wedges
-/// that the bit matrix counts. `hub_cost` is what an entry costs where it is used.
+/// Cost of each item for a block, in wedges counted in a table; `found` gets the sum, the maximum, and the wedges that the
+/// bit matrix counts. `hub_cost` is the cost of an entry there.
 extern "C" __global__ void __launch_bounds__(256)
 item_costs(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
            const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
@@ -130,8 +130,8 @@ item_costs(const int* __restrict__ items, const int n_items, const int* __restri
     }
 }
 
-/// Bytes of a dense table of so many counters of a start of this degree: from `narrow_bytes` on with counters that are
-/// wide enough for what is likely, by the wedges for a counter.
+/// Bytes of a dense table of `counters` counters for a start of this degree: from `narrow_bytes` on with counters wide
+/// enough for the likely counts, given the wedges per counter.
 __device__ __forceinline__ long long dense_bytes(long long counters, int degree, long long wedges,
                                                  long long narrow_bytes) {
     int log2_bits = log2_counter_bits(degree);
@@ -139,11 +139,11 @@ __device__ __forceinline__ long long dense_bytes(long long counters, int degree,
     return ((counters << log2_bits) + 31) / 32 * 4;
 }
 
-/// (schedule, item) of each item for its ends outside of the hub columns, and behind those n_items for its ends in
-/// them; kNone where it has none. The schedules are: match, the tables in their order (`tables`: most wedges and, unless
-/// negative, bytes of a dense one), hubs of large starts, of blocks, of warps.
+/// (schedule, item) of each item for its ends outside the hub columns, followed by n_items for its ends in them; kNone if
+/// it has none. The schedules are: match, the tables in order (`tables`: maximum wedges and, unless negative, bytes of a
+/// dense one), hubs of large starts, of blocks, of warps.
 ///
-/// A start has as many ends as its rank, its row or, where n_u is negative, `preceding` of it says.
+/// The number of ends of a start is its rank, its row or, if n_u is negative, `preceding`.
 extern "C" __global__ void __launch_bounds__(256)
 schedule_items(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
                const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
@@ -157,7 +157,7 @@ schedule_items(const int* __restrict__ items, const int n_items, const int* __re
         const long long far = (long long)(wedges[row] - (by_hubs ? hub_wedges[row] : 0));
         const int ends = n_u < 0 ? preceding[row] : row < n_u ? row : row - n_u;
         const long long counters = (long long)kinds * (ends - (by_hubs ? hub_ends : 0));
-        // Hubs have counts as high as degrees.
+        // Counts of hubs can be as high as degrees.
         const long long bytes = dense_bytes(counters, entries, far, by_hubs ? narrow_bytes : 1ll << 62);
         unsigned table = 0;
         if (far > match_wedges || entries > kWarpSize) {
@@ -174,7 +174,7 @@ schedule_items(const int* __restrict__ items, const int n_items, const int* __re
     }
 }
 
-/// The row of each scheduled item, 2^31 less where the bit matrix counts the ends in the hub columns; -1 for kNone.
+/// The row of each scheduled item, minus 2^31 if the bit matrix counts the ends in the hub columns; -1 for kNone.
 extern "C" __global__ void __launch_bounds__(256)
 take_scheduled(const unsigned long long* __restrict__ scheduled, const int n, const int* __restrict__ items,
                const unsigned char* __restrict__ uses_hubs, int* rows) {

@@ -1,19 +1,19 @@
 // Joining the blocks of a part on the device: middles and prefixes of every start, wedge counts. Nothing is sorted.
 //
-// Starts and ends are given by their ranks in one layer, middles by those in the other. An end is known by its place
-// among the ends, so that the ends which precede a start are the first ones, and those among the ends of a middle are
-// a prefix of its row: a binary search gives its length.
+// Starts and ends are given by their ranks in one layer, middles by ranks in the other. An end is identified by its place
+// among the ends. The ends that precede a start are thus the first ones, and among the ends of a middle they are a prefix
+// of its row: a binary search gives its length.
 //
 // A middle is found through a table: first[b] is the first middle whose rank is at least lowest + (b << shift), for b
 // up to n_buckets, whose entry is n_middles. With shift 0 the table holds the answer itself.
 //
-// Every kernel is a grid-stride loop over independent elements, but that a warp of join_starts owns kChunk entries in
-// a row, so that it looks for their starts in a short interval. Starts, ends and middles number below 2^31.
+// Every kernel is a grid-stride loop over independent elements, except that a warp of join_starts owns kChunk consecutive
+// entries, so that it searches for their starts in a short interval. Starts, ends and middles number below 2^31.
 #include "hub_columns.cuh"
 
 constexpr int kChunk = 1024;
 
-/// preceding[i]: ends whose rank is below that of start i.
+/// preceding[i]: number of ends whose rank is below the rank of start i.
 extern "C" __global__ void __launch_bounds__(256)
 count_preceding(const int* __restrict__ start_rank, const int n_starts, const int* __restrict__ end_rank,
                 const int n_ends, int* preceding) {
@@ -49,7 +49,7 @@ __device__ __forceinline__ int find_middle(const int* middle_rank, const int* fi
     return at < length && middle_rank[begin + at] == rank ? begin + at : -1;
 }
 
-/// The last row of [low, high] that begins at or before an entry, which lies in one of them.
+/// The last row of [low, high] that begins at or before an entry; one of these rows has the entry.
 __device__ __forceinline__ int row_of(const long long* indptr, int low, int high, long long entry) {
     return low + first_not(high - low, [=](int i) { return indptr[low + 1 + i] <= entry; });
 }

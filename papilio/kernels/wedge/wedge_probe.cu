@@ -1,13 +1,13 @@
 // Probes of the wedge engine: one random wedge of a start, and the wedges that its two ends share.
 //
-// Requires: the graph of wedges.cuh. A warp owns a probe, whose start has `wedges[probe]` wedges: it draws one of them
-// alike and counts those of the start with the same end; with KINDS = 2 those whose edges agree like its own.
-// found[probe]: wedges * worth[shared], the motifs. The same as by kernels/wedge/probe_loops.py, bit for bit.
+// Requires: the graph of wedges.cuh. A warp owns a probe, whose start has `wedges[probe]` wedges: it draws one of them, all
+// equally likely, and counts the start's wedges with the same end; with KINDS = 2 only those whose edges agree likewise.
+// found[probe]: wedges * worth[shared], the motifs. Equal to kernels/wedge/probe_loops.py, bit for bit.
 #include "wedges.cuh"
 
 #include "probe.cuh"
 
-/// A wedge of a start, by its number: the entry of its end, and the counter where it is counted.
+/// A wedge of a start, by its number: the entry of its end, and its counter.
 struct DrawnWedge {
     int end;
     int counter;
@@ -32,7 +32,7 @@ __device__ __forceinline__ DrawnWedge find_wedge(const WedgeGraph& graph, const 
     return DrawnWedge{0, 0};
 }
 
-/// The wedges of a start with the end of one of them.
+/// The wedges of a start with the same end as one of them.
 __device__ __forceinline__ unsigned count_shared(const WedgeGraph& graph, const Start& start, const DrawnWedge& drawn) {
     const int first_entry = entry_of(rank_of(drawn.end), 0);
     unsigned shared = 0;

@@ -5,18 +5,18 @@
 // degree, ties by layer, then id. A wedge (u, v, w) is owned by its start w and counted when its end u
 // precedes both the middle v and w; the ends of (w, v) are then a prefix of N(v), of length
 //     prefix[j] = min(position of w in N(v), number of ends in N(v) that precede v)   for entry j = (w, v).
-// Each pair (u, w) on one side is met from the later of the two alone, hence counted once.
+// Each pair (u, w) on one side is met only from the later of the two, hence counted once.
 //
 // Bound: the ends that precede v are at least as large in degree as v, so p of them need p^2 <= m edges:
 // prefix[j] <= sqrt(m) <= 2^20 for m <= 2^40, and the wedges of 32 entries fit in 32 bits.
 //
-// PART = 1: a part in place of a whole graph. Its starts and its ends are numbered apart, the ends by rank; rows of
-// starts hold middles, -1 for one without ends here, and rows of middles hold the ends that precede them. The rank of
+// PART = 1: a part in place of a whole graph. Its starts and its ends are numbered separately, the ends by rank; rows of
+// starts hold middles, -1 for a middle without ends here, and rows of middles hold the ends that precede them. The rank of
 // a start is the number of ends that precede it.
 //
 // KINDS > 1: every edge has a sign. Entries of the adjacency are then 2 * rank + (1 for a negative edge), and each end
 // has a counter for every kind of wedge: 2, whether both edges have the same sign, or 4, by the signs of both. A count
-// costs what one without signs over more ends would. Where one layer precedes the other, lists are as long as degrees:
+// costs as much as an unsigned one over more ends. If one layer precedes the other, lists are as long as degrees:
 // the caller bounds these below 2^27, for the sum of 32.
 #pragma once
 
@@ -88,7 +88,7 @@ struct WedgeGraph {
 #define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_u}
 #endif
 
-/// Where the ends of all middles lie.
+/// Locations of the ends of all middles.
 __device__ __forceinline__ const int* all_ends(const WedgeGraph& graph) {
 #if PART
     return graph.ends;
@@ -97,7 +97,7 @@ __device__ __forceinline__ const int* all_ends(const WedgeGraph& graph) {
 #endif
 }
 
-/// The start of a work item: its row and what the traversal needs of it.
+/// The start of a work item: its row and the data for its traversal.
 struct Start {
     int row;
     int rank;           // side-local
@@ -138,7 +138,7 @@ __device__ __forceinline__ int lower_bound(const int* ends, int length, int boun
     return first_not(length, [=](int i) { return ends[i] < bound; });
 }
 
-/// Logarithm of the bits of a counter of a start of this degree, which no count passes.
+/// Logarithm of the bits of a counter that no count of a start of this degree exceeds.
 __device__ __forceinline__ int log2_counter_bits(long long degree) {
     return degree < DENSE_8_BELOW ? 3 : degree < DENSE_16_BELOW ? 4 : 5;
 }
@@ -148,13 +148,13 @@ constexpr int kLog2LeastBits = 2;
 
 constexpr int kEmpty = -1;
 
-/// Where to look for a key first in an open-addressing table of 2^log2_slots slots.
+/// First slot to check for a key in an open-addressing table of 2^log2_slots slots.
 __device__ __forceinline__ int home_of(int key, int log2_slots) {
     return (int)(((unsigned)key * 2654435769u) >> (32 - log2_slots));
 }
 
-/// The slot of a key in a table of block-wide shared memory, taken for it if no slot holds it. Ends when an empty slot or
-/// the key is met: the table is never full.
+/// The slot of a key in a table of block-wide shared memory, claimed if no slot holds the key. Ends at an empty slot or
+/// the key: the table is never full.
 __device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
     int slot = home_of(key, log2_slots);
     for (;;) {
@@ -164,7 +164,7 @@ __device__ __forceinline__ int take_slot(int* keys, int log2_slots, int key) {
     }
 }
 
-/// A lane's row among those of its warp: the first lane of the same row, and whether the caller is the last and adds.
+/// A lane's row among the rows of its warp: the first lane of the same row, and whether the caller is the last and adds.
 struct RowEnd {
     int first;
     bool counts;
@@ -189,10 +189,10 @@ __device__ __forceinline__ RowEnd add_to_rows(unsigned row, unsigned length, uns
     return RowEnd{first, counts};
 }
 
-/// A lane's share of a window as the traversal hands it to a motif's body: consecutive wedges through one middle.
+/// A lane's share of a window, passed to a motif's body: consecutive wedges through one middle.
 template <int kWidth>
 struct Wedges {
-    int end[kWidth];   // counter of each end u: its side-local rank, or with signs that of the kind; -1 for none
+    int end[kWidth];   // counter of each end u: its side-local rank, or with signs the counter of the kind; -1 for none
     long long at;      // entry (v, u) of the first: its position in the middle's row
     long long entry;   // entry (w, v): position of the middle in the start's row
     int segment;       // first lane of this window with the same entry
@@ -205,7 +205,7 @@ struct Team {
     int n_teams, number;
 };
 
-/// Teams as small as the row allows: one warp where there is an entry for each, more where entries are few.
+/// Teams as small as the row allows: one warp if there is an entry for each warp, more if entries are few.
 __device__ __forceinline__ Team form_teams(int degree, int warp, int n_warps) {
     int log2_size = 0;
     while (2 << log2_size <= n_warps && degree <= n_warps >> (log2_size + 1)) ++log2_size;
@@ -215,16 +215,16 @@ __device__ __forceinline__ Team form_teams(int degree, int warp, int n_warps) {
 
 constexpr int kSignShift = 62;
 
-/// Entries of N(w) held by one warp, a list per lane. A list is taken in *shares* of `kWidth` wedges, which begin where
-/// addresses are multiples of their size, so that one load brings a share; the exclusive prefix sum numbers the shares.
+/// Entries of N(w) held by one warp, a list per lane. A list is taken in *shares* of `kWidth` wedges, which begin at
+/// multiples of their size in bytes, so that one load fetches a share; the exclusive prefix sum numbers the shares.
 struct Lists {
-    long long source;  // adjacency position of the first end; 2^62 more for a negative edge (w, v)
+    long long source;  // adjacency position of the first end; plus 2^62 for a negative edge (w, v)
     int length;
     unsigned first;  // shares before this list
     unsigned total;  // shares of all lists
 };
 
-/// How many entries of the share that holds the entry `at` come before it.
+/// The number of entries before the entry `at` in its share.
 template <int kWidth>
 __device__ __forceinline__ int place_in_share(const int* at) {
     return (int)((unsigned long long)at / sizeof(int) % kWidth);
@@ -260,7 +260,7 @@ __device__ __forceinline__ Lists load_lists(const WedgeGraph& graph, const Start
     return lists;
 }
 
-/// The lane whose list holds share t (the last lane with first <= t); empty lists are passed over.
+/// The lane whose list holds share t (the last lane with first <= t); empty lists are skipped.
 __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, unsigned t) {
     const unsigned started = __ballot_sync(kFullMask, lists.first <= window);
     const unsigned inside = __ballot_sync(kFullMask, lists.first > window && lists.first < window + kWarpSize);
@@ -273,8 +273,8 @@ __device__ __forceinline__ int owner_of(const Lists& lists, unsigned window, uns
     return lane;
 }
 
-/// Load the entries [low, high) of a share, which begins at `at`. Others of it may be loaded too: one of a list lies in
-/// the same 16 bytes, so that nothing beyond the memory of the array is touched; nobody looks at them.
+/// Load the entries [low, high) of a share, which begins at `at`. Other entries of the share may be loaded too, unused: an
+/// entry of a list lies in the same 16 bytes, so no memory beyond the array is read.
 template <int kWidth>
 __device__ __forceinline__ void load_share(const int* at, int low, int high, int (&entries)[kWidth]) {
 #ifndef PAPILIO_EMULATED
@@ -305,7 +305,7 @@ __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const St
     const int degree = (int)(start.end - start.begin);
     const Team team = form_teams(degree, warp, n_warps);
     const unsigned window_step = kWarpSize * team.size;
-    // At most 2^20 entries behind the last one.
+    // At most 2^20 entries after the last one.
     for (unsigned base = team.number; base < (unsigned)degree; base += kWarpSize * team.n_teams) {
         const Lists lists = load_lists<kWidth>(graph, start, start.begin + (base + lane * team.n_teams));
         for (unsigned window = kWarpSize * team.member; window < lists.total; window += kAhead * window_step) {
@@ -348,7 +348,7 @@ __device__ __forceinline__ void for_each_share(const WedgeGraph& graph, const St
 
 using Share = Wedges<WEDGES_AT_ONCE>;
 
-/// Call body(end) for every counter that a wedge of `start` ends at, in lanes apart. For the rest see for_each_share.
+/// Call body(end) for every counter that a wedge of `start` ends at, in separate lanes. Otherwise as for_each_share.
 template <class Body>
 __device__ __forceinline__ void for_each_end(const WedgeGraph& graph, const Start& start, int warp, int n_warps,
                                              Body body) {

@@ -217,7 +217,7 @@ def test_what_cannot_be_counted_is_refused(engine: BicliqueCase, per: Granularit
         engine.prepare(signed, BalancedBiclique(3, 3), "edge")
     ids = np.arange(3, dtype=np.int32)
     part = RootPart("u", signed, ids, ids, ids, np.ones(3, np.int64))
-    with pytest.raises(UnsupportedError, match="cannot count in a RootPart"):
+    with pytest.raises(UnsupportedError, match="cannot count a RootPart"):
         engine.prepare(part, BalancedBiclique(3, 3), per)
 
 

@@ -476,7 +476,7 @@ def test_intervals_outside_the_items_are_refused(engine: BicliqueCase, interval:
 
 def test_what_an_algorithm_cannot_count_is_refused(engine: BicliqueCase) -> None:
     graph = complete_graph(3, 3)
-    with pytest.raises(UnsupportedError, match="one given size of the anchored layer"):
+    with pytest.raises(UnsupportedError, match="a single size of the anchored layer"):
         engine.prepare(graph, Biclique(), algorithm="enumerate")
     with pytest.raises(UnsupportedError, match="q, as V is anchored"):
         engine.prepare(graph, Biclique(2), algorithm="enumerate", anchor="v")

@@ -151,21 +151,19 @@ def test_pairs_that_are_all_the_answer_are_counted_and_not_kept(motif: Biclique)
 
 def test_unknown_options_and_threads_are_refused() -> None:
     for options, message in (
-        ({"threads": 0}, "threads is 0; at least 1"),
-        ({"algorithm": "guess"}, "'guess'; known: auto, enumerate, pivot"),
+        ({"threads": 0}, "threads is 0; expected at least 1"),
+        ({"algorithm": "guess"}, "'guess'; expected one of auto, enumerate, pivot"),
     ):
         with pytest.raises(InputError, match=message):
             biclique.BicliqueCpu(**options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="'w'; known: auto, u, v"):
+    with pytest.raises(InputError, match="'w'; expected one of auto, u, v"):
         biclique.BicliqueCpu(anchor="w").prepare(complete_graph(2, 2), Biclique(2, 2), "total")
 
 
 def test_more_pairs_than_memory_are_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(biclique_index, "available_bytes", lambda: 12_000)
     graph = complete_graph(50, 50)
-    with pytest.raises(
-        CapacityError, match=r"share 3 neighbours; 12000 bytes have room for 500 \(24 bytes each\)"
-    ):
+    with pytest.raises(CapacityError, match=r"share 3 neighbours; 12000 bytes hold 500 \(24 bytes each\)"):
         build_biclique_index(graph, Biclique(3, 3), 2)
     monkeypatch.setattr(biclique_index, "available_bytes", lambda: 0)
     assert build_biclique_index(graph, Biclique(2, 3), 2, keep_pairs=False).closed_total > 0
@@ -242,15 +240,15 @@ def test_dense_roots_are_searched_by_intersection_and_count_alike() -> None:
 @pytest.mark.parametrize(
     ("motif", "per", "options", "expected"),
     [
-        (Biclique(1, 3), "total", {}, [("no search", "every size that is asked for has a closed form")]),
-        (Biclique(2, 3), "total", {}, [("layer U anchored", "only two"), ("pairs counted", "all that is asked")]),
-        (Biclique(3, 2), "vertex", {}, [("layer V anchored", "only two"), ("algorithm enumerate", "knows the")]),
+        (Biclique(1, 3), "total", {}, [("no search", "every requested size has a closed form")]),
+        (Biclique(2, 3), "total", {}, [("layer U anchored", "only two"), ("pairs counted", "only pairs of")]),
+        (Biclique(3, 2), "vertex", {}, [("layer V anchored", "only two"), ("algorithm enumerate", "per vertex")]),
         (Biclique(3), "total", {}, [("layer U anchored", "given size"), ("algorithm enumerate", "one level deep")]),
         (Biclique(), "total", {}, [("layer U anchored", "no more wedges"), ("algorithm pivot", "many sizes")]),
         (Biclique(5, 5), "total", {}, [("layer U anchored", "no more"), ("algorithm enumerate", "are few")]),
         (
             Biclique(3, 3), "total", {"anchor": "v", "algorithm": "pivot"},
-            [("layer V anchored", "asked for"), ("algorithm pivot", "asked for")],
+            [("layer V anchored", "requested"), ("algorithm pivot", "requested")],
         ),
     ],
 )  # fmt: skip

@@ -159,7 +159,7 @@ def test_costs_fall_and_tell_the_rows_of_a_star() -> None:
 def test_rows_that_go_missing_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(biclique_listing, "_expect_rows", lambda *args: 13)
     graph = BipartiteGraph.from_edges(np.repeat(np.arange(3), 4), np.tile(np.arange(4), 3))
-    with pytest.raises(ExecutionError, match=r"12 rows of the items .* were listed; there are 13"):
+    with pytest.raises(ExecutionError, match=r"listed 12 rows of items .* but counted 13"):
         list_rows(BicliqueLister(1, Listing()), graph, 2, 3)
 
 

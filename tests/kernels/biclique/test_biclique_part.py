@@ -225,16 +225,16 @@ def test_the_part_says_which_layer_is_anchored(engine: BicliqueCase) -> None:
         for anchor in ("auto", layer):
             _, prepared = engine.prepare(part, Biclique(3, 3), anchor=anchor)
             told = dict(prepared.decisions)
-            assert told[f"layer {layer.upper()} anchored"] == "the roots of the part are of it"
+            assert told[f"layer {layer.upper()} anchored"] == "the roots of the part are in this layer"
         with pytest.raises(
-            UnsupportedError, match=rf"anchor '{other}' .* has roots in layer {layer.upper()}"
+            UnsupportedError, match=rf"anchor is '{other}', .* has roots in layer {layer.upper()}"
         ):
             engine.prepare(part, Biclique(3, 3), anchor=other)
 
 
 def test_enumeration_of_a_side_without_a_size_is_refused(engine: BicliqueCase) -> None:
     part = parts_of(complete_graph(5, 5))[0]
-    with pytest.raises(UnsupportedError, match="needs one given size of the anchored layer"):
+    with pytest.raises(UnsupportedError, match="needs a single size of the anchored layer"):
         engine.prepare(part, Biclique(None, 3), algorithm="enumerate")
 
 

@@ -261,4 +261,4 @@ def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
         _index(False, 1), ("enumerate",), _measure(words), build, lambda: (1, 1), CPU_RATES
     )
     assert (chosen.index.swapped, chosen.algorithm) == (False, "enumerate")
-    assert chosen.layer_reason == "pairs of the other layer do not fit the memory"
+    assert chosen.layer_reason == "pairs of the other layer do not fit in memory"

@@ -211,7 +211,7 @@ def test_more_pairs_than_memory_are_refused(
 ) -> None:
     room = 640
     monkeypatch.setattr(biclique_pairs, "pair_room", lambda *_: room)
-    with pytest.raises(CapacityError, match=r"21 pairs .* 640 bytes of device memory have room for 20"):
+    with pytest.raises(CapacityError, match=r"21 pairs .* 640 bytes of device memory hold 20"):
         build_device_index(device, graphs["complete"], Biclique(3, 3), "u")
     room = 672
     build_device_index(device, graphs["complete"], Biclique(3, 3), "u")

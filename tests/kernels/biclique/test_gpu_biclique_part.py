@@ -146,7 +146,7 @@ def test_little_memory_makes_for_smaller_arenas_and_the_same_count(
 def test_pairs_of_a_part_beyond_memory_are_refused() -> None:
     (part,) = parts_of(complete_graph(9, 17), "u", 1)
     engine = BicliqueGpu(emulator(EMULATOR_SEED, free_bytes=1 << 10), "pivot")
-    with pytest.raises(CapacityError, match=r"36 pairs of vertices .* bytes of device memory have room for"):
+    with pytest.raises(CapacityError, match=r"36 pairs of vertices .* bytes of device memory hold"):
         engine.prepare(part, Biclique(3, 3), "total")
 
 

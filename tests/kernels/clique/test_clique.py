@@ -147,7 +147,7 @@ def test_what_is_chosen_is_told(engine: str) -> None:
         chosen[k] = decisions["algorithm"].split(":")[0]
     assert chosen == {2: "pivot", 3: "orient", 4: "pivot", 9: "pivot", None: "pivot"}
     prepared, _ = prepared_and_engine(engine, complete(5), Clique(3), "edge")
-    assert dict(prepared.decisions)["algorithm"].startswith("pivot: a leaf tells")
+    assert dict(prepared.decisions)["algorithm"].startswith("pivot: a leaf has")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -311,7 +311,7 @@ def test_the_order_is_that_of_peeling_in_rounds() -> None:
 
 def test_what_cannot_be_counted_is_refused(engine: str) -> None:
     graph = complete(4)
-    with pytest.raises(UnsupportedError, match="'orient' counts one k of at least 3, in all"):
+    with pytest.raises(UnsupportedError, match="'orient' counts totals, of a single k of at least 3"):
         prepared_and_engine(engine, graph, Clique(), "total", algorithm="orient")
     with pytest.raises(UnsupportedError, match="cannot be counted per 'edge'"):
         prepared_and_engine(engine, graph, Clique(1), "edge")

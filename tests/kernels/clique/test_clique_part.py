@@ -131,5 +131,5 @@ def test_the_order_of_parts_is_by_degree() -> None:
     (part,) = cut_cliques_by_definition(graph, list(range(10)), [list(range(10))], outer=False)
     for name in ("cpu", "emulator"):
         engine = load(name, Clique(3), order="degeneracy")
-        with pytest.raises(UnsupportedError, match="order of degrees"):
+        with pytest.raises(UnsupportedError, match="ordered by degree"):
             engine.prepare(part, Clique(3), "total")

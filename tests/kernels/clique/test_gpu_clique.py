@@ -291,7 +291,7 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     engine = CliqueGpu(emulator(0))
     with pytest.raises(UnsupportedError, match="unipartite"):
         engine.prepare(BipartiteGraph.from_edges([0], [0]), Clique(3), "total")
-    with pytest.raises(UnsupportedError, match="'orient' counts one k of at least 3, in all"):
+    with pytest.raises(UnsupportedError, match="'orient' counts totals, of a single k of at least 3"):
         CliqueGpu(emulator(0), "orient").prepare(complete(4), Clique(), "total")
     with pytest.raises(
         CapacityError, match=r"need \d+ bytes of device memory .* 64 bytes are free: .* --engine cpu"

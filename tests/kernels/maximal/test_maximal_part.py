@@ -135,7 +135,7 @@ def test_parts_of_another_layer_or_motif_are_refused() -> None:
     for name in ("cpu", "emulator"):
         with pytest.raises(UnsupportedError, match="roots in layer U"):
             load(name, "v").prepare(part, MaximalBiclique(), "total")
-        with pytest.raises(UnsupportedError, match="cannot count in a RootPart"):
+        with pytest.raises(UnsupportedError, match="cannot count a RootPart"):
             load(name).prepare(of_bicliques, MaximalBiclique(), "total")
-    with pytest.raises(UnsupportedError, match="cannot count in a MaximalPart"):
+    with pytest.raises(UnsupportedError, match="cannot count a MaximalPart"):
         load_engine(Biclique(2, 2), "cpu").prepare(part, Biclique(2, 2), "total")

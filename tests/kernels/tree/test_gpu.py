@@ -211,7 +211,7 @@ def test_pieces_searched_behind_what_was_left_end_the_run_in_an_error(
 ) -> None:
     engine, prepared = ask(Biclique(5, 4), "total")
     monkeypatch.setattr(type(engine.device), "write_beside", lambda *arguments: None)
-    with pytest.raises(ExecutionError, match="were left to others; the count would be wrong"):
+    with pytest.raises(ExecutionError, match="to another worker; the count would be wrong"):
         engine.run(prepared, 0, prepared.n_items, cut=ShareAfter(monkeypatch, 1))
 
 
@@ -245,10 +245,10 @@ def test_items_are_classed_by_what_they_need() -> None:
                 "launches follow each other in one stream",
                 "blocks of one warp",
                 "1 blocks at a time, not 16, for the heaviest work items",
-                "no sub-trees are left to waiting warps",
+                "no sub-trees are shared with waiting warps",
             ],
         ),
-        (50_000, ["2 work items do not fit the device"]),
+        (50_000, ["2 work items do not fit on the device"]),
     ],
 )
 def test_what_is_too_little_is_told(free_bytes: int, said: list[str]) -> None:
@@ -275,7 +275,7 @@ def test_a_plan_says_so(per: Granularity) -> None:
         prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(5, 4), per)
         told = [what for what, _ in prepared.decisions]
         assert ("launches follow each other in one stream" in told) == wanted
-        assert ("no sub-trees are left to waiting warps" in told) == (wanted and per == "total")
+        assert ("no sub-trees are shared with waiting warps" in told) == (wanted and per == "total")
 
 
 def test_what_is_told_is_what_is_done() -> None:

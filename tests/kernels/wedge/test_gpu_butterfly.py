@@ -246,7 +246,7 @@ def test_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, Bipa
         assert (prepared.hub_rows is not None) == fits == (told == ())
         check_against_oracle(engine, graph, "total")
     ((what, reason),) = told
-    assert what == "no hub columns, counter tables alone"
-    assert f"takes {matrix_bytes} bytes of device memory; {matrix_bytes - 1} bytes are free" in reason
+    assert what == "no hub columns, only counter tables"
+    assert f"takes {matrix_bytes} bytes of device memory; {matrix_bytes - 1} bytes are available" in reason
     never = ButterflyGpu(emulator(1, free_bytes=1), replace(tuning, hub_min_wedges=NEVER))
     assert never.prepare(graph, Butterfly(), "total").decisions == (), "none are wanted"
