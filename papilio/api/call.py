@@ -66,7 +66,8 @@ def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers
     """Return a started executor; one that is made here ends with ``stack``."""
     if hasattr(cluster, "check_source") and not isinstance(cluster, type):
         if workers is not None:
-            raise InputError("workers cannot be given with an executor, which has its workers already")
+            raise InputError("workers cannot be combined with an executor, which has its own workers: leave workers "
+            "out")
         executor: Executor = cluster
         return executor
     return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
@@ -84,7 +85,8 @@ def check_output(
         return None
     if per == "total" and not motif.is_table:
         raise InputError(
-            f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge, or a table"
+            f"output is {os.fspath(output)!r} and per is 'total'; files are for counts per vertex or edge, or for "
+            f"tables"
         )
     return check_table_file(output, overwrite)
 
@@ -278,17 +280,17 @@ class Call(ABC, Generic[Result]):
             except CapacityError:
                 trial.close()
                 release_device_memory()
-                return ", and one is too small for the whole job"
+                return ", and one GPU is too small for the whole job"
             alone_s = plan.predicted_run_s
             if alone_s * (n_gpus - 1) / n_gpus <= START_WORKERS_S:
                 here.why_chosen = (
-                    f"one GPU of {n_gpus} is predicted to count for {alone_s:.2g} s, and starting workers takes about "
+                    f"one GPU of {n_gpus} is predicted to take {alone_s:.2g} s, and starting workers takes about "
                     f"{START_WORKERS_S:.0f} s"
                 )
                 self.stack.push(trial.pop_all())
                 return here, job
         release_device_memory()
-        return f", since one alone is predicted to count for {alone_s:.2g} s"
+        return f", because one GPU alone is predicted to take {alone_s:.2g} s"
 
     def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
         start_s = perf_counter() - self.started

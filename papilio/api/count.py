@@ -185,8 +185,8 @@ def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path 
         return Path(tempfile.gettempdir())
     if is_url(job.source):
         raise InputError(
-            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
-            "can write to; give an output file in one"
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers can "
+            f"write to; choose an output file in such a directory"
         )
     return Path(job.source).parent
 

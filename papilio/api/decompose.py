@@ -151,7 +151,7 @@ class DecompositionResult(Answer):
         None where all numbers are 0. InputError for a decomposition without the hierarchy.
         """
         if self.forest is None:
-            raise InputError("the components were not asked for; decompose with hierarchy=True")
+            raise InputError("the components were not computed; decompose with hierarchy=True")
         levels, sizes = self.forest.levels, self.forest.sizes
         if not levels.size:
             return None
@@ -282,9 +282,9 @@ def decompose(
 
 def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
     if kind == "tip" and layer is None:
-        raise InputError(f"layer is {layer!r}; tips are of the vertices of one layer: u or v")
+        raise InputError(f"layer is {layer!r}; tip numbers are for the vertices of one layer: u or v")
     if kind == "wing" and layer is not None:
-        raise InputError(f"layer is {layer!r}; wings are of edges, which belong to no layer: leave it out")
+        raise InputError(f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out")
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:
@@ -300,7 +300,7 @@ def _read(source: GraphInput) -> BipartiteGraph:
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
-        what = f"{store.path} has {store.n_edges} edges, whose index alone needs"
+        what = f"{store.path} has {store.n_edges} edges; their index alone needs"
         require_room(what, needed, free_memory_bytes(), "use a machine with more memory")
     graph = source.read()
     assert isinstance(graph, BipartiteGraph)

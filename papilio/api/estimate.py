@@ -86,7 +86,7 @@ class Estimate(Answer):
     def headline(self) -> str:
         where = f"{self.engine}, {self.seconds['total']:.2f} s"
         if self.exact is not None:
-            return f"{self._title}: {self.exact:,}, exactly ({where})"
+            return f"{self._title}: exactly {self.exact:,} ({where})"
         low, high = self.interval
         doubt = "" if self.is_reliable else ", unreliable"
         return (
@@ -117,7 +117,7 @@ class Estimate(Answer):
         read_argument("n", n, Count)
         if not self.vertices:
             raise InputError(
-                f"the answer has no estimates of vertices, as it is of {self._title}; estimate with per='vertex'"
+                f"there are no estimates per vertex in the answer for {self._title}; estimate with per='vertex'"
             )
         columns = {layer: self.vertices.by_id(layer) for layer in self.vertices}
         if self.exact is not None:
@@ -237,15 +237,15 @@ def estimate(
     (3.59e+16, 3.86e+16)
     """
     if not 0 < error < 1:
-        raise InputError(f"error is {error:g}; give a share between 0 and 1, such as 0.01 for 1 %")
+        raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence:g}; give a probability between 0 and 1, such as 0.95")
+        raise InputError(f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95")
     if seconds is not None and not 0 < seconds < float("inf"):
-        raise InputError(f"seconds is {seconds:g}; give a time above 0, or leave it out")
+        raise InputError(f"seconds is {seconds:g}; expected a time above 0, or leave it out")
     if per == "edge":
-        raise UnsupportedError("per is 'edge'; counts of edges are not estimated: count per edge instead")
+        raise UnsupportedError("per is 'edge'; counts per edge cannot be estimated: count per edge instead")
     if per == "vertex" and engine == "gpu":
-        raise UnsupportedError("counts of vertices are estimated on CPUs; leave out engine, or give 'cpu'")
+        raise UnsupportedError("counts per vertex are estimated on CPUs only; leave engine out, or use 'cpu'")
     return EstimateCall(
         graph, motif, Goal(error, confidence, seconds), seed, options=options, cluster=cluster,
         engine="cpu" if per == "vertex" else engine, workers=workers, progress=progress, per=per, output=output,
@@ -310,7 +310,7 @@ class EstimateCall(CountCall):
         )
         if answer.relative_error <= goal.error or doubt:
             return answer
-        missed = f"the interval is {answer.relative_error:.2%} to either side, not {goal.error:.2%}: give more seconds"
+        missed = f"the interval is ±{answer.relative_error:.2%}, not ±{goal.error:.2%}: allow more seconds"
         return replace(answer, warning=missed)
 
     def _add_vertices(
@@ -325,8 +325,8 @@ class EstimateCall(CountCall):
                     ""
                     if error <= goal.error
                     else (
-                        f"the largest estimates of vertices are {error:.2%} to either side, not {goal.error:.2%}: give "
-                        "more seconds"
+                        f"the largest estimates of vertices are within ±{error:.2%}, not ±{goal.error:.2%}: allow "
+                        f"more seconds"
                     )
                 )
         if self.target is not None:

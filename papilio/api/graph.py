@@ -65,7 +65,7 @@ class Graph:
 
     def __init__(self, store: GraphStore | None, labelled: LabelledGraph | None = None) -> None:
         if (store is None) == (labelled is None):
-            raise InputError("papilio.Graph is made by papilio.read(...), which takes whatever holds a graph")
+            raise InputError("papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph")
         self._store, self._labelled = store, labelled
         self._file: str | None = None  # that was converted into the store
         self._seen: dict[str, Any] | None = (
@@ -215,14 +215,13 @@ class Graph:
             name = self.source
         if why and kind == "unipartite":
             raise UnsupportedError(
-                f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name "
-                "the same things, say so: kind='unipartite' (--unipartite)"
+                f"{name} looks bipartite ({why}), but cliques need a unipartite graph; if both columns name the same "
+                f"things, set kind='unipartite' (--unipartite)"
             )
         if why:
             self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
             warn_outside(
-                f"{self._notes[0]}; say which it is: kind='unipartite' if both columns name the same things, else "
-                "kind='bipartite'"
+                f"{self._notes[0]}; set kind='unipartite' if both columns name the same things, else kind='bipartite'"
             )
 
 
@@ -294,7 +293,7 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Grap
     options = {name: value for name, value in reading.items() if value is not None}
     if isinstance(source, Graph):
         if options:
-            raise InputError(f"the graph was read already; give {_listed(options)} to papilio.read")
+            raise InputError(f"the graph is already read; pass {_listed(options)} to papilio.read")
         source.require_current()
         return source
     said = options.pop("kind", None)
@@ -308,7 +307,7 @@ def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
     if isinstance(source, GraphStore | LabelledGraph | BipartiteGraph | UnipartiteGraph):
         if options:
             raise InputError(
-                f"the graph was read already; {_listed(options)} would change how a file is read"
+                f"the graph is already read; {_listed(options)} would change how a file is read"
             )
         return _opened(source) if isinstance(source, GraphStore) else Graph(None, label_any(source))
     paths = _paths_of(source)

@@ -93,15 +93,15 @@ def submit(
     ensemble: dict[str, Any] = {"null": null, "seed": seed, "steps": steps}
     call: Call[Any]
     if samples is None:
-        _require_none(ensemble, "which is for random graphs: give samples, too")
+        _require_none(ensemble, "which is for random graphs: set samples, too")
         call = CountCall(graph, motif, **memory, **common)
     else:
-        _require_none(memory, "and random graphs are drawn from the whole graph: leave it out")
+        _require_none(memory, "but random graphs are drawn from the whole graph: leave it out")
         call = SignificanceCall(graph, motif, samples=samples, **{**ensemble, "seed": seed or 0}, **common)
     if call.source.path is None:
         raise InputError(
-            "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; write it "
-            "to a store with papilio.Graph.save or papilio convert"
+            "the graph does not outlive this process (it is in memory, or comes from a pipe, a URL or several "
+            "files); write it to a store with papilio.Graph.save or papilio convert"
         )
     made = replace(call.asked, source=call.source.path)
     found = find_finished(job, lambda: made)

@@ -133,7 +133,7 @@ def enumerate(
         return call(local_path(output), engine=engine).execute()
     if job is not None:
         raise InputError(
-            f"output {output} is one file, and a job lists into a directory; leave out the suffix"
+            f"output {output} is a file, but a job lists into a directory; leave out the suffix"
         )
     target = check_table_file(output, overwrite=False)
     with run_directory(target.parent) as scratch:
@@ -147,8 +147,8 @@ def _require_here(**given: Any) -> None:
     named = [name for name, value in given.items() if value is not None and value not in ("inline", "auto")]
     if named:
         raise InputError(
-            f"{', '.join(named)} is given, and the rows are iterated on the processors of this process; give output, a "
-            "directory, to list elsewhere, as a job or on a GPU"
+            f"{', '.join(named)} is given, but rows are iterated on the processors of this process; set output to a "
+            f"directory to list elsewhere, as a job or on a GPU"
         )
 
 
@@ -207,7 +207,7 @@ def _call(
 
 
 def _class_of(question: Question) -> type[ListingCall]:
-    assert question.family.listed is not None, "a question with a listing can be listed"
+    assert question.family.listed is not None, "this question has no listing"
     kind: type[ListingCall] = resolve(question.family.listed.call)
     return kind
 
@@ -279,10 +279,10 @@ class ListingCall(Call[ListingResult]):
         may_replace = self._is_written() and self.job is not None
         target = self._directory
         if not os.access(target.parent, os.W_OK):
-            raise InputError(f"output {target} lies in a directory that this process cannot write to")
+            raise InputError(f"output {target} is in a directory that this process cannot write to")
         is_free = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
         if not is_free and not may_replace:
-            raise StoreError(f"{target} exists already; choose another directory, or remove it")
+            raise StoreError(f"{target} already exists; choose another directory, or remove it")
         self._foresee()
 
     def accept(self, plan: CountPlan) -> None:
@@ -300,7 +300,7 @@ class ListingCall(Call[ListingResult]):
         if n_bytes.low > free:
             raise CapacityError(
                 f"the listing is predicted to have {rows.show()} rows, and {show_bytes(round(n_bytes.low))} at least; "
-                f"{show_bytes(free)} are free at {place}: give limit (--limit), or another disk"
+                f"{show_bytes(free)} are free at {place}: set limit (--limit), or use another disk"
             )
 
     def _foresee(self) -> None:
@@ -335,8 +335,8 @@ class ListingCall(Call[ListingResult]):
             ):
                 if found != expected:
                     raise ExecutionError(
-                        f"{what}{found} of {job.motif.title} were listed in {job.source}, and {what}{expected} are "
-                        "counted there; nothing was written"
+                        f"{what}{found} of {job.motif.title} were listed in {job.source}, but {what}{expected} were "
+                        f"counted; nothing was written"
                     )
             self._checked = True
         return {"check": perf_counter() - began}

@@ -101,11 +101,11 @@ def partition(
     source = GraphInput(graph, question.family.graph_kind, reading)
     if source.store is None:
         raise InputError(
-            "a partition is of a stored graph, and this one is in memory; write it with papilio.Graph.save"
+            "a partition needs a stored graph, but this one is in memory; write it with papilio.Graph.save"
         )
     store = source.store
     if device_memory is None and host_memory is None:
-        raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
+        raise InputError("a partition needs a memory limit; set device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)
     job = replace(job_of(store, question), budget=budget)
     engine: EngineName = "cpu" if device_memory is None else "gpu"

@@ -157,7 +157,7 @@ def test_outputs_that_cannot_be_are_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setattr(run, "run_prepare", None)
     for per, output, kind, text in (
-        ("total", tmp_path / "x", InputError, "a file holds counts per vertex or edge"),
+        ("total", tmp_path / "x", InputError, "files are for counts per vertex or edge"),
         ("edge", tmp_path, InputError, "is a directory"),
         ("edge", tmp_path / "no" / "x", StoreError, "does not exist"),
     ):

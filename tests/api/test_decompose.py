@@ -173,7 +173,7 @@ def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("papilio.api.decompose.free_memory_bytes", lambda: 1000)
-    with pytest.raises(CapacityError, match=r"89 edges, whose index alone needs about .* KiB"):
+    with pytest.raises(CapacityError, match=r"89 edges; their index alone needs about .* KiB"):
         papilio.decompose(women, "wing", engine="cpu")
     with pytest.raises(CapacityError, match=r"wing numbers of .* need about"):
         papilio.decompose(GRAPH, "wing", engine="cpu")
@@ -183,7 +183,7 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "wings"
     code, said, err = run("decompose", "wing", women, "--output", out, "--engine", "cpu")
     assert (code, said) == (0, "12\n"), err
-    assert "wing numbers of 89 edges in 18 x 14 vertices: largest 12, different ones 7" in err
+    assert "wing numbers of 89 edges in 18 x 14 vertices: largest 12, distinct 7" in err
     assert "highest: 12 of 20, 10 of 15" in err
     assert "components: nodes 7, trees 1" in err
     assert str(out) in err
@@ -197,7 +197,7 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (("tip",), 2, "tips are of the vertices of one layer"),
+        (("tip",), 2, "tip numbers are for the vertices of one layer"),
         (("wing", "--layer", "v"), 2, "leave it out"),
         (("truss",), 2, "'truss' is not one of"),
         (("wing", "--output", "{women}"), 3, "exists already"),

@@ -174,7 +174,7 @@ def test_the_time_ends_an_estimate() -> None:
     assert found.seconds["probe"] < 5
     assert found.is_reliable
     assert found.relative_error > 0.0001
-    assert found.warning.endswith("to either side, not 0.01%: give more seconds")
+    assert found.warning.endswith(", not 0.01%: allow more seconds")
 
 
 def test_nothing_found_is_doubted() -> None:
@@ -186,12 +186,12 @@ def test_nothing_found_is_doubted() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"error": 0}, "error is 0; give a share between 0 and 1, such as 0.01 for 1 %"),
-        ({"error": 1}, "error is 1; give a share between 0 and 1, such as 0.01 for 1 %"),
+        ({"error": 0}, "error is 0; expected a share between 0 and 1, such as 0.01 for 1 %"),
+        ({"error": 1}, "error is 1; expected a share between 0 and 1, such as 0.01 for 1 %"),
         ({"error": float("nan")}, "error is nan; expected a number"),
-        ({"confidence": 1}, "confidence is 1; give a probability between 0 and 1, such as 0.95"),
-        ({"confidence": 0.0}, "confidence is 0; give a probability between 0 and 1, such as 0.95"),
-        ({"seconds": 0}, "seconds is 0; give a time above 0, or leave it out"),
+        ({"confidence": 1}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
+        ({"confidence": 0.0}, "confidence is 0; expected a probability between 0 and 1, such as 0.95"),
+        ({"seconds": 0}, "seconds is 0; expected a time above 0, or leave it out"),
         ({"seed": -1}, "seed is -1; at least 0 is needed"),
     ],
 )
@@ -202,9 +202,9 @@ def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message
 
 
 def test_questions_without_estimates_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="per is 'edge'; counts of edges are not estimated"):
+    with pytest.raises(UnsupportedError, match="per is 'edge'; counts per edge cannot be estimated"):
         papilio.estimate(GRAPH, Butterfly(), per="edge")
-    with pytest.raises(UnsupportedError, match="counts of vertices are estimated on CPUs"):
+    with pytest.raises(UnsupportedError, match="counts per vertex are estimated on CPUs"):
         papilio.estimate(GRAPH, Biclique(3, 3), per="vertex", engine="gpu")
     with pytest.raises(UnsupportedError, match="a table of counts cannot be counted per vertex"):
         papilio.estimate(GRAPH, Biclique(3, None), per="vertex")
@@ -216,14 +216,14 @@ def test_the_command(store: Path, run: Run) -> None:
     exact = str(papilio.count(GRAPH, Biclique(4, 3)).count)
     code, out, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--engine", "cpu")
     assert (code, out.strip()) == (0, exact)
-    assert "counted, which takes no longer than an estimate" in err
+    assert "counted, because counting takes no longer than estimating" in err
     code, out, _ = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "2%", "--json")
     answer = json.loads(out)
     assert (code, answer["exact"], answer["error"], answer["confidence"]) == (0, int(exact), 0.02, 0.95)
     code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "0%")
     assert (code, err.splitlines()[-1]) == (
         2,
-        "papilio: error is 0; give a share between 0 and 1, such as 0.01 for 1 %",
+        "papilio: error is 0; expected a share between 0 and 1, such as 0.01 for 1 %",
     )
     code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--confidence", "most")
     assert code == 2

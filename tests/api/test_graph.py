@@ -171,7 +171,7 @@ def test_a_store_is_a_graph_and_is_saved(file: Path, tmp_path: Path) -> None:
         graph.save(tmp_path / "store")
     memory = papilio.read(EDGES).save(tmp_path / "memory")
     assert memory.hash == graph.hash
-    with pytest.raises(InputError, match=r"the graph was read already; give u to papilio\.read"):
+    with pytest.raises(InputError, match=r"the graph is already read; pass u to papilio\.read"):
         papilio.count(saved, "butterfly", u="who", **HERE)
 
 
@@ -410,7 +410,7 @@ def test_rows_have_labels_of_any_type() -> None:
 
 @pytest.mark.parametrize("given", [{"cluster": "local"}, {"workers": 2}, {"job": "job"}, {"engine": "gpu"}])
 def test_rows_are_of_this_process(given: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"iterated on the processors of this process; give output"):
+    with pytest.raises(InputError, match=r"iterated on the processors of this process; set output"):
         papilio.enumerate(EDGES, "biclique", p=2, q=2, **given)
 
 

@@ -252,7 +252,7 @@ def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
     motif, out = papilio.Biclique(3, 4), tmp_path / "out"
     out.mkdir()
     papilio.enumerate(women, motif, output=out, limit=1)
-    with pytest.raises(StoreError, match="exists already; choose another directory, or remove it"):
+    with pytest.raises(StoreError, match="already exists; choose another directory, or remove it"):
         papilio.enumerate(women, motif, output=out, limit=1)
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="exists already"):

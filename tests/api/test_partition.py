@@ -238,7 +238,7 @@ def test_parts_are_cut_with_the_least_budgets_that_a_refusal_names(
 
 def test_refusals(graph: Path, budget: int, tmp_path: Path) -> None:
     butterfly, parts = papilio.Butterfly(), tmp_path / "parts"
-    with pytest.raises(InputError, match="give device_memory, host_memory or both"):
+    with pytest.raises(InputError, match="set device_memory, host_memory or both"):
         papilio.partition(graph, parts, butterfly)
     with pytest.raises(CapacityError, match="raise --host-memory to at least"):
         papilio.partition(graph, parts, butterfly, host_memory=PROCESS_BYTES["cpu"])

@@ -103,7 +103,7 @@ def test_little_work_stays_in_this_process_with_what_was_prepared(
     assert (result.count, result.cluster, started, len(reads)) == (18, "inline", [], 1)
     first = result.decisions[0]
     assert (first.number, first.what) == (1, "cluster inline")
-    assert "one GPU of 4 is predicted to count for" in first.reason
+    assert "one GPU of 4 is predicted to take" in first.reason
     assert "starting workers takes about 3 s" in first.reason
 
 
@@ -123,9 +123,9 @@ def test_much_work_goes_to_a_worker_for_each_gpu(
                 placing, "plan_job", lambda *given: (_ for _ in ()).throw(CapacityError("small"))
             )
     why = {
-        "work": ", since one alone is predicted to count for",
+        "work": ", because one GPU alone is predicted to take",
         "edges": ", and the graph has more than 11 edges",
-        "memory": ", and one is too small for the whole job",
+        "memory": ", and one GPU is too small for the whole job",
         "parts": "",
     }[cause]
     result = papilio.count(store, "butterfly", cluster="auto", **given)

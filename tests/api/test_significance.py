@@ -506,7 +506,7 @@ def test_the_command(store: Path, run: Run, tmp_path: Path) -> None:
     job = tmp_path / "job"
     assert run(*words, "--per", "vertex", "--job", job).exit_code == 0
     resumed = run("resume", job)
-    assert "finished before; nothing was counted now" in resumed.stderr
+    assert "was already finished; nothing was counted now" in resumed.stderr
     best = papilio.significance(str(store), "butterfly", samples=120, seed=3, per="vertex", **HERE).top(1)[0]
     assert resumed.stdout.splitlines()[0] == f"u\t{best.ids[0]}\t{best.value:.6g}"
     assert run(*words, "--per", "edge").exit_code == 2

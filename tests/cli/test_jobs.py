@@ -244,7 +244,7 @@ def test_a_finished_job_is_not_counted_again(finished: Path, store: Path, tmp_pa
         "count", "butterfly", store, "--per", "vertex", "--job", finished, "--output", output, "--cluster", "none"
     )  # fmt: skip
     assert out == f"{BUTTERFLIES}\n"
-    assert f"job {finished}: finished before; nothing was counted now" in error
+    assert f"job {finished}: was already finished; nothing was counted now" in error
     assert output.is_file()
     assert (finished / "ledger.jsonl").read_bytes() == before
     status = call("status", finished)[0]

@@ -187,7 +187,7 @@ def test_numbers_of_workers_that_make_no_sense_are_refused(local: Executor, sena
         InlineExecutor(2)
     with pytest.raises(InputError, match="workers is 0"):
         papilio.open_cluster("local", workers=0)
-    with pytest.raises(InputError, match="workers cannot be given with an executor"):
+    with pytest.raises(InputError, match="workers cannot be combined with an executor"):
         papilio.count(senate, papilio.Butterfly(), cluster=local, workers=2)
     with pytest.raises(InputError, match="cluster is a int"):
         papilio.open_cluster(7)

@@ -176,7 +176,7 @@ def test_the_cluster_finishes_what_a_client_left(scheduler: Path, tmp_path: Path
     text = call("status", job)[0]
     assert "state       finished\n" in text
     assert f"; coordinator 1 on worker {found.coordinator.worker} " in text
-    assert "finished before; nothing was submitted" in call("submit", *asked, "--cluster", scheduler)[1]
+    assert "was already finished; nothing was submitted" in call("submit", *asked, "--cluster", scheduler)[1]
     with Client(str(json.loads(scheduler.read_text())["address"]), set_as_default=False) as client:
         wait_until(lambda: dataset_name(job) not in client.list_datasets(), "the task is let go")
 
@@ -405,7 +405,7 @@ def test_random_graphs_are_counted_by_the_cluster(store: Path, scheduler: Path, 
     assert isinstance(found, papilio.SignificanceResult)
     assert (found.count, found.samples, found.z) == (here.count, here.samples, here.z)
     assert len(file.read_text().splitlines()) == 121
-    with pytest.raises(InputError, match="null is 'edges', which is for random graphs: give samples, too"):
+    with pytest.raises(InputError, match="null is 'edges', which is for random graphs: set samples, too"):
         papilio.submit(graph, "butterfly", cluster=scheduler, job=tmp_path / "other", null="edges")
     with pytest.raises(InputError, match=r"parts is .*: leave it out"):
         papilio.submit(

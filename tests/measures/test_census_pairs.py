@@ -221,7 +221,7 @@ def test_the_command_writes_vertices(drugs: GraphStore, tmp_path: Path, run: Run
         (("--top", 3), "--top and --by go together"),
         (("--by", "coherent"), "--top and --by go together"),
         (("--per", "vertex"), "--per vertex needs --output FILE"),
-        (("--per", "vertex", "--top", 3, "--by", "coherent"), "ask for one of them at a time"),
+        (("--per", "vertex", "--top", 3, "--by", "coherent"), "use one of them at a time"),
         (("--top", 0, "--by", "coherent"), "0 is not in the range"),
         (("--top", 3, "--by", "mixed"), "'mixed' is not one of"),
     ],

@@ -299,7 +299,7 @@ def test_one_size_counts_per_vertex_into_a_file(store: Path, tmp_path: Path, run
     [
         ([], 2, "biclique needs -p with a number, or --all-p; --all counts every (p, q)"),
         (["-p", "3"], 2, "biclique needs -q with a number, or --all-q"),
-        (["-p", "3", "--max-q", "4"], 2, "--max-q 4 bounds the sizes of --all-q, which is not given"),
+        (["-p", "3", "--max-q", "4"], 2, "--max-q 4 is a limit of --all-q, which is missing"),
         (["-p", "3", "--all"], 2, "-p 3 and --all contradict each other"),
         (["-p", "3", "--all-p", "-q", "2"], 2, "-p 3 and --all-p contradict each other"),
         (["-p", "3", "-q", "4", "--max-q", "5"], 2, "q 4 and max_q 5; give max_q only"),
@@ -323,7 +323,7 @@ def test_butterflies_take_no_sizes_and_bicliques_no_unipartite_graph(
     store: Path, tmp_path: Path, run: Run
 ) -> None:
     assert (
-        "butterfly does not take --all, which belongs to biclique"
+        "butterfly does not take --all; it belongs to biclique"
         in run("count", "butterfly", store, "--all")[2]
     )
     assert "butterfly does not take --anchor" in run("plan", "butterfly", store, "--anchor", "u")[2]
