@@ -44,14 +44,14 @@ class Between:
     def check(self, name: str, value: float) -> None:
         """Raise InputError for a number outside."""
         if not value >= self.low:
-            raise InputError(f"{name} is {value}; at least {self.low} is needed")
+            raise InputError(f"{name} is {value}; the minimum is {self.low}")
         if value > self.high:
             raise InputError(
-                f"{name} is {value}; at most {self.high} is possible{self.why and f': {self.why}'}"
+                f"{name} is {value}; the maximum is {self.high}{self.why and f': {self.why}'}"
             )
 
 
-Count = Annotated[int, Between(1, 2**63 - 1, "it is counted in 64 bits")]
+Count = Annotated[int, Between(1, 2**63 - 1, "counts have 64 bits")]
 """How many of something are asked for."""
 
 MAX_WORKERS, MAX_THREADS = 2**16, 2**12
@@ -151,7 +151,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if match is None or (match[3] and not match[2]):
         raise InputError(
-            f"{_SHOWN.repr(text)} is no size; write bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
+            f"{_SHOWN.repr(text)} is not a size; use bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
         )
     unit = (2**10 if match[3] else 10**3) ** " KMGT".index(match[2].upper() or " ")
     return int(Fraction(match[1]) * unit)
@@ -165,7 +165,7 @@ def read_bytes(name: str, size: Bytes | None) -> int | None:
     if size is None:
         return None
     n_bytes = parse_size(size) if isinstance(size, str) else size
-    Between(1, 2**63 - 1, "a size is a number of 64 bits").check(f"{name} in bytes", n_bytes)
+    Between(1, 2**63 - 1, "sizes are 64-bit numbers").check(f"{name} in bytes", n_bytes)
     return n_bytes
 
 
@@ -292,9 +292,9 @@ def _convert_path(name: str, value: Any) -> Any:
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
-        raise _MismatchError("it holds characters that no file name has") from None
+        raise _MismatchError("it contains characters that file names cannot have") from None
     if b"\0" in encoded:
-        raise _MismatchError("it holds a null character, which no file name has")
+        raise _MismatchError("it contains a null character, which file names cannot have")
     if len(encoded) > _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
         raise _MismatchError(
             f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it {_MAX_NAME_BYTES}"
@@ -320,7 +320,7 @@ def _convert_float(name: str, value: Any) -> float:
     try:
         number = float(value)
     except OverflowError:
-        raise _MismatchError("it is no number of 64 bits") from None
+        raise _MismatchError("it is not a 64-bit number") from None
     if number != number:
         raise _MismatchError
     return number
@@ -358,7 +358,7 @@ def _convert_mapping(key: _Convert, item: _Convert, name: str, value: Any) -> An
 
 def _convert_items(item: _Convert, name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
-        raise _MismatchError(f"it is one text; give a list: [{_SHOWN.repr(value)}]")
+        raise _MismatchError(f"it is a string; use a list: [{_SHOWN.repr(value)}]")
     if isinstance(value, bytes | Mapping) or not isinstance(value, collections.abc.Iterable):
         raise _MismatchError
     return tuple(item(name, each) for each in value)
@@ -372,7 +372,7 @@ def _convert_function(name: str, value: Any) -> Any:
 
 def _convert_instance(kind: type[Any], name: str, value: Any) -> Any:
     if isinstance(value, type) and issubclass(value, kind):
-        raise _MismatchError(f"that is the class; give one of it, such as {value.__name__}(...)")
+        raise _MismatchError(f"it is a class; use an instance, such as {value.__name__}(...)")
     if not isinstance(value, kind):
         raise _MismatchError
     return value

@@ -95,8 +95,8 @@ def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
             if path.is_dir():
                 raise
             raise StoreError(
-                f"{parent}: cannot create a directory for partial results there ({error.strerror}); "
-                "choose an output in a directory that this process and all workers can write to"
+                f"{parent}: cannot create a directory for partial results ({error.strerror}); choose an output in a "
+                f"directory that this process and all workers can write to"
             ) from error
         finally:
             for _ in range(_REMOVAL_ATTEMPTS):
@@ -373,8 +373,8 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
         plan, (worker,), _ = plan_job(executor, job, engine, ignore_events, predict=False)
         if plan.key != directory.plan_key:
             raise TilingError(
-                f"{directory.root} holds the plan {directory.plan_key}; the {plan.engine} engine makes the plan "
-                f"{plan.key} here: its work items are others"
+                f"{directory.root} has the plan {directory.plan_key}, but the {plan.engine} engine makes the plan "
+                f"{plan.key} here, with other work items"
             )
         run_id = uuid4().hex
         shards = None if job.listing is None else stack.enter_context(TemporaryDirectory())
@@ -418,8 +418,8 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
     for what, recorded, counted in _answers(lease, again, same_work):
         if recorded != counted:
             raise ExecutionError(
-                f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: the ledger holds {what}: "
-                f"{recorded}, of engine {lease.engine}; engine {again.engine} counts {counted}"
+                f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: the ledger has {what}: "
+                f"{recorded}, from engine {lease.engine}; engine {again.engine} counts {counted}"
             )
 
 
@@ -431,5 +431,5 @@ def _compare_rows(lease: LeaseResult, again: LeaseResult) -> None:
     if missing:
         raise ExecutionError(
             f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: {missing} of the {lease.total} "
-            f"rows of {lease.listed[0].path} ... are not listed again"
+            f"rows of {lease.listed[0].path} ... are missing from the new listing"
         )

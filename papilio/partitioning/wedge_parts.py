@@ -143,7 +143,7 @@ class Planner:
         strategy = self.request.strategy
         if strategy == "bcpar":
             groups = tuple(map(self._group, self.layers))
-            return CutPlan("bcpar", f"asked for: {_tell('bcpar', groups)}", (), groups)
+            return CutPlan("bcpar", f"requested: {_tell('bcpar', groups)}", (), groups)
         try:
             grids = tuple(map(self._lay_out, self.layers))
         except CapacityError as error:
@@ -153,7 +153,7 @@ class Planner:
         decisions = self._tell_grids(grids)
         told = _tell("pair_blocks", grids)
         if strategy == "pair_blocks":
-            return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
+            return CutPlan("pair_blocks", f"requested: {told}", decisions, grids)
         if all(grid.moved_bytes == grid.stored_bytes for grid in grids):
             return CutPlan("pair_blocks", f"no block is moved twice: {told}", decisions, grids)
         no_try = self._tell_effort(grids)

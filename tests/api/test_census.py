@@ -62,8 +62,8 @@ def test_motifs_say_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"k": 1}, "k of a balanced butterfly is 1; at least 2"),
-        ({"k": None, "max_k": 0}, "max_k of a balanced butterfly is 0; at least 2"),
+        ({"k": 1}, "k of a balanced butterfly is 1; the minimum is 2"),
+        ({"k": None, "max_k": 0}, "max_k of a balanced butterfly is 0; the minimum is 2"),
         ({"k": 3, "max_k": 4}, "k 3 and max_k 4; give max_k only"),
         ({"k": True}, "k of a balanced butterfly is True; expected an integer"),
         ({"pair_side": "w"}, "pair_side of a balanced butterfly is 'w'; expected u or v"),

@@ -192,7 +192,7 @@ def test_nothing_found_is_doubted() -> None:
         ({"confidence": 1}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
         ({"confidence": 0.0}, "confidence is 0; expected a probability between 0 and 1, such as 0.95"),
         ({"seconds": 0}, "seconds is 0; expected a time above 0, or leave it out"),
-        ({"seed": -1}, "seed is -1; at least 0 is needed"),
+        ({"seed": -1}, "seed is -1; the minimum is 0"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

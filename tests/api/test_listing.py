@@ -216,7 +216,7 @@ def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytes
         return right(self, prepared, start, stop, bounds, cut, *(() if sink is None else (wrong,)))
 
     monkeypatch.setattr(BicliqueLister, "run", swapped)
-    with pytest.raises(ExecutionError, match=r"1 of the 36 rows of .* are not listed again"):
+    with pytest.raises(ExecutionError, match=r"1 of the 36 rows of .* are missing from the new listing"):
         papilio.verify_job(job, sample=1)
 
 

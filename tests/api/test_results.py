@@ -195,7 +195,7 @@ def test_the_largest_come_first(name: str, results: dict[str, Answer]) -> None:
     assert [*result.top()][:1] == first[:1]
     assert first or name == "count of none"
     assert len(first) <= 2
-    with pytest.raises(InputError, match="n is 0; at least 1"):
+    with pytest.raises(InputError, match="n is 0; the minimum is 1"):
         result.top(0)
 
 

@@ -416,12 +416,12 @@ def test_a_job_directory_whose_samples_were_changed_is_refused(store: Path, tmp_
 @pytest.mark.parametrize(
     ("graph", "motif", "asked", "error", "message"),
     [
-        (GRAPH, "butterfly", {"samples": 0}, InputError, "samples is 0; at least 2 is needed"),
-        (GRAPH, "butterfly", {"samples": -3}, InputError, "samples is -3; at least 2 is needed"),
-        (GRAPH, "butterfly", {"samples": 1}, InputError, "samples is 1; at least 2 is needed"),
-        (GRAPH, "butterfly", {"samples": 10**7}, InputError, "at most 1000000 is possible"),
-        (GRAPH, "butterfly", {"seed": -1}, InputError, "seed is -1; at least 0 is needed"),
-        (GRAPH, "butterfly", {"steps": 0}, InputError, "steps is 0; at least 1 is needed"),
+        (GRAPH, "butterfly", {"samples": 0}, InputError, "samples is 0; the minimum is 2"),
+        (GRAPH, "butterfly", {"samples": -3}, InputError, "samples is -3; the minimum is 2"),
+        (GRAPH, "butterfly", {"samples": 1}, InputError, "samples is 1; the minimum is 2"),
+        (GRAPH, "butterfly", {"samples": 10**7}, InputError, "the maximum is 1000000"),
+        (GRAPH, "butterfly", {"seed": -1}, InputError, "seed is -1; the minimum is 0"),
+        (GRAPH, "butterfly", {"steps": 0}, InputError, "steps is 0; the minimum is 1"),
         (GRAPH, "butterfly", {"null": "edges", "steps": 5}, InputError, "only the null model 'degrees' takes steps"),
         (GRAPH, "butterfly", {"null": "none"}, InputError, "null is 'none'"),
         (GRAPH, "butterfly", {"per": "edge"}, UnsupportedError, "random graphs have other edges"),

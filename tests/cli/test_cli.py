@@ -151,7 +151,7 @@ def test_per_vertex_lists_the_largest_or_writes_a_file(women: Path, run: Run, tm
 
 def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> None:
     text = run("plan", "butterfly", women, "--cluster", "inline", "--engine", "cpu").stdout
-    for subject in ("tasks", "work", "memory", "decisions", "1. engine cpu: asked for"):
+    for subject in ("tasks", "work", "memory", "decisions", "1. engine cpu: requested"):
         assert subject in text
     data = json.loads(run("plan", "butterfly", women, "--cluster", "inline", "--json").stdout)
     assert papilio.CountPlan.from_dict(data).n_items == data["n_items"] > 0
@@ -165,8 +165,8 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
         (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "a file"),
         (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),
         (["count", "butterfly", "STORE", "--workers", "0"], 2, "Invalid value for '--workers'"),
-        (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "no scheduler file that exists"),
-        (["count", "butterfly", "STORE", "--cluster", "inline", "--workers", "2"], 2, "the inline cluster is one"),
+        (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "an existing scheduler file"),
+        (["count", "butterfly", "STORE", "--cluster", "inline", "--workers", "2"], 2, "the inline cluster has one"),
         (["count", "butterfly", "STORE", "--cluster", "local", "--engine", "gpu"], 4, "use --cluster cuda"),
         (["convert", "nowhere.txt", "OUT"], 2, "nowhere.txt"),
         (["convert", "nowhere.txt", "OUT", "--memory", "lots"], 2, "'lots' is no size"),

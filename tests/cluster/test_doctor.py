@@ -366,7 +366,7 @@ def test_a_gpu_has_one_worker() -> None:
     idle = check_worker_gpus({"a": facts(H200, OTHER)})
     assert (idle.status, idle.found) == (
         "warn",
-        "1 of 1 workers use a GPU; 1 of the GPUs they see are nobody's",
+        "1 of 1 workers use a GPU; 1 of the GPUs they see are unused",
     )
     unnamed = GpuInfo("old", GIB, (8, 0), "")
     assert check_worker_gpus({"a": facts(unnamed), "b": facts(unnamed)}).status == "warn"

@@ -254,7 +254,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tm
     )
     assert [run.workers for run in ExperimentDirectory(output).finished_runs()] == [1]
     page = (output / "report" / "report.html").read_text()
-    assert "the inline cluster is one worker" in page
+    assert "the inline cluster has one worker" in page
     assert "1 of 2 runs finished" in page
 
 
@@ -371,4 +371,4 @@ def test_the_jobs_of_slurm_run_the_points_that_are_not_finished(
     assert "#SBATCH --array=1,2" in script
     assert ExperimentDirectory(output).experiment.engine == "gpu"
     sbatch.write_text("#!/bin/sh\necho 'no such partition' >&2\nexit 1\n")
-    assert "Slurm refuses the jobs of the experiment: no such partition" in fails(*arguments)
+    assert "Slurm rejects the jobs of the experiment: no such partition" in fails(*arguments)

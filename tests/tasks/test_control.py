@@ -51,8 +51,8 @@ def test_the_state_follows_submission_and_coordinator(job: JobDirectory) -> None
     assert state(job) == ("interrupted", None)
     control.write(SUBMISSION)
     assert state(job) == ("submitted", "no worker of tcp://head:8786 has begun it yet")
-    control.write(replace(COORDINATOR, state="waiting", reason="1 of 2 workers are there"))
-    assert state(job) == ("waiting", "1 of 2 workers are there")
+    control.write(replace(COORDINATOR, state="waiting", reason="1 of 2 workers have joined"))
+    assert state(job) == ("waiting", "1 of 2 workers have joined")
     control.write(COORDINATOR)
     assert state(job)[0] == "waiting"
     assert "process 42 on node7, was lost" in str(state(job)[1])

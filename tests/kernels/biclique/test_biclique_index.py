@@ -151,7 +151,7 @@ def test_pairs_that_are_all_the_answer_are_counted_and_not_kept(motif: Biclique)
 
 def test_unknown_options_and_threads_are_refused() -> None:
     for options, message in (
-        ({"threads": 0}, "threads is 0; at least 1"),
+        ({"threads": 0}, "threads is 0; the minimum is 1"),
         ({"algorithm": "guess"}, "'guess'; known: auto, enumerate, pivot"),
     ):
         with pytest.raises(InputError, match=message):
