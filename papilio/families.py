@@ -208,7 +208,7 @@ class Question:
                 raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
             asked = "a table of counts" if motif.is_table else f"a {motif.name}"
             raise UnsupportedError(
-                f"{asked} cannot be counted per {self.per}; it can per {' or '.join(motif.granularities)}"
+                f"{asked} cannot be counted per {self.per}; use {' or '.join(motif.granularities)}"
             )
         if self.listing is not None:
             self._require_listable(self.listing)
@@ -237,7 +237,7 @@ class Question:
         motif = self.motif
         if self.per == "edge":
             raise UnsupportedError(
-                "random graphs have other edges than the graph: give per 'total' or 'vertex'"
+                "random graphs have different edges: set per to 'total' or 'vertex'"
             )
         if motif.needs_signs != ensemble.model.keeps_signs:
             why = "is defined by signs" if motif.needs_signs else "does not depend on signs"
@@ -254,7 +254,7 @@ class Question:
             size = columns.get(layer, 0)
             if size is not None and len(ids) > size:
                 raise InputError(
-                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are asked for in each "
+                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are required in each "
                     f"{self.motif.title}, which has {size} of them"
                 )
 
@@ -266,7 +266,7 @@ class Question:
     def title(self) -> str:
         if self.ensemble is not None:
             graphs = f"{plural(self.ensemble.samples, 'random graph')} (null model {self.ensemble.null})"
-            return f"{self.motif.title} per {self.per} beside {graphs}"
+            return f"{self.motif.title} per {self.per} against {graphs}"
         if self.listing is None:
             return f"{self.motif.title} per {self.per}"
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"

@@ -58,7 +58,7 @@ def array_bytes(record: Any) -> int:
 def check_layer(name: str, size: int) -> None:
     """Check the size of a layer; GraphError below 0, CapacityError above the largest."""
     if size < 0:
-        raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
+        raise GraphError(f"{name} is {size}; expected at least 0 vertices")
     if size > MAX_VERTICES:
         raise CapacityError(f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)")
 
@@ -67,7 +67,7 @@ def _as_array(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise GraphError(f"{name} is no array of integers ({error})") from error
+        raise GraphError(f"{name} is not an array of integers ({error})") from error
 
 
 def _as_integers(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -86,7 +86,7 @@ def _require_arrays(**arrays: Any) -> None:
         is_array = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
         if not is_array or array.dtype.kind not in "iu":
             raise GraphError(
-                f"{name} is a {type(array).__name__}; expected an array of int32; from_edges makes one of any list"
+                f"{name} is a {type(array).__name__}; expected an array of int32; from_edges accepts any list"
             )
 
 

@@ -59,8 +59,7 @@ class Motif:
             given, largest = getattr(self, size), getattr(self, f"max_{size}")
             if given is not None and largest is not None:
                 raise InputError(
-                    f"a {noun} has {size} {given} and max_{size} {largest}; give max_{size} only where every {size} is "
-                    "counted"
+                    f"a {noun} has {size} {given} and max_{size} {largest}; set max_{size} only to count every {size}"
                 )
 
     @property
@@ -498,7 +497,7 @@ class Projection(Motif):
             if self.significance is not None:
                 object.__setattr__(self, "fdr", DEFAULT_FDR)
         elif self.significance is None:
-            raise InputError(f"fdr is {self.fdr}, and no significance is asked for; give both, or neither")
+            raise InputError(f"fdr is {self.fdr}, but significance is not set; set both or neither")
         elif not 0 < self.fdr <= 1:
             raise InputError(f"fdr is {self.fdr}; expected a number above 0 and at most 1")
 
@@ -626,7 +625,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     if isinstance(motif, Motif):
         if given:
             raise InputError(
-                f"{', '.join(given)} and {motif!r} are both given; sizes beside a motif are for one given by its name"
+                f"{', '.join(given)} and {motif!r} are both given; separate sizes are only for a motif given by name"
             )
         return motif
     if motif not in MOTIFS:
@@ -639,7 +638,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     strange = [name for name in given if name not in defaults]
     if strange:
         known = ", ".join(defaults) or "no parameters"
-        raise InputError(f"{', '.join(strange)} is given, which {motif!r} does not have; it has {known}")
+        raise InputError(f"{', '.join(strange)} is given, but {motif!r} has only {known}")
     missing = [
         name
         for name, default in defaults.items()
@@ -649,7 +648,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
         example = ", ".join(f"{name}={'u' if name in _LAYERS else 3!r}" for name in missing)
         every = "" if _LAYERS & set(missing) else ", with None for every size"
         raise InputError(
-            f"motif is {motif!r}, whose parameters are not said: give {' and '.join(missing)}{every}, as in {example}"
+            f"motif is {motif!r}, which needs {' and '.join(missing)}{every}, as in {example}"
         )
     return kind(**given)
 

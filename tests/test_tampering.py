@@ -201,7 +201,7 @@ def test_largest_counts_are_those_of_the_vectors_and_the_store(
 @pytest.mark.parametrize(
     ("name", "file", "advice"),
     [
-        ("store", "graph.json", "convert the graph again"), ("parts", "partition.json", "make it again"),
+        ("store", "graph.json", "convert the graph again"), ("parts", "partition.json", "create it again"),
         ("counted", "job.json", "count again"), ("listed", "_listing.json", "remove it"),
         ("scale", "scale.json", "run the experiment in another directory"),
     ],

@@ -322,7 +322,7 @@ class _Walk(Edges):
         n_side = self.n_u if pair_side == "u" else self.n_v
         needed = bytes_of_pairs(self.n_u + self.n_v, n_side, self.n_edges, self.threads, k)
         require_room(
-            f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
+            f"the pairs of {self.source.name} with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
             needed,
             free_memory_bytes(),
             f"use fewer threads{' or pairs' if k else ''}, or a machine with more memory",
@@ -353,6 +353,6 @@ def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
     for (each, number, _), walked in zip(counted.rows, totals, strict=True):
         if walked != times * number:
             raise ExecutionError(
-                f"the pairs have {walked // times} butterflies {each.name}, the census {number}: was the graph "
-                "changed meanwhile? Count again; if they still differ, please report it"
+                f"the pairs have {walked // times} butterflies {each.name}, the census {number}: the graph may have "
+                f"changed meanwhile: count again, and report it if they still differ"
             )

@@ -260,7 +260,7 @@ class LocalClustering(_Clustering):
         read_argument("n", n, Count)
         read_argument("by", by, Literal["closed", "square"])
         if by == "square" and self.per == "edge":
-            raise InputError("by is 'square', which edges do not have; expected closed")
+            raise InputError("by is 'square', which is not defined for edges; use closed")
         return find_top_values(self._named(by), self.held, n)
 
     def to_dict(self) -> dict[str, Any]:
@@ -409,7 +409,8 @@ class MaximumClique(Answer):
         read_argument("n", n, Count)
         if "n" not in self.sizes:
             raise InputError(
-                "the answer is one clique, labels; per='vertex' gives the size of that of every vertex"
+                "the answer is one clique (see labels); use per='vertex' for the size of the largest clique of every "
+                "vertex"
             )
         return find_top_values({"n": self.sizes.by_id("n")}, self.held, n)
 
@@ -434,7 +435,7 @@ def first_of(found: tuple[_Found, ...], n: int, asked: int, what: str) -> tuple[
     """Return the first ``n``; InputError if more than requested in the call."""
     read_argument("n", n, Count)
     if n > asked:
-        raise InputError(f"n is {n}, and {asked} {what} were asked for; ask again with n={n}")
+        raise InputError(f"n is {n}, but only {asked} {what} were requested; run again with n={n}")
     return found[:n]
 
 

@@ -37,7 +37,7 @@ class CutRequest:
         check_fields(self)
         least = self.part_bytes.of(PartSizes(0, 0, 0, 0))
         if self.limit_bytes <= least:
-            raise CapacityError(f"a part may take {self.limit_bytes} bytes; an empty one takes {least}")
+            raise CapacityError(f"a part may take {self.limit_bytes} bytes, but an empty part takes {least}")
         if self.host_bytes < 1:
             raise CapacityError(
                 f"cutting may take {self.host_bytes} bytes of host memory; expected at least 1"

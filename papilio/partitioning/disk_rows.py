@@ -240,7 +240,7 @@ class LayerSort:
 
     def _check_places(self, good: bool) -> None:
         if not good:
-            raise StoreError(f"{self._store.path}: the edges changed while they were read; run it again")
+            raise StoreError(f"{self._store.path}: the edges changed during reading; run it again")
 
     def _sort(self, progress: PassProgress | None) -> None:
         sizes = np.diff(self._places)
@@ -370,8 +370,8 @@ def write_disk_rows(
     if longest * SORT_BYTES[with_edges] > free_bytes:
         raise CapacityError(
             f"{store.path}: sorting the {longest} neighbours of its largest vertex needs "
-            f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
-            f"left of {host_bytes}"
+            f"{longest * SORT_BYTES[with_edges]} bytes of host memory besides the vertex arrays, but {free_bytes} "
+            f"are left of {host_bytes}"
         )
     if store.kind == "unipartite":
         u, v = rank_by_degree(store, keep_u, degree_u, count_threads)
@@ -381,7 +381,7 @@ def write_disk_rows(
     del degree_u, degree_v
     ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, v.rank), "v": (v.rank, u.rank)}
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
-    with os_errors_named(place.parent, "name a scratch directory with room"):
+    with os_errors_named(place.parent, "use a scratch directory with more space"):
         scratch = Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent))
     rows = DiskRows(scratch, u, v, with_edges)
     with ExitStack() as stack:

@@ -136,7 +136,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
     if status.listing is not None:
         title = f"{name} listing"
     elif status.ensemble is not None:
-        title = f"{name} count beside random graphs"
+        title = f"{name} count compared with random graphs"
     else:
         title = f"{name} count" if status.per == "total" else f"{name} count per {status.per}"
     return render_page(
@@ -249,7 +249,7 @@ def write_report(
         directory = ExperimentDirectory(root)
         return _write_scaling(directory, _output_directory(root, output, overwrite), figures)
     if not (root / "job.json").is_file():
-        raise StoreError(f"{root} is neither a job directory nor a scaling experiment; give one of the two")
+        raise StoreError(f"{root} is neither a job directory nor a scaling experiment")
     return _write_job(root, _output_directory(root, output, overwrite), figures)
 
 

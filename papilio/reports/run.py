@@ -83,7 +83,7 @@ def run_experiment(
                 require_equal_counts([read_run(directory, record) for record in directory.finished_runs()])
     if failures:
         raise ExecutionError(
-            f"{len(failures)} of the runs failed, and the same command runs them again; first {failures[0]}"
+            f"{len(failures)} of the runs failed; repeat the command to run them again. First: {failures[0]}"
         )
 
 
@@ -111,8 +111,8 @@ def _count(
     store = open_store(graph.path)
     if store.hash != graph.hash:
         raise StoreError(
-            f"{graph.path} holds graph {store.hash} now; the experiment was begun with {graph.hash}: "
-            "put that back, or measure the new one in another directory"
+            f"{graph.path} is now graph {store.hash}, but the experiment began with {graph.hash}: restore that one, "
+            f"or measure the new one in another directory"
         )
     began = time.perf_counter()
     with make_executor(cluster, experiment.engine, workers, experiment.threads) as executor:
@@ -169,7 +169,7 @@ def _discard(job: Path) -> None:
     holder = find_holder(job / "ledger.jsonl")
     if holder is not None:
         raise StoreError(
-            f"{job} is being run by process {holder.pid} on {holder.host}; wait for it, or stop it"
+            f"process {holder.pid} on {holder.host} is running {job}; wait until it ends, or stop it"
         )
     try:
         shutil.rmtree(job)
@@ -181,14 +181,14 @@ def _require_workers(result: CountResult, workers: int) -> None:
     """Raise for a run whose workers changed, or differ in number from its point."""
     if len(result.workers) != workers:
         raise ExecutionError(
-            f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point has "
-            f"{workers}: give a cluster with as many"
+            f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point needs "
+            f"{workers}: use a cluster with {workers}"
         )
     came = set(result.leases_by_worker) - {worker.name for worker in result.workers}
     if came:
         raise ExecutionError(
-            f"worker {min(came)} came while the run went on, so that its time says nothing; "
-            "keep the cluster as it is during an experiment"
+            f"worker {min(came)} joined during the run, which makes its time meaningless; keep the cluster unchanged "
+            f"during an experiment"
         )
 
 
@@ -236,7 +236,7 @@ def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
     write_durably(folder / "points.sbatch", script)
     answer = call_slurm(
         ["sbatch", "--parsable", "points.sbatch"],
-        "Slurm refuses the jobs of the experiment",
+        "Slurm rejects the jobs of the experiment",
         "change the options",
         folder=folder,
     )
@@ -315,8 +315,8 @@ def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
     job = JobDirectory(directory.job_path(record.workers, record.repeat))
     if not job.finished:
         raise StoreError(
-            f"{job.root} is not finished, though {directory.point_path(record.workers)} says so; "
-            "it was changed: run the experiment in another directory"
+            f"{job.root} is not finished, although {directory.point_path(record.workers)} records its end; it was "
+            f"changed: run the experiment in another directory"
         )
     result = job.result(with_vectors=False)
     seconds = {**result.seconds, "start": record.start_s}
@@ -391,8 +391,8 @@ def require_equal_counts(runs: Sequence[Run]) -> None:
         if other.count != run.count:
             raise ExecutionError(
                 f"the counts of graph {run.graph_hash} differ: {other.count} in {other.job}, {run.count} in "
-                f"{run.job}; one of them is wrong: keep the directories, check both with papilio verify "
-                "--sample and report it"
+                f"{run.job}; one of them is wrong: keep the directories, check both with papilio verify --sample, "
+                f"and report it"
             )
 
 

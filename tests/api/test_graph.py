@@ -215,9 +215,9 @@ def test_motifs_by_name() -> None:
     assert papilio.count(graph, "clique", k=None, max_k=3, **HERE).motif == papilio.Clique(max_k=3)
     assert papilio.count(graph, "maximal-clique", min_size=3, **HERE).count == 2
     for words, given, message in (
-        ("clique", {}, "are not said: give k, with None for every size"),
-        ("clique", {"p": 3}, "p is given, which 'clique' does not have; it has k, max_k"),
-        (papilio.Clique(3), {"k": 4}, "sizes beside a motif are for one given by its name"),
+        ("clique", {}, "which needs k, with None for every size"),
+        ("clique", {"p": 3}, "p is given, but 'clique' has only k, max_k"),
+        (papilio.Clique(3), {"k": 4}, "sizes are only for a motif given by name"),
         ("cliqe", {}, "did you mean 'clique'"),
         ("clique", {"k": 2.5}, "k is 2.5; expected an integer or None"),
     ):

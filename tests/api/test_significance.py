@@ -424,7 +424,7 @@ def test_a_job_directory_whose_samples_were_changed_is_refused(store: Path, tmp_
         (GRAPH, "butterfly", {"steps": 0}, InputError, "steps is 0; the minimum is 1"),
         (GRAPH, "butterfly", {"null": "edges", "steps": 5}, InputError, "only the null model 'degrees' takes steps"),
         (GRAPH, "butterfly", {"null": "none"}, InputError, "null is 'none'"),
-        (GRAPH, "butterfly", {"per": "edge"}, UnsupportedError, "random graphs have other edges"),
+        (GRAPH, "butterfly", {"per": "edge"}, UnsupportedError, "random graphs have different edges"),
         (GRAPH, "butterfly", {"null": "signs"}, UnsupportedError, "does not depend on signs: use null 'degrees'"),
         (SIGNED, "census", {"pair_side": "u", "null": "edges"}, UnsupportedError, "by signs: use null 'signs'"),
         (GRAPH, "balanced-butterfly", {}, UnsupportedError, "has no signs"),

@@ -249,7 +249,7 @@ def test_a_store_that_changes_while_it_is_read(
     for degree in wrong:
         degree[np.argmax(degree)] += change
     monkeypatch.setattr("papilio.partitioning.disk_rows.degrees", lambda *_, **__: wrong)
-    with pytest.raises(StoreError, match="changed while they were read"):
+    with pytest.raises(StoreError, match="changed during reading"):
         write_disk_rows(store, scratch, 10**9, 2)
 
 

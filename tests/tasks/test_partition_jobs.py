@@ -222,7 +222,7 @@ def test_a_replaced_partition_is_refused(store: GraphStore, tmp_path: Path) -> N
     with InlineExecutor() as executor:
         with pytest.raises(StoreError, match="it was replaced meanwhile"):
             plan_job(executor, other, "cpu", ignore_events)
-        with pytest.raises(UnsupportedError, match="counts per edge are asked for"):
+        with pytest.raises(UnsupportedError, match="not per edge"):
             plan_job(executor, replace(job, per="edge"), "cpu", ignore_events)
         with pytest.raises(UnsupportedError, match="is a partition of the graph"):
             plan_job(executor, replace(job, graph_hash="d" * 32), "cpu", ignore_events)
