@@ -287,7 +287,7 @@ def test_classes_take_no_unknown_keyword(name: str) -> None:
         (lambda: papilio.BipartiteGraph.from_edges([0], [0], sign=[257]), r"sign holds values other than \+1 and -1"),
         (lambda: papilio.BipartiteGraph.from_edges([0], [0], sign=[-1.7]), "sign holds values other than"),
         (lambda: papilio.UnipartiteGraph.from_edges([0], [1], n=2.5), "n is 2.5; expected an integer"),
-        (lambda: interop.from_numpy([[1], [1, 2]]), "edges are no array"),
+        (lambda: interop.from_numpy([[1], [1, 2]]), "edges are not an array"),
         (lambda: interop.from_numpy(np.array([[0, 1]]), n_u="9"), "n_u is '9'; expected an integer or None"),
         (lambda: interop.from_pandas(pd.DataFrame({"u": [1], "v": [2]}), kind="tripartite"), "kind is 'tripartite'"),
     ],

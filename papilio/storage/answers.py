@@ -470,7 +470,7 @@ class Answer(Tabular, Described):
     def top(self, n: int = 10) -> Sequence[Any]:
         """Return the ``n`` largest values with the labels of what has them; InputError where there are none."""
         raise InputError(
-            f"the answer has no values of vertices or edges: {self.headline}; to_pandas() gives what it has"
+            f"the answer has no values per vertex or edge: {self.headline}; to_pandas() returns its values"
         )
 
     def __repr__(self) -> str:
@@ -503,7 +503,7 @@ class Answer(Tabular, Described):
             return self.source
         path = getattr(self, "graph", {}).get("path")
         if path is None:
-            raise InputError("the graph was in memory, and is not kept with the answer")
+            raise InputError("the graph was in memory and is not stored with the answer")
         return open_store(path)
 
 
@@ -612,7 +612,7 @@ def _listing_errors_named(directory: str) -> Iterator[None]:
         with os_errors_named(directory):
             yield
     except pa.ArrowException as error:
-        raise StoreError(f"{directory}: cannot be read as Parquet ({error}); list again") from error
+        raise StoreError(f"{directory}: cannot be read as Parquet ({error}); repeat the listing") from error
 
 
 def _open_listing(directory: str) -> Any:

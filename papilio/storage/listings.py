@@ -232,7 +232,7 @@ LISTING_NAME = "_listing.json"
 
 FORMAT, FORMAT_VERSION = "papilio-listing", 2
 
-_ADVICE = "the listing is damaged: remove it, or give another directory"
+_ADVICE = "the listing is damaged: remove it, or choose another directory"
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class ListingWriter:
         StoreError when they cannot be written, or the directory is gone: whoever wanted the rows has left.
         """
         if not self._stem.parent.is_dir():
-            raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
+            raise StoreError(f"{self._stem.parent} does not exist; its listing has ended")
         try:
             file = self._file(part)
             file.write(flat_pairs(rows) if self._flat else rows)
@@ -345,7 +345,7 @@ class ListingWriter:
 
 
 def _cannot_write(stem: Path, error: OSError) -> str:
-    return f"{stem}: rows cannot be written ({error.strerror or error}); make room there"
+    return f"{stem}: rows cannot be written ({error.strerror or error}); free space there"
 
 
 _CHECK_THREADS = 8
@@ -464,7 +464,7 @@ def write_listing(
             (scratch / LISTING_NAME).write_text(seal_json(listing, indent=2), encoding="utf-8")
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
-                f"{os.fspath(path)}: the listing cannot be written ({error}); make room there"
+                f"{os.fspath(path)}: the listing cannot be written ({error}); free space there"
             ) from error
     return listing
 

@@ -34,7 +34,7 @@ def _check_size(name: str, value: int | None, least: int, most: int) -> None:
     if value < least:
         raise InputError(f"{name} is {value}; expected at least {least}")
     if value > most:
-        raise CapacityError(f"{name} is {value}; at most {most}")
+        raise CapacityError(f"{name} is {value}; the maximum is {most}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Rmat(Model):
             if not 0.0 <= value <= 1.0:
                 raise InputError(f"{name} is {value}; expected a probability of 0 to 1")
         if self.a + self.b + self.c > 1.0 + 1e-9:
-            raise InputError(f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the rest)")
+            raise InputError(f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the remainder)")
 
     @property
     def d(self) -> float:

@@ -175,7 +175,7 @@ def _why_one_set(
         edges, turned = np.sort(_mixed(u, v)), _mixed(v[proper], u[proper])
         few = turned[:: -(-n_proper // _PROBES)]
         if all(_count_common(each, edges) >= _TURNED * each.size for each in (few, turned)):
-            return "nearly every edge is there in both directions"
+            return "nearly every edge occurs in both directions"
     if bool((u < v).all()) or bool((u > v).all()):
         mixed = u < np.random.default_rng(0).permutation(v)
         if 0.1 < mixed.mean() < 0.9:

@@ -137,7 +137,7 @@ def test_an_interrupt_while_files_are_written_leaves_nothing_behind(
 def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     papilio.decompose(women, "wing", engine="cpu", output=target)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         papilio.decompose(women, "tip", layer="u", engine="cpu", output=target)
     assert (target / "edges.parquet").exists()
     papilio.decompose(women, "tip", layer="u", engine="cpu", output=target, overwrite=True)
@@ -200,7 +200,7 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
         (("tip",), 2, "tip numbers are for the vertices of one layer"),
         (("wing", "--layer", "v"), 2, "leave it out"),
         (("truss",), 2, "'truss' is not one of"),
-        (("wing", "--output", "{women}"), 3, "exists already"),
+        (("wing", "--output", "{women}"), 3, "already exists"),
     ],
 )
 def test_the_command_says_what_is_wrong(

@@ -167,7 +167,7 @@ def test_a_store_is_a_graph_and_is_saved(file: Path, tmp_path: Path) -> None:
     assert saved.hash == again.hash == graph.hash
     assert again.path == str(tmp_path / "store")
     assert saved.labels("u").tolist() == ["ann", "bob", "cid", "dot"]  # type: ignore[union-attr]
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         graph.save(tmp_path / "store")
     memory = papilio.read(EDGES).save(tmp_path / "memory")
     assert memory.hash == graph.hash
@@ -226,12 +226,12 @@ def test_motifs_by_name() -> None:
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[PapilioError], str]] = [
-    (EDGES, {"header": True}, InputError, "header is given, which says nothing about a list"),
+    (EDGES, {"header": True}, InputError, "header is given, but does not apply to a list"),
     (
         EDGES,
         {"u": "who"},
         InputError,
-        "u is given, which says nothing about a list; it takes kind, positive_from",
+        "u is given, but does not apply to a list; it supports kind, positive_from",
     ),
     (
         np.array([[0, 1]]),

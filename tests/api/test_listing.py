@@ -255,9 +255,9 @@ def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="already exists; choose another directory, or remove it"):
         papilio.enumerate(women, motif, output=out, limit=1)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         papilio.enumerate(women, motif, output=tmp_path / "file", limit=1)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         papilio.enumerate(women, motif, output=out, limit=2, job=tmp_path / "job")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
 

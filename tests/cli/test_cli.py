@@ -66,7 +66,7 @@ def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
     edges = tmp_path / "edges.txt"
     edges.write_text("# sizes\n5 9\n1 2\n2 3\n")
     result = run("convert", edges, tmp_path / "d")
-    assert "note: line 2 read as an edge: 5 9; --header if it holds sizes" in result.stderr
+    assert "note: line 2 read as an edge: 5 9; use --header if it contains sizes" in result.stderr
     assert "dropped: 1 comments" in result.stderr
     assert "line 2 is a header: 5, 9" in run("convert", edges, tmp_path / "e", "--header").stderr
 

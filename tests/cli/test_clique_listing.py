@@ -181,7 +181,7 @@ def test_a_bipartite_graph_has_two_layers_to_look_in(tmp_path: Path) -> None:
 
     assert held("ada") == [{"u": ["ada"], "v": ["bob"]}, {"u": ["ada"], "v": ["tea"]}]
     assert held("ada", "tea") == [{"u": ["ada"], "v": ["tea"]}]
-    with pytest.raises(InputError, match=r"both layers of .* have a vertex 'bob'; say which is meant"):
+    with pytest.raises(InputError, match=r"both layers of .* have a vertex 'bob'; choose one by with_u"):
         held("bob")
     with pytest.raises(InputError, match=r"layer U of .* no vertex with the label 'eve'.*layer V of"):
         held("eve")

@@ -194,7 +194,7 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(PapilioError, match="does not exist"):
         render(*flags, "--output", str(tmp_path / "none" / "job.sbatch"))
     path.write_text("mine")
-    with pytest.raises(PapilioError, match="exists already"):
+    with pytest.raises(PapilioError, match="already exists"):
         render(*flags, "--output", str(path))
     assert path.read_text() == "mine"
     assert render(*flags, "--output", str(path), "--overwrite") == ""

@@ -135,7 +135,7 @@ def test_missing_and_truncated_files(path: Path) -> None:
     with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is incomplete"):
         open_partition(path)
     (path / ENTRIES).write_bytes(data[:-10])
-    with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes and the manifest says {len(data)}"):
+    with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes, but the manifest has {len(data)}"):
         open_partition(path)
 
 

@@ -136,7 +136,7 @@ def test_nothing_is_left_on_failure(tmp_path: Path) -> None:
 
 def test_an_existing_partition_is_replaced_only_on_request(tmp_path: Path) -> None:
     write_wedges(tmp_path / "p", 1)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         write_wedges(tmp_path / "p", 2)
     assert len(write_wedges(tmp_path / "p", 2, overwrite=True).manifest.parts) == 2
     (tmp_path / "other").mkdir()

@@ -118,7 +118,7 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
 def test_reporting_twice_leaves_no_figure_of_the_first(odd_job: Path, tmp_path: Path) -> None:
     write_report(odd_job, tmp_path / "r")
     assert {path.name for path in (tmp_path / "r" / "figures").iterdir()} == {"leases-1.png", "leases-1.svg"}
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         write_report(odd_job, tmp_path / "r", figures=False)
     page = write_report(odd_job, tmp_path / "r", overwrite=True, figures=False)
     assert list((tmp_path / "r" / "figures").iterdir()) == []
@@ -129,7 +129,7 @@ def test_a_folder_that_is_no_report_keeps_its_figures(odd_job: Path, tmp_path: P
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "mine.png").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(StoreError, match=r"exists already|not of the same kind \(no report.html\)"):
+        with pytest.raises(StoreError, match=r"already exists|not of the same kind \(no report.html\)"):
             write_report(odd_job, tmp_path, overwrite=overwrite, figures=False)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.png"]
 

@@ -125,7 +125,7 @@ def test_progress_reaches_the_end_and_a_failure_leaves_nothing(tmp_path: Path, s
     with pytest.raises(KeyboardInterrupt):
         generate(Rmat(9, 9, 5000), tmp_path / "other", progress=fail)
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         generate(
             Rmat(9, 9, 5000, compact=True),
             tmp_path / "graph",

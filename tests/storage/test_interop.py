@@ -260,7 +260,7 @@ def test_frames_that_are_computed_later_are_read_as_others(make: Any) -> None:
     with pytest.raises(InputError, match="no column 'artist'"):
         papilio.read(make(frame), u="artist", v="user")
     with pytest.raises(
-        InputError, match=r"header is given, which says nothing about a .*Frame; it takes u, v, sign"
+        InputError, match=r"header is given, but does not apply to a .*Frame; it supports u, v, sign"
     ):
         papilio.read(make(frame), header=True)
 
@@ -277,7 +277,7 @@ def test_layers_of_networkx_without_an_attribute_are_those_that_networkx_infers(
     with pytest.raises(nx.AmbiguousSolution, match="Disconnected graph") as ambiguous:
         from_networkx(graph)
     assert ambiguous.value.__notes__ == [
-        "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
+        "The nodes have no attribute bipartite; set it, or pass the nodes of layer U as u."
     ]
     assert papilio.count(graph, "butterfly", u=["u0", "u1", "far"]).count == 1
     graph.add_node("alone", bipartite=0)

@@ -125,20 +125,20 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PAPILIO_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(StoreError, match=r"ratings.csv is no graph store, .*file/cache.*set PAPILIO_CACHE"):
+    with pytest.raises(StoreError, match=r"ratings.csv is not a graph store, .*file/cache.*set PAPILIO_CACHE"):
         papilio.read(ratings)
     for mode in (0o777, 0o770):
         shared = tmp_path / f"shared{mode}"
         (shared / "conversions").mkdir(parents=True)
         (shared / "conversions").chmod(mode)
         monkeypatch.setenv("PAPILIO_CACHE", str(shared))
-        with pytest.raises(StoreError, match=r"can be changed by other users .*set PAPILIO_CACHE"):
+        with pytest.raises(StoreError, match=r"is writable by other users .*set PAPILIO_CACHE"):
             papilio.read(ratings)
         assert not list((shared / "conversions").iterdir())
         (shared / "conversions").chmod(0o700)
         read_quietly(ratings)
         (shared / "conversions").chmod(mode)
-        with pytest.raises(StoreError, match="can be changed by other users"):
+        with pytest.raises(StoreError, match="is writable by other users"):
             papilio.read(ratings)
 
 
@@ -460,7 +460,7 @@ def test_every_command_says_how_a_file_was_read(
             f"{ratings}: read as csv, U is column 1, V is column 2, no line of names; dropped"
         )
         assert lines[0].endswith("(converted before)") == (at > 0)
-        assert lines[1] == "note: line 1 read as an edge: Kunde Ware; --header if it holds names"
+        assert lines[1] == "note: line 1 read as an edge: Kunde Ware; use --header if it contains names"
         assert lines[2].startswith(f"to read it differently: papilio convert {ratings} STORE")
         answers.add(out.splitlines()[0] if "--json" not in words else json.loads(out)["count"])
     assert len(answers) == 1 or "OUT" in command
@@ -666,7 +666,7 @@ def test_networks_that_name_layers_have_no_cliques_unless_asked_for() -> None:
 
     women = nx.davis_southern_women_graph()
     with pytest.raises(
-        UnsupportedError, match="the attribute bipartite of its vertices tells two layers apart"
+        UnsupportedError, match="the attribute bipartite of its vertices defines two layers"
     ):
         papilio.count(women, papilio.Clique(3))
     assert papilio.count(from_networkx(women, kind="unipartite"), papilio.Clique(3)).count == 0
@@ -741,7 +741,7 @@ def test_vertices_have_names_that_are_none_missing() -> None:
     import networkx as nx
 
     graph = nx.Graph([("a", "b"), ("b", float("nan"))])
-    with pytest.raises(GraphError, match=r"vertex 2 has the name nan, which is a missing value"):
+    with pytest.raises(GraphError, match=r"vertex 2 has the name nan, a missing value"):
         from_networkx(graph, kind="unipartite")
 
 

@@ -85,7 +85,7 @@ def test_first_edge_stays_an_edge_and_doubt_is_said(
     expected = {tuple(map(int, line.split())) for line in text.splitlines()}
     assert labelled_edges(store) == sorted(expected)
     first = text.split("\n", 1)[0]
-    assert (f"line 1 read as an edge: {first}; --header if it holds sizes" in notes_of(store)) is doubtful
+    assert (f"line 1 read as an edge: {first}; use --header if it contains sizes" in notes_of(store)) is doubtful
 
 
 def test_header_and_no_header_decide(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_only_the_file_decides_and_not_its_beginning(tmp_path: Path, monkeypatch
     assert convert(write_input(tmp_path, text), tmp_path / "a").n_edges == 3000
     store = convert(write_input(tmp_path, text + "\n1 1"), tmp_path / "b")
     assert store.n_edges == 3002
-    assert "line 1 read as an edge: 3001 3000; --header if it holds sizes" in notes_of(store)
+    assert "line 1 read as an edge: 3001 3000; use --header if it contains sizes" in notes_of(store)
     assert size_headers.hold_line(0, b"0 1", [b"0", b"1"], 1000, 2) is None
 
 

@@ -253,7 +253,7 @@ def test_a_store_whose_edges_were_changed_under_the_same_name_is_found_by_verify
         (tmp_path / "one" / entry["name"]).write_bytes((tmp_path / "two" / changed.name).read_bytes())
         entry |= {"n_bytes": changed.n_bytes, "digest": changed.digest}
     reseal(tmp_path / "one" / "graph.json", **manifest)
-    with pytest.raises(StoreError, match="it holds other edges than were written"):
+    with pytest.raises(StoreError, match="the edges were written"):
         papilio.verify_job(tmp_path / "job")
 
 
