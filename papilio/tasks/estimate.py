@@ -49,7 +49,7 @@ LEAST_SLICES = 2
 SPARE = 1.1
 """Probes to walk per predicted probe: most estimates then need no second round."""
 
-BEYOND_FLOATS = "the count passes 1e308, the range of floating point: count it instead"
+BEYOND_FLOATS = "the count exceeds 1e308, the range of floating point: count it instead"
 """Reason for the lack of an estimate."""
 
 GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
@@ -176,13 +176,13 @@ class Sample(NamedTuple):
     def why_unreliable(self) -> str:
         """Return why few probes may carry the estimate; empty if they do not."""
         if not self.effective:
-            return f"none of {self.probes:,} probes found any: there are few, or none; count them instead"
+            return f"{self.probes:,} probes found none: there are few or none; count them instead"
         is_skewed = abs(self.skewness) > GOOD_SKEWNESS and self.std_error > EVEN * self.value
         if self.effective < GOOD_PROBES or self.largest_share > GOOD_SHARE or is_skewed:
             return (
-                f"few probes carry the estimate: {self.probes:,} are worth {self.effective:,.0f} of equal weight, and "
-                f"the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the count larger: "
-                "ask for a smaller error, or count exactly"
+                f"few probes dominate the estimate: {self.probes:,} are equivalent to {self.effective:,.0f} of equal "
+                f"weight, and the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the "
+                f"count larger: choose a smaller error, or count exactly"
             )
         return ""
 

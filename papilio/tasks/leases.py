@@ -55,11 +55,11 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_b
     leases lose less; 0 if leases are not kept.
     """
     min_s = SHORTEST_LEASE_S
-    reason = f"handing out less than {min_s:.3g} s of work takes longer than it saves"
+    reason = f"dispatching less than {min_s:.3g} s of work takes longer than it saves"
     if vector_s > 0:
         overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
         min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
-        reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
+        reason = f"every lease returns a vector of all counts, which takes about {vector_s:.3g} s"
     max_s = MAX_LEASE_S
     if kept_by:
         # Long enough that vectors cost at most KEPT_SLOWDOWN more of the time than in leases of MAX_LEASE_S.
@@ -119,7 +119,7 @@ class PendingWork:
         more than ``max_work``, which a single item may exceed.
         """
         if n_free < 1:
-            raise ValueError(f"n_free is {n_free}; at least 1")
+            raise ValueError(f"n_free is {n_free}; the minimum is 1")
         if not self._lines:
             return None
         line = self._lines[next(iter(self._lines)) if partition is None else partition]

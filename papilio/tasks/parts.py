@@ -268,7 +268,7 @@ class PartVectors:
         expected = {name: each.ids.shape for name, each in places.items()}
         found = {name: vector.shape for name, vector in vectors.items()}
         if found != expected:
-            raise ExecutionError(f"worker {worker} answered vectors {found}; part {index} needs {expected}")
+            raise ExecutionError(f"worker {worker} returned vectors {found}; part {index} needs {expected}")
         for name, place in places.items():
             if place.order is None:
                 self._kernels.scatter_add(self.vectors[name], place.ids, vectors[name])
@@ -303,7 +303,7 @@ class PartVectors:
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.vectors[name].size:
                 raise StoreError(
                     f"part {index} of {self._partition.path} has the id {int(ids.max())} in the vector {name!r}, "
-                    f"which has {self.vectors[name].size} entries; make the partition again"
+                    f"which has {self.vectors[name].size} entries; create the partition again"
                 )
         places = {name: self._order(name, ids) for name, ids in read.items()}
         self._kept[index] = places

@@ -159,14 +159,13 @@ class CountResult(answers.Answer):
         read_argument("n", n, Count)
         if self.per == "total":
             raise InputError(
-                f"the answer has no counts of vertices or edges, as it is of {self._title}; count with per='vertex' or "
-                "per='edge'"
+                f"the answer for {self._title} has no counts per vertex or edge; count with per='vertex' or per='edge'"
             )
         if self.vectors and (self.source is not None or self.graph["path"] is not None):
             return find_top({name: self.vectors.by_id(name) for name in self.vectors}, self.held, n)
         kept = max(Counter(entry.place for entry in self.largest).values(), default=0)
         if n > kept >= TOP_ENTRIES:
-            raise InputError(f"n is {n}, and the {kept} largest of each layer are kept; count again for more")
+            raise InputError(f"n is {n}, but only the {kept} largest of each layer are kept; count again for more")
         return _first_of_each(self.largest, n)
 
     @property
@@ -425,7 +424,7 @@ def _name(i: int, labels: NDArray[Any] | None) -> Any:
     return i if labels is None else plain_labels(labels[i : i + 1])[0]
 
 
-ADVICE = "it was damaged: restore it, or give another job directory"
+ADVICE = "it was damaged: restore it, or choose another job directory"
 """What to do about a file of a job directory that is not what it should be."""
 
 ANSWER_VERSION = 2
@@ -500,7 +499,7 @@ class JobAnswer:
         if version != ANSWER_VERSION:
             raise StoreError(
                 f"{name} has format_version {version!r}; this version of Papilio reads {ANSWER_VERSION}: remove the "
-                "file, then resume the job, which writes it again from the ledger"
+                f"file, then resume the job to write it again from the ledger"
             )
         return read_record(cls, data, name, ADVICE)
 
@@ -549,18 +548,19 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         sums.append(("checksum", checksum, result.checksum))
     largest = choose_best((each for lease in history.leases for each in lease.best), job.motif.n_best)
     if largest != result.best:
-        raise ExecutionError(f"{name}: the largest motifs of the leases are not those of the answer")
+        raise ExecutionError(f"{name}: the largest motifs of the leases and of the answer differ")
     for what, sum_, number in sums:
         if sum_ != number:
-            raise ExecutionError(f"{name}: the leases sum to {what} {sum_}; the answer says {number}")
+            raise ExecutionError(f"{name}: the leases sum to {what} {sum_}, but the answer has {number}")
     for cell in sorted(cells.keys() | result.table.keys()):
         if cells[cell] != result.table.get(cell, 0):
             raise ExecutionError(
-                f"{name}: the leases sum to {cells[cell]} in cell {cell}; the answer says {result.table.get(cell, 0)}"
+                f"{name}: the leases sum to {cells[cell]} in cell {cell}, but the answer has "
+                f"{result.table.get(cell, 0)}"
             )
     if result.largest and job.per == "total":
         raise ExecutionError(
-            f"{name}: the answer has largest counts, and was counted per {job.per}; {ADVICE}"
+            f"{name}: the answer has largest counts, but was counted per {job.per}; {ADVICE}"
         )
     for place, counts in result.vectors.items():
         top = [
@@ -570,4 +570,4 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         ]
         best = find_largest(counts, len(top)) if top else []
         if top != [((i,) if place != "edge" else None, int(counts[i])) for i in best]:
-            raise ExecutionError(f"{name}: the largest counts of {place} are not those that the answer says")
+            raise ExecutionError(f"{name}: the largest counts of {place} differ from the answer")

@@ -460,8 +460,8 @@ def prepare_part(
         expected = loader.partition.manifest.parts[index].n_items
         if n_items != expected:
             raise ExecutionError(
-                f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
-                f"{engine.name} engine finds {n_items}: make the partition again"
+                f"part {index} of {loader.partition.path} has {expected} items in its manifest, but the "
+                f"{engine.name} engine finds {n_items}: create the partition again"
             )
         made = make_prepared(job, engine, prepared, worker, loader=loader)
         foresee_run(job, engine, made, worker, seconds)
@@ -494,5 +494,5 @@ def _load_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dic
     except MemoryError as error:
         raise CapacityError(
             f"part {task.partition} of {loader.partition.path} cannot be prepared in the free memory "
-            f"({error}): use workers with more memory, or make a partition with a smaller budget"
+            f"({error}): use workers with more memory, or create a partition with a smaller budget"
         ) from None

@@ -164,9 +164,9 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
     assert status.title == f"listing of biclique (3, 3), {limited}"
     with pytest.raises(InputError, match="is not finished"):
         papilio.verify_job(job)
-    with pytest.raises(InputError, match=r"holds job .*listing"):
+    with pytest.raises(InputError, match=r"has job .*listing"):
         papilio.enumerate(many, motif, output=out, limit=5, job=job)
-    with pytest.raises(InputError, match=r"holds job .*listing"):
+    with pytest.raises(InputError, match=r"has job .*listing"):
         papilio.count(many, motif, job=job)
     result = papilio.resume_job(job)
     assert isinstance(result, papilio.ListingResult)
@@ -277,7 +277,7 @@ def test_graphs_in_memory_are_listed_with_their_labels(tmp_path: Path) -> None:
         papilio.resume_job(job)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job", "out"]
     relabelled = nx.relabel_nodes(graph, {"a": "c"})
-    with pytest.raises(InputError, match="holds job"):
+    with pytest.raises(InputError, match="has job"):
         papilio.enumerate(relabelled, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
 
 
@@ -336,8 +336,8 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     fold = Fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
     lost = (ListingShard(str(tmp_path / "x"), "", 3, 9),)
     for total, listed, capped, message in (
-        (3, (), False, "listed 3 motifs and gave files of 0 rows"),
-        (0, lost, False, "listed 0 motifs and gave files of 3 rows"),
+        (3, (), False, "listed 3 motifs, but its files have 0 rows"),
+        (0, lost, False, "listed 0 motifs, but its files have 3 rows"),
         (3, lost, True, "ended a lease at 3 motifs; the limit is 5"),
     ):
         with pytest.raises(ExecutionError, match=message):
@@ -456,7 +456,7 @@ def test_links_in_a_job_directory_are_not_followed(finished: Path, tmp_path: Pat
     for unfinished in (False, True):
         if unfinished:
             (finished / "result.json").unlink()
-        with pytest.raises(StoreError, match="is a symbolic link, which no job makes"):
+        with pytest.raises(StoreError, match="is a symbolic link, which jobs never create"):
             papilio.resume_job(finished)
         assert {each: each.read_bytes() for each in precious.rglob("*") if each.is_file()} == before
         assert not precious.is_file() or precious.read_bytes() == content

@@ -249,7 +249,7 @@ def test_asking_for_more_than_is_kept_says_so(results: dict[str, Answer]) -> Non
     kept = replace(many, source=None)
     assert len([each for each in kept.top(10) if each.place == "u"]) == 10
     with pytest.raises(
-        InputError, match="n is 11, and the 10 largest of each layer are kept; count again for more"
+        InputError, match="n is 11, but only the 10 largest of each layer are kept; count again for more"
     ):
         kept.top(11)
 

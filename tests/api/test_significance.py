@@ -1,4 +1,4 @@
-"""Counts beside random graphs: against counts by definition, closed forms and another chain, and however they run."""
+"""Counts against random graphs: against counts by definition, closed forms and another chain, and however they run."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: 
     assert status.count == one["count"]
     assert status.title == f"butterfly per {per} beside 150 random graphs (null model degrees)"
     for changed in ({"seed": 8}, {"samples": 151}, {"null": "edges"}, {"steps": 21}):
-        with pytest.raises(InputError, match=r"holds job .* beside random graphs"):
+        with pytest.raises(InputError, match=r"has job .* against random graphs"):
             papilio.significance(str(store), "butterfly", job=job, cluster="inline", **{**asked, **changed})
     with pytest.raises(InputError, match="give another directory"):
         papilio.count(str(store), "butterfly", job=job, per=per, cluster="inline")

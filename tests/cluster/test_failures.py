@@ -107,7 +107,7 @@ def test_tampered_intervals_are_refused(
     monkeypatch.setattr(driver, "run_lease", function)
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
-    with pytest.raises(TilingError, match="it was handed items"):
+    with pytest.raises(TilingError, match="its task was items"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 
 

@@ -230,7 +230,7 @@ def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Pa
     submit(store, scheduler, job)
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).leases_before >= len(kept)
     assert lease_records(job)[: len(kept)] == kept
-    assert "is finished; there is nothing to cancel" in call("cancel", job, code=2)[1]
+    assert "is already finished" in call("cancel", job, code=2)[1]
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ def test_a_failed_job_says_why_and_can_be_submitted_again(scheduler: Path, tmp_p
     assert str(store) in found.reason
     assert f"failed: {found.reason}" in log_of(job)
     assert "state       failed: " in call("status", job)[0]
-    assert "is failed and no process has it" in call("cancel", job, code=2)[1]
+    assert "is failed and no process is running it" in call("cancel", job, code=2)[1]
     edges.write_bytes(whole)
     submit(store, scheduler, job)
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).count == comb(20, 2) * comb(30, 2)

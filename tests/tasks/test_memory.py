@@ -90,7 +90,7 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
         ("gpu", GPUS, Budget(device_bytes=1 << 30, host_bytes=800 << 20), "host"),
     ):
         with pytest.raises(
-            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* and a part of one edge needs"
+            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* but a part of one edge needs"
         ):
             needs_parts(replace(job, budget=budget), engine, workers)  # type: ignore[arg-type]
 

@@ -258,7 +258,7 @@ def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path
 
 
 def test_a_replaced_store_is_noticed(engine: FakeEngine, job: JobSpec) -> None:
-    with pytest.raises(StoreError, match="the store was replaced meanwhile"):
+    with pytest.raises(StoreError, match="the store was replaced"):
         read_job_graph(replace(job, graph_hash="1" * 32))
 
 
