@@ -42,7 +42,7 @@ from papilio.tasks.result import TopEntry, TopEstimate, find_items, find_top
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Answer):
-    """An estimated count with an interval, or the exact one where counting took no longer."""
+    """An estimated count with an interval, or the exact count if counting took no longer."""
 
     motif: Motif
     count: float  # the estimate
@@ -76,7 +76,7 @@ class Estimate(Answer):
 
     @property
     def relative_error(self) -> float:
-        """Half of the interval, as a share of the estimate; 0 for an exact count, infinite for an estimate of 0."""
+        """Half-width of the interval relative to the estimate; 0 for an exact count, infinite for an estimate of 0."""
         low, high = self.interval
         if low == high:
             return 0.0
@@ -106,13 +106,13 @@ class Estimate(Answer):
 
     @property
     def top_columns(self) -> tuple[str, ...]:
-        """The fields that people are shown of what :meth:`top` returns."""
+        """The displayed fields of the results of :meth:`top`."""
         return ("estimate", "low", "high") if self.exact is None else ("count",)
 
     def top(self, n: int = 10) -> tuple[TopEntry, ...] | tuple[TopEstimate, ...]:
-        """Return the ``n`` largest estimates of each layer, or counts where they were counted, with their labels.
+        """Return the ``n`` largest estimates of each layer, or counts if they were counted, with their labels.
 
-        InputError where nothing was estimated per vertex.
+        Raises InputError if nothing was estimated per vertex.
         """
         read_argument("n", n, Count)
         if not self.vertices:
@@ -135,7 +135,8 @@ class Estimate(Answer):
     def to_arrow(self) -> Any:
         """Return a row: motif, count, low, high (the interval), std_error, confidence, probes, exact, engine.
 
-        Per vertex there is a row for each: layer, id, label (where there are labels), then what ``vertices`` has.
+        Per vertex there is a row for each vertex: layer, id, label (if there are labels), then the fields of
+        ``vertices``.
         """
         if self.vertices:
             return columns_table(self.held, {layer: self.vertices.by_id(layer) for layer in self.vertices})
@@ -195,31 +196,31 @@ def estimate(
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
 ) -> Estimate:
-    """Estimate the number of motifs from random branches of their search, with an interval; of each vertex, too.
+    """Estimate the number of motifs, also per vertex, from random branches of their search, with an interval.
 
-    Probes are walked until half of the interval is at most ``error`` of the estimate, or ``seconds`` are over. Where
-    counting takes no longer than that, the motifs are counted. An estimate depends on ``seed``, not on engines
-    or workers, unless ``seconds`` end it.
+    Probes run until the half-width of the interval is at most ``error`` times the estimate, or until ``seconds`` have
+    passed. If counting takes no longer, the motifs are counted. An estimate depends on ``seed``, not on engines or
+    workers, unless ``seconds`` ends it.
 
     Parameters
     ----------
     graph, motif, cluster, engine, workers, progress, options, asked
-        As for :func:`papilio.count`. Of a motif of several sizes all sizes are counted together.
+        As for :func:`papilio.count`. Several sizes of a motif are counted together.
     error : float
-        Half of the interval, as a share of the estimate: 0.01 is 1 %. For counts of vertices the root mean square of
-        that over the 100 vertices of each layer with the largest estimates.
+        Half-width of the interval relative to the estimate: 0.01 is 1 %. For counts per vertex, the root mean square of
+        this over the 100 vertices of each layer with the largest estimates.
     confidence : float
-        Probability that the interval holds the exact count.
+        Probability that the interval contains the exact count.
     seconds : float, optional
-        For the probes, beside reading and preparing; by default as long as it takes.
+        Time limit for the probes, excluding reading and preparing; by default, until ``error`` is reached.
     seed : int
-        Of the probes.
+        Seed of the probes.
     per : {"total", "vertex"}
-        ``vertex`` estimates the count of each vertex as well, on CPUs. Counts of edges are not estimated.
+        ``vertex`` also estimates the count of each vertex, on CPUs. Counts per edge cannot be estimated.
     output : path-like, optional
         File for the estimates of vertices, as for :func:`papilio.count`, with a row for each vertex.
     overwrite : bool
-        Replace a file that is at ``output``.
+        Replace an existing file at ``output``.
 
     Returns
     -------
@@ -228,8 +229,8 @@ def estimate(
     Raises
     ------
     PapilioError
-        As :func:`papilio.count`; UnsupportedError where there are no probes for the question, CapacityError for a count
-        beyond 1e308.
+        As :func:`papilio.count`; UnsupportedError if the question has no probes, CapacityError for a count beyond
+        1e308.
 
     Examples
     --------
@@ -316,7 +317,7 @@ class EstimateCall(CountCall):
     def _add_vertices(
         self, answer: Estimate, vertices: dict[str, dict[str, NDArray[Any]]], sample: VertexSample | None
     ) -> Estimate:
-        """Write the file, and add the counts of vertices and what is to be doubted about them."""
+        """Write the file, and add the counts of vertices and doubts about them."""
         goal, error, warning = self.goal, 0.0, answer.warning
         if sample is not None:
             error = sample.top_error(goal.confidence)

@@ -142,13 +142,13 @@ class JobDirectory:
             )
         if held.options != job.options and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun with {_options(held)}, not {_options(job)}, and their work "
-                f"items may differ: finish it with the former, or choose another directory"
+                f"job directory {self.root} was begun with {_options(held)}; this run has {_options(job)}, whose "
+                f"work items may differ: finish it with the former, or choose another directory"
             )
         if _parts(held) != _parts(job) and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun on {_parts(held)}, not {_parts(job)}, and their work items "
-                f"differ: finish it with the former, or choose another directory"
+                f"job directory {self.root} was begun on {_parts(held)}; this run uses {_parts(job)}, whose work "
+                f"items differ: finish it with the former, or choose another directory"
             )
         if self.described["version"] != __version__ and not self.finished:
             raise InputError(

@@ -176,7 +176,7 @@ def test_an_unfinished_job_resumes_with_its_options_and_refuses_others(
     with pytest.raises(ExecutionError, match="cells that sum to"):
         papilio.count(store, papilio.Biclique(), job=job, options={"anchor": "v"})
     fake.wrong = 0
-    with pytest.raises(InputError, match="begun with anchor v, not no options"):
+    with pytest.raises(InputError, match="begun with anchor v; this run has no options"):
         papilio.count(store, papilio.Biclique(), job=job)
     assert papilio.resume_job(job).table == ALL_OF_K34
 

@@ -152,7 +152,7 @@ def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path
     assert plan.key in str(tiling.value)
     assert changed.key in str(tiling.value)
     parted = make_job(partition=PartitionRef("/parts", "a" * 32))
-    with pytest.raises(InputError, match=r"the whole graph, not the partition a{32}"):
+    with pytest.raises(InputError, match=r"the whole graph; this run uses the partition a{32}"):
         JobDirectory(root).require_question(parted)
     reseal(root / "job.json", version="0.0.9")
     with (
