@@ -1,7 +1,8 @@
 """Arguments of public functions, checked by their annotations: one mechanism, and errors with the expected value.
 
-An annotation is the whole contract of an argument. Numbers of NumPy are taken as Python's; True is no integer, a text
-is no list, a class is no instance. Limits stand in the annotation, ``Annotated[int, Between(1, 9)]``.
+An annotation is the whole contract of an argument. NumPy numbers are accepted as Python numbers; True is not an
+integer, a string not a list, a class not an instance. Limits are part of the annotation, ``Annotated[int, Between(1,
+9)]``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4095
-"""What file systems take."""
+"""Limits of file systems."""
 
 _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
@@ -35,14 +36,14 @@ _SHOWN.maxstring = _SHOWN.maxother = 60
 
 @dataclass(frozen=True)
 class Between:
-    """The least and the most that a number may be, both of them included, and why."""
+    """Minimum and maximum of a number, both inclusive, and the reason."""
 
     low: float
     high: float
     why: str = ""
 
     def check(self, name: str, value: float) -> None:
-        """Raise InputError for a number outside."""
+        """Raise InputError for a number outside the limits."""
         if not value >= self.low:
             raise InputError(f"{name} is {value}; the minimum is {self.low}")
         if value > self.high:
@@ -52,7 +53,7 @@ class Between:
 
 
 Count = Annotated[int, Between(1, 2**63 - 1, "counts have 64 bits")]
-"""How many of something are asked for."""
+"""A requested number, at least 1."""
 
 MAX_WORKERS, MAX_THREADS = 2**16, 2**12
 
@@ -65,7 +66,7 @@ Seed = Annotated[int, Between(0, 2**63 - 1)]
 Share = Annotated[float, Between(0, 1)]
 
 Number = Annotated[int, Between(0, 2**63 - 1)]
-"""How many of something; none is possible."""
+"""A number, at least 0."""
 
 TableFormat = Literal["csv", "tsv", "json", "jsonl", "parquet", "arrow"]
 
@@ -82,10 +83,10 @@ Bytes = int | str
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with its arguments checked, and converted where that loses nothing.
+    """Return the function with its arguments checked, and converted if lossless.
 
-    The function returned raises InputError for a value that the annotation of its argument excludes, and TypeError for
-    an argument that is missing or unknown.
+    The returned function raises InputError for a value outside the annotation, and TypeError for a missing or unknown
+    argument.
     """
     signature = inspect.signature(function)
 
@@ -110,15 +111,15 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_fields(instance: Any, of: str = "") -> None:
-    """Check the fields of a frozen dataclass by their annotations, and convert them where that loses nothing.
+    """Check the fields of a frozen dataclass by their annotations, and convert them if lossless.
 
-    InputError naming the first field that is not what it should be.
+    Raises InputError for the first wrong field.
 
     Parameters
     ----------
     instance : dataclass
     of : str
-        What the fields belong to, in messages: `` of a biclique``.
+        Owner of the fields, in messages: `` of a biclique``.
     """
     kind: Any = type(instance)
     hints = _hints_of(kind)
@@ -128,7 +129,7 @@ def check_fields(instance: Any, of: str = "") -> None:
 
 
 def read_argument(name: str, value: Any, hint: Any) -> Any:
-    """Return a value as its annotation has it. InputError when it is no such value."""
+    """Return a value converted to its annotation. InputError if that is impossible."""
     convert, words = _reader(hint)
     try:
         return convert(name, value)
@@ -138,7 +139,7 @@ def read_argument(name: str, value: Any, hint: Any) -> Any:
 
 
 def read_path(name: str, path: Any) -> str | os.PathLike[str]:
-    """Return a path that a file system can have. InputError when it is none."""
+    """Return a valid path. InputError if no file system can have it."""
     found: str | os.PathLike[str] = read_argument(name, path, str | os.PathLike[str])
     return found
 
@@ -147,7 +148,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE | r
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean. InputError when the text is no size."""
+    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean. InputError if the text is not a size."""
     match = _SIZE.fullmatch(text)
     if match is None or (match[3] and not match[2]):
         raise InputError(
@@ -158,9 +159,9 @@ def parse_size(text: str) -> int:
 
 
 def read_bytes(name: str, size: Bytes | None) -> int | None:
-    """Return a number of bytes that may be written as ``8GiB``.
+    """Return a number of bytes, given as a number or as text such as ``8GiB``.
 
-    InputError for a text that is no size, and a number outside 1 to 2^63 - 1.
+    Raises InputError for text that is not a size, or a number outside 1 to 2^63 - 1.
     """
     if size is None:
         return None
@@ -170,12 +171,12 @@ def read_bytes(name: str, size: Bytes | None) -> int | None:
 
 
 class _MismatchError(Exception):
-    """A value that does not fit its annotation; the text says why, where the expected kind does not."""
+    """A value that does not match its annotation; the text gives the reason if the expected kind does not."""
 
 
 @cache
 def _hints_of(owner: Any) -> dict[str, Any]:
-    """Return the annotations of a function or a class; one that only a type checker can read takes anything."""
+    """Return the annotations of a function or a class; annotations only for type checkers accept anything."""
     module = inspect.getmodule(owner)
     names = {**vars(module)} if module is not None else {}
     hints: dict[str, Any] = {}
@@ -201,7 +202,7 @@ def _names_of(function: Any, signature: inspect.Signature) -> Iterator[str]:
 def _read_options(
     function: Any, signature: inspect.Signature, given: dict[str, Any], hint: Any
 ) -> dict[str, Any]:
-    """Return keyword arguments that a TypedDict describes; TypeError for one that it does not."""
+    """Return keyword arguments checked by a TypedDict; TypeError for an unknown one."""
     hints = _hints_of(typing.get_args(hint)[0])
     for name in given:
         if name not in hints:
@@ -217,7 +218,7 @@ _Convert = Callable[[str, Any], Any]
 
 @cache
 def _reader(hint: Any) -> tuple[_Convert, str]:
-    """Return the conversion of an annotation, of a name and a value, and its words in messages."""
+    """Return the conversion for an annotation, a function of name and value, and its description in messages."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in _SIMPLE:
         return _SIMPLE[hint]
@@ -379,7 +380,7 @@ def _convert_instance(kind: type[Any], name: str, value: Any) -> Any:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'census'?`` for the known word that is most like another one; nothing where none is."""
+    """Return ``; did you mean 'census'?`` for the most similar known word; empty if no word is similar."""
     near = get_close_matches(word, [*known], 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -390,16 +391,16 @@ def plural(number: int, noun: str) -> str:
 
 
 def show_share(share: float) -> str:
-    """Return a share of 0 to 1 in percent, rounded down, so that only a whole is ``100.0%``."""
+    """Return a share of 0 to 1 in percent, rounded down, so that only a complete share is ``100.0%``."""
     return f"{int(min(max(share, 0.0), 1.0) * 1000 + 1e-6) / 10:.1f}%"
 
 
 def show_mebibytes(n_bytes: int) -> str:
-    """Return a number of bytes in whole MiB, rounded up, as flags of sizes take it: ``402MiB``."""
+    """Return a number of bytes in whole MiB, rounded up, as in flags of sizes: ``402MiB``."""
     return f"{-(-n_bytes // 2**20)}MiB"
 
 
 def show_bytes(n_bytes: int) -> str:
-    """Return a number of bytes in the largest unit up to it, as ``8.00 GiB``."""
+    """Return a number of bytes in the largest suitable unit, as ``8.00 GiB``."""
     power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
     return f"{n_bytes / 2 ** (10 * power):.2f} {'KMGT'[power - 1]}iB" if power else plural(n_bytes, "byte")

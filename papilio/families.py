@@ -42,7 +42,7 @@ from papilio.motifs import (
 )
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
-"""``auto`` uses the GPUs of workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
+"""``auto`` uses GPUs on workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
 
 Names = Mapping[EngineName, str]
 """The import name for each kind of processor."""
@@ -73,18 +73,18 @@ def _rates(unit: str, cpu: float, gpu: float) -> dict[EngineName, WorkRate]:
 
 
 _SEARCH_RATES = _rates("set operations", 2.0e7, 2.0e9)
-"""For searches whose items no probe has timed, such as searches in parts: predicted operations, which ignore the depth
-of the search. One thread does 5e6 to 2e8 of them a second, by motif and graph, one H200 7e6 to 2e10."""
+"""For searches without timed probes, such as searches in parts: predicted operations, which ignore the depth of the
+search. Depending on motif and graph, one thread does 5e6 to 2e8 of them a second, one H200 7e6 to 2e10."""
 
 _LISTING_RATES = _rates("steps", 5.0e6, 1.0e8)
-"""The same, with the rows: most of the time is spent writing them."""
+"""The same with rows: most of the time is spent writing them."""
 
 
 _PAIR_RATES: dict[EngineName, WorkRate] = {"cpu": WorkRate("wedges", 1.3e8, {"total": 1.0})}
-"""Measured on yelp2018, both layers, pairs with 2 or more in common: 1.3e8 wedges per second and thread."""
+"""Measured on yelp2018, both layers, pairs with at least 2 common neighbours: 1.3e8 wedges per second and thread."""
 
 _PAIR_LISTING_RATES: dict[EngineName, WorkRate] = {"cpu": WorkRate("steps", 4e7, {"total": 1.0})}
-"""The same with the rows, which are steps as wedges are, and written to files."""
+"""The same with rows, which are steps like wedges, and are written to files."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class ListingSupport:
     """How the motifs of a family are listed.
 
     ``columns`` gives the content of a row: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and
-    their number, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is
-    made with threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
+    their number, None for rows of variable length; empty for a question that cannot be listed. A lister is created with
+    threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
 
     ``numbers`` are the numbers that a lister returns after the vertices, with their types; files then have a column
     for each vertex. ``call`` is the class of the calls that list.
@@ -147,7 +147,7 @@ class Family:
     def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
         """Return the engine to request, and the reason if there is only one.
 
-        UnsupportedError for an engine that counts or lists nothing of this family.
+        Raises UnsupportedError for an engine that cannot count or list this family.
         """
         names = list(self.listed.listers if listing and self.listed else self.engines)
         place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
@@ -160,7 +160,7 @@ class Family:
     def columns(self, motif: Motif) -> Mapping[str, int | None]:
         """Return the columns of a listing of ``motif``, see :class:`ListingSupport`.
 
-        UnsupportedError when it cannot be listed.
+        Raises UnsupportedError if it cannot be listed.
         """
         columns = {} if self.listed is None else self.listed.columns(motif)
         if not columns:
@@ -181,7 +181,7 @@ class Family:
 
 
 def family_of(motif: Motif) -> Family:
-    """Return the row of a motif. UnsupportedError when there is none."""
+    """Return the row of a motif. UnsupportedError if there is none."""
     if motif.name not in FAMILIES:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
     return FAMILIES[motif.name]
@@ -191,7 +191,7 @@ def family_of(motif: Motif) -> Family:
 class Question:
     """A motif to count or to list, with options: created and checked once, and passed to the engines.
 
-    UnsupportedError, InputError for a granularity or a listing that the motif does not have.
+    Raises UnsupportedError or InputError for a granularity or a listing that the motif does not support.
     """
 
     motif: Motif
@@ -309,17 +309,17 @@ def load_engine(
 ) -> Engine:
     """Return the engine that counts ``motif`` on ``name``, or lists it; imports CuPy or Numba only now.
 
-    EngineUnavailableError when CuPy or a device is missing. UnsupportedError, InputError when the motif has no such
-    engine, or no such option.
+    Raises EngineUnavailableError if CuPy or a device is missing, UnsupportedError or InputError if the motif has no
+    such engine or option.
 
     Parameters
     ----------
     threads : int, optional
         Number of threads of the cpu engine; by default all processors that this process may use.
     memory_bytes : int, optional
-        Most device memory that arrays of the gpu engine may take, for all engines of this process together.
+        Maximum device memory for arrays of the gpu engine, for all engines of this process together.
     listing : Listing, optional
-        The engine lists: its ``run`` takes a ``sink`` for the rows, in addition to the usual parameters.
+        If set, the engine lists: its ``run`` has an additional parameter ``sink`` for the rows.
     **options : str
         See ``Motif.choices``.
     """

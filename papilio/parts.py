@@ -1,4 +1,5 @@
-"""Self-contained parts of a graph that does not fit a memory: what one worker needs for some of the work items.
+"""Self-contained parts of a graph that does not fit in memory: the data that one worker needs for some of the work
+items.
 
 Families of motifs cut a graph in three ways.
 
@@ -85,7 +86,7 @@ class PartSizes:
 
     @property
     def edges(self) -> int:
-        """Edges that the part holds; one that it holds as that of a start and of an end counts twice."""
+        """Number of edges of the part; an edge of both a start and an end counts twice."""
         return self.root_entries + self.entries
 
 
@@ -141,7 +142,7 @@ class WedgePart(_Arrays):
 class RootPart(_Arrays):
     """Roots of the anchored layer with the subgraph of their bicliques: a part of the biclique engine.
 
-    Once it is staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
+    Once it is staged, ``graph.u`` and ``graph.v`` are on a device; everything else stays on the host.
     """
 
     layer: Layer  # the anchored layer
@@ -175,7 +176,7 @@ class CliquePart(_Arrays):
 
     The ids in ``graph`` are in the order of all vertices: a clique belongs to the root that is its least id, and the
     graph holds whatever is needed of its later neighbours, for maximal cliques of its earlier ones too. Once it is
-    staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
+    staged, ``graph.u`` and ``graph.v`` are on a device; everything else stays on the host.
     """
 
     graph: UnipartiteGraph
