@@ -21,7 +21,7 @@ MAX_VERTICES = 2**31 - 1
 """Largest number of vertices of one layer: ids are ``int32``."""
 
 GraphKind = Literal["bipartite", "unipartite"]
-"""Two layers with their own ids, or one set of vertices."""
+"""Two layers, each with its own ids, or one set of vertices."""
 
 RowColumn = NDArray[Any] | tuple[NDArray[np.int64], NDArray[np.int32]]
 """Vertices of one layer in the rows of a listing: shape (n_rows, size) where every row has the same size, else offsets
@@ -106,7 +106,7 @@ def _indptr(rows: NDArray[np.int32], n_rows: int) -> NDArray[np.int64]:
 def deduplicate(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort ``keys`` in place and return them without repetition.
 
-    ``np.unique`` of NumPy 2.3 and later takes 20 times as long for millions of different keys: it hashes them.
+    ``np.unique`` in NumPy 2.3 and later hashes, and takes 20 times as long for millions of distinct keys.
     """
     keys.sort()
     if keys.size < 2:
@@ -142,7 +142,7 @@ def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32]) -> None:
 
 
 class _EdgeArrays:
-    """The arrays that graphs of both kinds hold: parallel, of sorted edges."""
+    """The arrays of graphs of both kinds: parallel, with sorted edges."""
 
     u: NDArray[np.int32]
     v: NDArray[np.int32]
@@ -228,7 +228,7 @@ class BipartiteGraph(_EdgeArrays):
         return cls(size_u, size_v, *unique_edges(key, signs))
 
     def validate(self) -> None:
-        """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
+        """Check every invariant of the class; O(n_edges). Errors name the first fault."""
         check_layer("n_u", self.n_u)
         check_layer("n_v", self.n_v)
         self._check_edges(self.n_u, self.n_v)
@@ -306,7 +306,7 @@ class UnipartiteGraph(_EdgeArrays):
 
     @cached_property
     def indptr(self) -> NDArray[np.int64]:
-        """Row offsets of the neighbours of larger id, shape (n + 1,); row i is ``v[indptr[i]:indptr[i+1]]``."""
+        """Row offsets of the neighbours with larger ids, shape (n + 1,); row i is ``v[indptr[i]:indptr[i+1]]``."""
         return _indptr(self.u, self.n)
 
     @property

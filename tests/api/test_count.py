@@ -249,7 +249,7 @@ def test_plan_is_the_plan_of_the_count(women: GraphStore) -> None:
 def test_missing_stores_and_clusters(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         papilio.count(tmp_path / "none", papilio.Butterfly())
-    with pytest.raises(ClusterError, match="no scheduler file"):
+    with pytest.raises(ClusterError, match="existing scheduler file"):
         papilio.count(K23, papilio.Butterfly(), cluster=str(tmp_path / "none.json"))
 
 

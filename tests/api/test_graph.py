@@ -320,7 +320,7 @@ def test_a_graph_describes_itself(file: Path) -> None:
     assert graph.to_scipy().shape == (4, 3)
     with pytest.raises(InputError, match="layer is 'w'; expected u or v"):
         graph.labels("w")
-    with pytest.raises(InputError, match=r"made by papilio\.read"):
+    with pytest.raises(InputError, match=r"use papilio\.read"):
         papilio.Graph(None)
 
 
@@ -360,7 +360,7 @@ def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         papilio.count(graph, "biclique", p=2, q=q, **HERE)
     assert prepared() <= max(before, 1), "the last one alone"
     monkeypatch.setenv("PAPILIO_KEEP_MEMORY", "much")
-    with pytest.raises(InputError, match="'much' is no size"):
+    with pytest.raises(InputError, match="'much' is not a size"):
         papilio.count(graph, "butterfly", **HERE)
 
 

@@ -424,7 +424,7 @@ def test_a_ledger_leads_to_no_file_outside_its_job(finished: Path, tmp_path: Pat
             each |= {"path": where.format(secret, secret.name), "digest": digest_file(secret)}
 
     rewrite_ledger(finished, mislead)
-    with pytest.raises(StoreError, match=r"the shard .* is no file of shards/N"):
+    with pytest.raises(StoreError, match=r"the shard .* is not a file in shards/N"):
         papilio.resume_job(finished)
     assert (secret.stat().st_nlink, secret.stat().st_mode & 0o777) == (1, 0o600)
     assert not (tmp_path / "out").exists()

@@ -201,7 +201,7 @@ def test_parts_are_kept_where_they_are_asked_for(
     [("butterfly", "total"), ("butterfly", "edge"), (papilio.Biclique(2, 2), "vertex")],
     ids=str,
 )
-@pytest.mark.parametrize("host", [300 << 20, 351 << 20], ids=["nothing is left", "little is left"])
+@pytest.mark.parametrize("host", [300 << 20, 351 << 20], ids=["nothing is left", "little memory is free"])
 def test_a_count_runs_with_the_least_budget_that_a_refusal_names(
     even: Path, motif: Any, per: Any, host: int
 ) -> None:

@@ -169,7 +169,7 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
         (["count", "butterfly", "STORE", "--cluster", "inline", "--workers", "2"], 2, "the inline cluster has one"),
         (["count", "butterfly", "STORE", "--cluster", "local", "--engine", "gpu"], 4, "use --cluster cuda"),
         (["convert", "nowhere.txt", "OUT"], 2, "nowhere.txt"),
-        (["convert", "nowhere.txt", "OUT", "--memory", "lots"], 2, "'lots' is no size"),
+        (["convert", "nowhere.txt", "OUT", "--memory", "lots"], 2, "'lots' is not a size"),
         (["nonsense"], 2, "No such command"),
     ],
 )  # fmt: skip
@@ -227,7 +227,7 @@ def test_sizes(text: str, n_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1iB", "1EB", "0x10", "1e9"])
 def test_texts_that_are_no_sizes(text: str) -> None:
-    with pytest.raises(errors.InputError, match="is no size"):
+    with pytest.raises(errors.InputError, match="is not a size"):
         parse_size(text)
 
 

@@ -149,7 +149,7 @@ def test_what_the_command_refuses(store: Path, tmp_path: Path, run: Run) -> None
     asked = ("enumerate", "clique", store, *HERE, "--output", tmp_path / "rows")
     for flags, code, message in (
         (("--limit", 3), 2, "a listing needs -k with a number"),
-        (("-k", 3, "--cluster", "inlin"), 6, "cluster 'inlin' is none of"),
+        (("-k", 3, "--cluster", "inlin"), 6, "cluster is 'inlin'; expected"),
         (
             ("-k", 3, "--limit", 3, "--containing", "nobody"),
             2,

@@ -317,7 +317,7 @@ def test_a_store_that_workers_do_not_find_is_refused(
     job = job_of(senate, Question(papilio.Butterfly(), "total"))
     for changed, text in (
         (replace(job, source="/no/such/store"), "does not exist"),
-        (replace(job, graph_hash="f" * 32), "holds another graph"),
+        (replace(job, graph_hash="f" * 32), "is a different graph"),
     ):
         with pytest.raises(ClusterError, match=text):
             local.check_source(changed, local.workers)

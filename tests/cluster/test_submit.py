@@ -342,11 +342,11 @@ def test_a_directory_that_workers_do_not_see_is_refused(
 ) -> None:
     monkeypatch.setattr(submit_module, "find_folder_problem", submit_functions.look_elsewhere)
     job = tmp_path / "job"
-    with pytest.raises(ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} is not there"):
+    with pytest.raises(ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} does not exist there"):
         submit(store, scheduler, job)
     assert list(tmp_path.iterdir()) == []
     job.mkdir()
-    with pytest.raises(ClusterError, match="is not there"):
+    with pytest.raises(ClusterError, match="does not exist there"):
         submit(store, scheduler, job)
     assert list(job.iterdir()) == []
 
@@ -356,8 +356,8 @@ def test_a_folder_is_tried_by_reading_and_writing(tmp_path: Path) -> None:
     assert submit_module.find_folder_problem(str(tmp_path), "probe") is None
     assert [path.name for path in tmp_path.iterdir()] == ["probe"]
     (tmp_path / "probe").write_text("another")
-    assert "another directory" in str(submit_module.find_folder_problem(str(tmp_path), "probe"))
-    assert "is not there" in str(submit_module.find_folder_problem(str(tmp_path / "no"), "probe"))
+    assert "a different directory" in str(submit_module.find_folder_problem(str(tmp_path), "probe"))
+    assert "does not exist there" in str(submit_module.find_folder_problem(str(tmp_path / "no"), "probe"))
 
 
 def test_clusters_that_end_with_the_client_are_refused(store: Path, tmp_path: Path) -> None:

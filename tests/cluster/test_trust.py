@@ -170,7 +170,7 @@ def test_an_experiment_of_others_names_no_scheduler(
     root.chmod(0o777)
     refused = run("scale", "run", root, "--no-figures", "--no-warm-up")
     assert refused.exit_code == 2
-    assert "can be written to by others" in refused.stderr
+    assert "is writable by others" in refused.stderr
     assert not listener.was_called()
     run("scale", "run", root, "--no-figures", "--no-warm-up", "--trust")
     assert listener.was_called()

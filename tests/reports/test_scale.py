@@ -223,7 +223,7 @@ def test_what_makes_no_sense_is_refused(votes: GraphStore, tmp_path: Path) -> No
     assert "no such store" in fails(*scale("no such store", output))
     output.mkdir()
     (output / "thesis.tex").write_text("mine")
-    assert "holds thesis.tex and no scaling experiment" in fails(*scale(votes, output))
+    assert "contains thesis.tex and is not a scaling experiment" in fails(*scale(votes, output))
     assert [path.name for path in output.iterdir()] == ["thesis.tex"]
 
 
@@ -307,7 +307,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
 
 
 def test_a_directory_that_is_no_experiment(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="holds no scaling experiment"):
+    with pytest.raises(StoreError, match="is not a scaling experiment"):
         ExperimentDirectory(tmp_path)
     with pytest.raises(StoreError, match="neither a job directory nor a scaling experiment"):
         write_report(tmp_path, figures=False)

@@ -309,7 +309,7 @@ UNSIGNED = nx.Graph([("a", "b")])
             "column 'sign' has a missing value in row 0",
         ),
         (lambda: from_numpy(np.array([["a", "b", "c"]])), GraphError, "not numbers"),
-        (lambda: from_numpy(np.array([["a", "b"]]), labels="id"), GraphError, "give labels=.text"),
+        (lambda: from_numpy(np.array([["a", "b"]]), labels="id"), GraphError, "use labels=.text"),
         (lambda: from_numpy(np.array([["a", "b"]]), n_u=4), InputError, "n_u and n_v are for ids"),
         (lambda: from_numpy(np.array([[0, 1]]), positive_from=1), InputError, "no column of values"),
         (lambda: from_numpy(np.array([[0, 1]]), kind="tripartite"), InputError, "kind is 'tripartite'"),  # type: ignore[arg-type]
@@ -344,7 +344,7 @@ UNSIGNED = nx.Graph([("a", "b")])
         (
             lambda: from_any(UnipartiteGraph(0, *np.zeros((2, 0), np.int32))),
             InputError,
-            "a bipartite graph is",
+            "expected a bipartite graph",
         ),
     ],
 )

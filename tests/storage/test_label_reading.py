@@ -406,10 +406,10 @@ def test_text_of_other_encodings(
 
 
 def test_text_that_is_not_of_its_encoding(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"input.txt is not text in this encoding .*; name another"):
+    with pytest.raises(InputError, match=r"input.txt is not text in this encoding .*; use another"):
         convert(write_input(tmp_path, "1 2\n".encode("utf-16") + b"x"), tmp_path / "g")
     latin = write_input(tmp_path, "é,b\nc,d\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(say the encoding"):
+    with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(set the encoding"):
         convert(latin, tmp_path / "g")
     for name in ("klingon", "hex", "rot13", "undefined", "a\0b", ""):
         with pytest.raises(InputError, match="unknown encoding"):

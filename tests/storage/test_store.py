@@ -148,7 +148,7 @@ def test_url_without_filesystem(path: str) -> None:
 
 
 def test_urls_are_not_written_to(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="local paths only"):
+    with pytest.raises(StoreError, match="only on local paths"):
         write_store((tmp_path / "g").as_uri(), random_graph(), provenance={})
 
 

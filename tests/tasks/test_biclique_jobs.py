@@ -207,7 +207,7 @@ def test_a_recount_compares_cells(
 
     monkeypatch.setattr(fake, "run", swapped)
     with pytest.raises(
-        ExecutionError, match=r"holds cell \(1, 1\): \d+, of engine cpu; engine cpu counts \d+"
+        ExecutionError, match=r"has cell \(1, 1\): \d+, from engine cpu; engine cpu counts \d+"
     ):
         papilio.verify_job(job, sample=1)
 

@@ -81,7 +81,7 @@ def test_what_few_probes_carry_is_doubted() -> None:
     assert doubted.interval(0.95, 3)[0] == 3, "what is known is the least that there is"
     nothing = Sample.of(Moments.of(np.zeros(40), np.zeros(40, np.int64), np.array([40])), 0)
     assert nothing.why_unreliable().startswith("40 probes found none")
-    with pytest.raises(CapacityError, match="passes 1e308"):
+    with pytest.raises(CapacityError, match="exceeds 1e308"):
         Sample.exactly(2**2000)
 
 

@@ -127,7 +127,7 @@ def test_workers_that_are_too_small_are_told_what_they_need() -> None:
 def test_a_budget_of_device_memory_is_noted_where_it_bounds_nothing(caplog: pytest.LogCaptureFixture) -> None:
     job = make_job(budget=Budget(device_bytes=1 << 30))
     require_memory(job, "cpu", WORKERS)
-    assert "the budget of device memory, 1.00 GiB, bounds nothing" in caplog.text
+    assert "the budget of device memory, 1.00 GiB, has no effect" in caplog.text
     caplog.clear()
     require_memory(job, "gpu", GPUS)
     require_memory(make_job(), "cpu", WORKERS)

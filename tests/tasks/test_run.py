@@ -268,7 +268,7 @@ def test_graph_in_memory_has_the_hash_of_its_store_and_is_found_while_held(job: 
         held = job_of(GRAPH, TOTAL, source)
         assert held.identity == job.identity
         assert read_job_graph(held) is GRAPH
-    with pytest.raises(StoreError, match="lives in another process"):
+    with pytest.raises(StoreError, match="is in the memory of another process"):
         read_job_graph(held)
 
 

@@ -142,7 +142,7 @@ def test_answers_to_other_questions_are_refused() -> None:
         with pytest.raises(TilingError, match="its task was"):
             counter_of_same(task).answer(task, wrong)
     counter.answer(task, result_of(task))
-    with pytest.raises(TilingError, match="not handed out"):
+    with pytest.raises(TilingError, match="not a task in progress"):
         counter.answer(task, result_of(task))
 
 
