@@ -125,7 +125,7 @@ def plan_job(
     The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
     workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
     ``predict`` to probe the items for the time of the run. CapacityError, before anything is read, when the job cannot
-    fit a worker's memory. ClusterError when a worker does not find the store, or finds other items than the others.
+    fit a worker's memory. ClusterError if a worker does not find the store, or finds other items than the others.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -166,8 +166,8 @@ def count_job(
 
     The vectors of partials pass through ``shard_parent``, which is None when the executor runs in this process; leases
     of a listing without a session write there, and the caller owns their files. A session registers finished leases;
-    leases finished in earlier sessions do not run again. TilingError when the results do not tile the items exactly.
-    FailedItemsError when work items fail wherever they run; with a session, all others are finished and kept.
+    leases finished in earlier sessions do not run again. TilingError if the results do not tile the items exactly.
+    FailedItemsError if work items fail wherever they run; with a session, all others are finished and kept.
     PapilioError as the tasks raise; with the worker named. Exceptions that ``accept`` raises for the plan end the run
     before it begins.
     """
@@ -360,7 +360,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     """Count ``sample`` random finished leases again, or all if there are fewer.
 
     ExecutionError naming the first lease whose total, cells, vectors or rows differ, or whose work differs if engines
-    do the same work. TilingError when the engine finds other work items. InputError when the graph was in memory.
+    do the same work. TilingError if the engine finds other work items. InputError if the graph was in memory.
     """
     if directory.source is None:
         raise InputError(f"the graph of {directory.root} was in memory; its leases cannot be counted again")

@@ -202,7 +202,7 @@ class Executor(Protocol):
 def machine_errors_named(where: str) -> Iterator[None]:
     """Add worker and task ``where`` to errors of the machine: memory, open files, room on a disk.
 
-    Raises CapacityError when memory ran out, WorkerError for an error of the operating system that no part of Papilio
+    Raises CapacityError if memory ran out, WorkerError for an error of the operating system that no part of Papilio
     has explained.
     """
     try:
@@ -229,7 +229,7 @@ def check_versions(workers: Sequence[WorkerInfo]) -> None:
 def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName, str, tuple[WorkerInfo, ...]]:
     """Return the engine, why it was chosen, and the workers that can run it.
 
-    An explicit ``gpu`` is never replaced by ``cpu``. ClusterError when two processes would share a GPU.
+    An explicit ``gpu`` is never replaced by ``cpu``. ClusterError if two processes would share a GPU.
     UnsupportedError for ``gpu`` on an executor that does not offer it. EngineUnavailableError for ``gpu`` when no
     worker can run it.
     """

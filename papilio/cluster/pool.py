@@ -151,7 +151,7 @@ class DaskPool(Executor):
         self._stack.close()
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        """Wait until ``n_workers`` run; ClusterError when no other worker joins in time.
+        """Wait until ``n_workers`` run; ClusterError if no other worker joins in time.
 
         Dask's own wait makes a cluster in this process forget a lost worker before its loss is reported; the cluster
         then fails at the report, and when it is closed.

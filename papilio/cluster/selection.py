@@ -111,7 +111,7 @@ def _split(cluster: Any) -> tuple[str | None, list[str]]:
 
 
 def with_insecure(cluster: str) -> str:
-    """Return the name of the same cluster without credentials; InputError when the run does not start it."""
+    """Return the name of the same cluster without credentials; InputError if the run does not start it."""
     name, options = _split(cluster)
     if name is None:
         raise InputError(

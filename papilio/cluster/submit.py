@@ -340,9 +340,9 @@ def submit_job(
 
     Returns once the cluster has the job. The job is on a store, and its directory ``root`` and ``output`` have the same
     paths for this process and all workers. The coordinator waits for ``workers`` of them before the first lease;
-    ``count`` is ``papilio.count``. InputError when the job is submitted already, or the cluster would end with this
-    process. JobBusyError when another process runs the job. ClusterError when the cluster cannot be reached, or a
-    worker does not see the store or the job directory. PapilioError when the engine or the memory does not fit, as for
+    ``count`` is ``papilio.count``. InputError if the job is submitted already, or the cluster would end with this
+    process. JobBusyError if another process runs the job. ClusterError if the cluster cannot be reached, or a
+    worker does not see the store or the job directory. PapilioError if the engine or the memory does not fit, as for
     a count.
     """
     if isinstance(cluster, str) and cluster.split(":")[0] in OWN_CLUSTERS:

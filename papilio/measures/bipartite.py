@@ -216,7 +216,7 @@ def _read(edges: Edges, threads: int) -> BipartiteGraph:
 def _vertex_paths(edges: Edges) -> dict[str, NDArray[np.uint64]]:
     """Return, by layer, the number of three-edge paths whose middle edge is at each vertex.
 
-    CapacityError when a vertex could be in more than 2^63 - 1 butterflies; else each number is below 2^64.
+    CapacityError if a vertex could be in more than 2^63 - 1 butterflies; else each number is below 2^64.
     """
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     wedges = count_wedges(degrees, edges.once)

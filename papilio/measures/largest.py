@@ -90,7 +90,7 @@ def maximum_clique(
     Raises
     ------
     InputError
-        For an invalid number of threads, or an output that cannot be written or has nothing to hold.
+        For an invalid number of threads, or an output that cannot be written or would be empty.
     UnsupportedError
         For a bipartite graph.
     CapacityError
@@ -225,7 +225,7 @@ def top_bicliques(
     by : {"edges", "balanced"}
         Ranking: by the number of edges, or by the number of vertices of the smaller side.
     n : int
-        How many; all, if there are fewer. Ties go to the first ids, U before V.
+        Number of bicliques; all, if there are fewer. Ties go to the first ids, U before V.
     motif : MaximalBiclique, optional
         Least and largest sizes of both sides.
     threads : int, optional

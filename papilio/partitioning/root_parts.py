@@ -2,10 +2,10 @@
 
 1. Anchor one layer, as the engines choose it; reduce the graph to its core and write it as rows on disk.
 2. Group the vertices of the anchored layer so that the closure of each group fits in a part. The closure consists of
-   the group's columns (the right vertices adjacent to its roots), with their lists cut to the vertices of its own and
-   later groups.
-3. Each group becomes a part: all edges between the columns of its roots and the left vertices of its own and later
-   groups, reduced once more.
+   the group's columns (the right vertices adjacent to its roots), with their lists cut to the vertices of its group and
+   later ones.
+3. Each group becomes a part: all edges between the columns of its roots and the left vertices of its group and later
+ones, reduced once more.
 
 The price of a closure is at least the bytes that the part needs. A part holds the roots, the columns, the lists, and
 the other vertices in the lists. Each of these vertices is in at least as many lists as a biclique has right vertices.

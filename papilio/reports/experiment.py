@@ -6,7 +6,7 @@
     jobs/wN-rK/        the job directory of repetition K with N workers
     report/            the report of ``papilio report``
 
-A repetition counts when its end is in the ledger of its point. A killed repetition is measured again from the
+A repetition counts if its end is in the ledger of its point. A killed repetition is measured again from the
 beginning: the time of a resumed job would be meaningless.
 """
 
@@ -85,7 +85,7 @@ class Experiment:
         return tuple(graph.workers for graph in self.graphs)
 
     def graph_for(self, workers: int) -> PointGraph:
-        """Return the graph of a point; InputError when the experiment has no such point."""
+        """Return the graph of a point; InputError if the experiment has no such point."""
         for graph in self.graphs:
             if graph.workers == workers:
                 return graph
@@ -158,7 +158,7 @@ class _Description:
 class ExperimentDirectory:
     """The directory of an experiment, opened for reading; opening it reads ``scale.json`` only.
 
-    StoreError if it holds no experiment, or one of another version of the format.
+    StoreError if it is not an experiment, or has another version of the format.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -282,7 +282,7 @@ _GROWN: dict[type[Model], tuple[str, ...]] = {
 def parse_model(text: str) -> Model:
     """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
 
-    InputError for an unknown model or parameter, or one that is missing or no number.
+    InputError for an unknown model or parameter, or a missing or non-numeric one.
     """
     name, _, rest = text.partition(":")
     if name not in _MODELS:
@@ -318,8 +318,8 @@ def grow_model(model: Model, factor: int) -> Model:
     """Return the model of a graph ``factor`` times as large.
 
     For the bipartite models, vertices of the first layer, planted motifs and noise are multiplied, and work grows about
-    as they do; for R-MAT graphs the draws, and the scale with them, and work grows faster. InputError for an R-MAT
-    graph and a factor that is no power of two. CapacityError when the graph would pass the limits of its model.
+    in proportion; for R-MAT graphs, the draws and the scale are multiplied, and work grows faster. InputError for an
+    R-MAT graph if the factor is not a power of two. CapacityError if the graph would exceed the limits of its model.
     """
     if isinstance(model, Rmat):
         if factor & (factor - 1):
@@ -370,8 +370,8 @@ def begin_scaling(
     ``local`` worker; by default the processors over the largest number of workers, at least 1, so that all points have
     the same. ``command`` is the command line, for the report.
 
-    InputError for arguments that do not fit together, or a directory with another experiment. StoreError when a store
-    cannot be read or a graph cannot be written. UnsupportedError when the motif cannot be counted in one of the graphs.
+    InputError for arguments that do not fit together, or a directory with another experiment. StoreError if a store
+    cannot be read or a graph cannot be written. UnsupportedError if the motif cannot be counted in one of the graphs.
     """
     numbers = _check_numbers(workers, repeat)
     _check_graphs(weak, model, stores, numbers)
@@ -461,5 +461,5 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
 
 
 def absolute(path: str) -> str:
-    """Return a path that holds in any directory; URLs are unchanged."""
+    """Return a path that is valid from any directory; URLs are unchanged."""
     return path if is_url(path) else os.path.abspath(path)

@@ -60,8 +60,8 @@ def run_experiment(
 
     A failed run is recorded, the others continue, and an error is raised at the end; the same call runs it again.
     ``workers`` are the points to run, by default all; ``cluster`` is by default the experiment's. With ``warm_up``, the
-    point with the most workers runs once before all others, unmeasured, to compile kernels. ExecutionError when a run
-    failed, or its count differs from the count of another run on the same graph. StoreError when another process runs
+    point with the most workers runs once before all others, unmeasured, to compile kernels. ExecutionError if a run
+    failed, or its count differs from the count of another run on the same graph. StoreError if another process runs
     one of the points, or the directory cannot be written.
     """
     experiment = directory.experiment
@@ -88,7 +88,7 @@ def run_experiment(
 
 
 def _warm_up(directory: ExperimentDirectory, workers: int, cluster: str, listener: Listener) -> None:
-    """Count once and keep nothing; an error appears again in the measured run, and is reported there."""
+    """Count once without keeping anything; an error recurs in the measured run, which reports it."""
     job = directory.root / "jobs" / f".warm-up-w{workers}"
     with suppress(PapilioError):
         try:

@@ -203,7 +203,7 @@ def _grow(memory: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def _number(names: pa.Array, places: NDArray[np.int32]) -> tuple[NDArray[np.int32], int, pa.Array]:
-    """Return numbers, the smallest one, and the labels that they index: all labels in reach if few, else only the used ones."""
+    """Return numbers, the smallest one, and the indexed labels: all in reach if few, else only the used ones."""
     low, high = (int(places.min()), int(places.max())) if places.size else (0, -1)
     if high - low < min(_FEW_LABELS, places.size // 16):
         return places, low, names.slice(low, high - low + 1)

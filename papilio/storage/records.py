@@ -183,7 +183,8 @@ def seal_json(data: Mapping[str, Any], *, indent: int | None = None, sort_keys: 
 def unseal_json(data: Any, name: str, advice: str) -> dict[str, Any]:
     """Check the digest of an object of :func:`seal_json`; return its other keys.
 
-    ``name`` is its file and ``advice`` the remedy, for messages. Raises StoreError if it is no object, or was changed.
+    ``name`` is its file and ``advice`` the remedy, for messages. Raises StoreError if it is not an object or was
+    changed.
     """
     if not isinstance(data, dict):
         raise StoreError(f"{name} is not a JSON object; {advice}")

@@ -80,7 +80,7 @@ class _Description:
 class JobDirectory:
     """A job directory opened for reading; opening it reads ``job.json`` only.
 
-    StoreError when it is no job directory, or one of a newer version.
+    StoreError if it is no job directory, or one of a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -183,7 +183,7 @@ class JobDirectory:
     def book(self, plan: CountPlan, history: JobHistory) -> FinishedIntervals:
         """Return the intervals that the ledger holds, each once.
 
-        TilingError when two of them overlap, or one passes the items.
+        TilingError if two of them overlap, or one passes the items.
         """
         try:
             return replace(plan, finished=history.intervals).book()
@@ -241,8 +241,8 @@ class JobDirectory:
         """Return the answer of a finished job, without counting: it is the one that plan and ledger give.
 
         Counts per vertex or edge, which may be large, are read ``with_vectors``; ``history`` was read after the job had
-        finished. InputError when the job is not finished. StoreError when a file of the answer is missing or damaged,
-        or the ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong
+        finished. InputError if the job is not finished. StoreError if a file of the answer is missing or damaged,
+        or the ledger was changed afterwards. TilingError, ExecutionError if plan, ledger and answer do not belong
         together.
         """
         if not self.finished:
@@ -297,7 +297,7 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
     """Return the job directory ``path`` when it holds the answer to a question.
 
     ``ask`` returns the question; it is called only if there is an answer, since hashing a graph in memory takes a pass.
-    InputError when the directory holds the answer to another question.
+    InputError if the directory holds the answer to another question.
     """
     root = local_path(path)
     with os_errors_named(root):
@@ -337,7 +337,7 @@ def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResu
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
     """Return the status of the job directories at and below ``root``, by path; three levels deep.
 
-    An unreadable directory is returned as its path and the problem. StoreError when ``root`` is no directory.
+    An unreadable directory is returned as its path and the problem. StoreError if ``root`` is no directory.
     """
     top = local_path(root)
     if not top.is_dir():

@@ -62,9 +62,9 @@ class Fold:
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 
-        TilingError when its interval overlaps an earlier one, or passes the items. ExecutionError when vectors are
+        TilingError if its interval overlaps an earlier one, or passes the items. ExecutionError if vectors are
         missing or of another granularity; when cells do not sum to the total, or were not requested; when the number of
-        rows in its files is wrong, or it stopped early without reaching the limit. StoreError when a file cannot be
+        rows in its files is wrong, or it stopped early without reaching the limit. StoreError if a file cannot be
         read or does not match its digest.
         """
         vectors = result.vectors
@@ -115,8 +115,8 @@ class Fold:
     def finish(self) -> Partial:
         """Return the folded partial of all items; for a listing at its limit, of the items that it needed.
 
-        TilingError unless the results tile every partition exactly. CapacityError when a count of bicliques per vertex
-        passed 2^64 - 1. ExecutionError when the vectors do not sum to the total. StoreError when the partition was
+        TilingError unless the results tile every partition exactly. CapacityError if a count of bicliques per vertex
+        passed 2^64 - 1. ExecutionError if the vectors do not sum to the total. StoreError if the partition was
         replaced while its vectors were added.
         """
         partial = self._partial

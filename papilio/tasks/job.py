@@ -411,7 +411,7 @@ def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> 
 def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
     """Read the graph of a job into memory.
 
-    StoreError when the graph cannot be read here, or is not the graph that the job was planned for.
+    StoreError if the graph cannot be read here, or is not the graph that the job was planned for.
     """
     if is_held(job.source):
         with _held_lock:
@@ -434,7 +434,7 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 def open_job_partition(job: JobSpec) -> Partition:
     """Open the partition of a job; reads its manifest only.
 
-    StoreError when it cannot be read here, or is not the one that the job was planned for. UnsupportedError when it
+    StoreError if it cannot be read here, or is not the one that the job was planned for. UnsupportedError if it
     belongs to another graph, or does not serve the question.
     """
     assert job.partition is not None, "the job is on the whole graph"

@@ -81,8 +81,8 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     """Ask, durably, that the process that runs a job stop; the ledger is kept, and the job can be resumed.
 
     The coordinator of a submitted job stops within about two seconds, a count in a terminal after its next lease.
-    Repeating the request does no harm. InputError when the job is finished, or no process runs it or will run it.
-    StoreError when it is no job directory, or the request cannot be written.
+    Repeating the request does no harm. InputError if the job is finished, or no process runs it or will run it.
+    StoreError if it is no job directory, or the request cannot be written.
     """
     directory = JobDirectory(path)
     status = directory.status()
@@ -172,7 +172,7 @@ def _result_of(directory: JobDirectory, status: JobStatus) -> CountResult:
 def read_job_log(path: str | os.PathLike[str], *, follow: bool = False) -> Iterator[str]:
     """Yield the log of a submitted job in pieces of text; with ``follow`` until the job has ended.
 
-    InputError when the job was never submitted. StoreError when it is no job directory.
+    InputError if the job was never submitted. StoreError if it is no job directory.
     """
     directory = JobDirectory(path)
     if not JobLog(directory.root).path.exists() and directory.control.submission is None:
@@ -201,8 +201,8 @@ class JobCheck:
 def check_job(directory: JobDirectory) -> JobCheck:
     """Check everything that can be checked without counting.
 
-    InputError when the job is not finished. StoreError naming the missing or damaged file. TilingError when leases
-    overlap or leave a gap. ExecutionError when the partials do not add up to the answer.
+    InputError if the job is not finished. StoreError naming the missing or damaged file. TilingError if leases
+    overlap or leave a gap. ExecutionError if the partials do not add up to the answer.
     """
     if not directory.finished:
         raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")

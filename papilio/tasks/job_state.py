@@ -126,7 +126,7 @@ class JobControl:
         return by_submission or (holder is not None and request.holder == holder)
 
     def write(self, record: Submission | Coordinator | CancelRequest) -> None:
-        """Replace one of the files, durably. StoreError when it cannot be written."""
+        """Replace one of the files, durably. StoreError if it cannot be written."""
         names: Mapping[type, str] = {
             Submission: "submission", Coordinator: "coordinator", CancelRequest: "cancel"
         }  # fmt: skip

@@ -246,7 +246,7 @@ class LeaseScheduler:
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         """Put back the lease of a lost worker; if it was running there, it may be the cause.
 
-        Raises FailedItemsError when one item crashed its workers and finished leases are not kept, or when
+        Raises FailedItemsError if one item crashed its workers and finished leases are not kept, or when
         ``MAX_FAILED_IN_ROW`` items failed in a row.
         """
         task = self._forget(task)
@@ -261,7 +261,7 @@ class LeaseScheduler:
     def fail(self, task: LeaseTask, error: Exception) -> None:
         """Put back a lease that raised: whole at first, then in halves, until the failing item is alone.
 
-        Raises CapacityError when a single item does not fit in its worker's memory, and FailedItemsError when one item
+        Raises CapacityError if a single item does not fit in its worker's memory, and FailedItemsError if one item
         fails and finished leases are not kept, or when ``MAX_FAILED_IN_ROW`` items failed in a row.
         """
         task = self._forget(task)

@@ -187,7 +187,7 @@ class FinishedIntervals:
     def record(self, partition: int, start: int, stop: int) -> None:
         """Record [start, stop) of ``partition`` as finished; O(log) search, O(leases) insertion.
 
-        Raises TilingError when the interval is empty, passes the items, or overlaps a finished one.
+        Raises TilingError if the interval is empty, passes the items, or overlaps a finished one.
         """
         if not 0 <= partition < len(self._n_items):
             raise TilingError(f"partition {partition} was finished; the plan has {len(self._n_items)}")

@@ -291,7 +291,7 @@ def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> s
 def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> bool:
     """Return whether a job needs parts, by the sizes of the graph alone.
 
-    CapacityError when neither the whole graph nor even an empty part fits the budget.
+    CapacityError if neither the whole graph nor even an empty part fits the budget.
     """
     try:
         _require_whole_fits(job, engine, workers)

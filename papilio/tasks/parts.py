@@ -95,7 +95,7 @@ class PartLoader:
     def load(self, index: int) -> Part:
         """Return a part, staged where the engine runs; waits if it is being read ahead.
 
-        StoreError when it cannot be read.
+        StoreError if it cannot be read.
         """
         started = perf_counter()
         if self._wanted != index:
@@ -261,7 +261,7 @@ class PartVectors:
     def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
         """Add the vectors of some items of a part.
 
-        ExecutionError when their shapes do not match the part. StoreError when the ids of the part cannot be read,
+        ExecutionError if their shapes do not match the part. StoreError if the ids of the part cannot be read,
         or are not ids of the graph.
         """
         places = self._places(index)
@@ -278,7 +278,7 @@ class PartVectors:
     def require_unchanged(self) -> None:
         """Check that the ids were all read from the partition that the leases counted.
 
-        StoreError when it has been replaced.
+        StoreError if it has been replaced.
         """
         open_job_partition(self._job)
 

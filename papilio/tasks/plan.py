@@ -256,7 +256,7 @@ class CountPlan(Described):
     def book(self) -> FinishedIntervals:
         """Return the intervals that were finished before.
 
-        TilingError when finished intervals overlap, or pass the items.
+        TilingError if finished intervals overlap, or pass the items.
         """
         done = FinishedIntervals([partition.n_items for partition in self.partitions])
         for interval in self.finished:
@@ -290,7 +290,7 @@ class CountPlan(Described):
     def from_dict(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
         """Rebuild a plan from :meth:`to_dict`'s form; ``name`` is its file, for messages.
 
-        StoreError when a field is missing or of another type. TilingError when the key written with the fields does not
+        StoreError if a field is missing or of another type. TilingError if the key written with the fields does not
         match them.
         """
         known = {name: value for name, value in data.items() if name not in _DERIVED}
@@ -328,7 +328,7 @@ def make_plan(
     kept: bool = False,
     cluster: tuple[str, str] | None = None,
 ) -> CountPlan:
-    """Decide partitions and leases; pure. TilingError when finished intervals overlap, or pass the items.
+    """Decide partitions and leases; pure. TilingError if finished intervals overlap, or pass the items.
 
     ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` holds partition, start
     and stop of the intervals that earlier sessions finished: the leases cover the others. Set ``kept`` if finished

@@ -1,6 +1,6 @@
-"""The answer of a job as users get it: the exact count with its proof of work.
+"""The answer of a job for users: the exact count, with a record of the work.
 
-``result.json``, the answer of a finished job: its form, and whether it is the answer that the ledger gives.
+``result.json``, the answer of a finished job: its form, and its check against the ledger.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TopValue(Item):
 
 
 def json_labels(labels: Sequence[Any]) -> list[str | int]:
-    """Return labels as JSON has them: those that are neither text nor integers as text."""
+    """Return labels as JSON values; other types than text and integers become text."""
     return [label if isinstance(label, str | int) else str(label) for label in labels]
 
 
@@ -146,7 +146,7 @@ class CountResult(answers.Answer):
 
     @property
     def _largest_shown(self) -> list[TopEntry]:
-        """The largest counts of each place, as many of each as have room."""
+        """The first of the largest counts of each place."""
         places = dict.fromkeys(each.place for each in self.largest)
         each_n = 10 if len(places) == 1 else 5
         return [each for place in places for each in [e for e in self.largest if e.place == place][:each_n]]
@@ -154,7 +154,8 @@ class CountResult(answers.Answer):
     def top(self, n: int = 10) -> tuple[TopEntry, ...]:
         """Return the ``n`` largest counts, at least 1, of each layer, or of the edges, with their labels.
 
-        InputError where nothing was counted per vertex or edge, and where the vectors are gone and fewer are kept.
+        Raises InputError if nothing was counted per vertex or edge, or if the vectors are gone and fewer counts are
+        kept.
         """
         read_argument("n", n, Count)
         if self.per == "total":
@@ -182,17 +183,18 @@ class CountResult(answers.Answer):
 
         One number is a row: motif, count, engine, seconds.
 
-        Per vertex the columns are layer, id, label (where there are labels) and count; per edge u, v, u_label, v_label
-        and support, a row for each row of the table, frame or array that was given, in its order, else for each edge
-        sorted by (u, v). Of a table they are the key (``p`` and ``q``, or ``k``) and count, of a census class, group,
-        count and share. Counts are uint64; those of tables are text where one needs more than 64 bits.
+        Per vertex the columns are layer, id, label (if there are labels) and count; per edge u, v, u_label, v_label and
+        support, with a row for each row of the input table, frame or array, in its order; for other inputs, for each
+        edge sorted by (u, v). For a table of counts they are the key (``p`` and ``q``, or ``k``) and count, for a
+        census class, group, count and share. Counts are uint64; in tables they are text if one of them needs more than
+        64 bits.
 
         Raises
         ------
         InputError
-            When the graph was in memory and is not at hand.
+            If the graph was in memory and is gone.
         StoreError
-            When the store that the labels come from does not exist any more.
+            If the store with the labels does not exist any more.
         """
         family = family_of(self.motif)
         if family.classes:
@@ -225,7 +227,7 @@ class CountResult(answers.Answer):
 
     @property
     def work_per_second(self) -> float | None:
-        """Work units of this call over the seconds of its phase ``run``; None where the call counted nothing."""
+        """Work units of this call over the seconds of its phase ``run``; None if the call counted nothing."""
         return rate_of(self.work - self.work_before, self.seconds["run"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -310,7 +312,7 @@ class ListingResult(CountResult):
             return answers.Preview()
 
     def top(self, n: int = 10) -> list[tuple[tuple[Any, ...], ...]]:  # type: ignore[override]
-        """Return the ``n`` rows with the most vertices, or common neighbours, the first of equal ones.
+        """Return the ``n`` rows with the most vertices, or common neighbours; ties go to the first.
 
         They are tuples of labels for each column, or of two labels and the numbers of the pair.
         """
@@ -321,18 +323,18 @@ class ListingResult(CountResult):
         return int(row[2]) if self._has_numbers else sum(map(len, row))
 
     def _draw(self, axes: Any) -> None:
-        """Draw how many rows have each number of vertices, or common neighbours."""
+        """Draw the number of rows by number of vertices, or of common neighbours."""
         sizes = Counter(map(self._size_of, self._rows()))
         what = "common neighbours" if self._has_numbers else "vertices"
         charts.draw_table(axes, (what,), {(size,): rows for size, rows in sizes.items()})
 
     def to_arrow(self) -> Any:
-        """Return the rows as a ``pyarrow.Table``, read from the files; StoreError when they are not there."""
+        """Return the rows as a ``pyarrow.Table``, read from the files; StoreError if they do not exist."""
         assert self.output is not None, "a listing is a directory"
         return answers.listing_table(self.output)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return one JSON object: that of a count, and the fields of a listing."""
+        """Return one JSON object: the object of a count, plus the fields of a listing."""
         return {
             **super().to_dict(),
             "listing": asdict(self.listing),
@@ -388,7 +390,7 @@ def find_top_values(
 def find_items(
     vectors: Mapping[str, NDArray[Any]], graph: GraphStore | LabelledGraph, n: int
 ) -> Iterator[tuple[Item, int]]:
-    """Yield what has the ``n`` largest values above 0 of each layer, with its id, or its place among the edges."""
+    """Yield the ``n`` largest values above 0 of each layer, with the id of the vertex or the position of the edge."""
     for name, counts in vectors.items():
         best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (
@@ -425,10 +427,10 @@ def _name(i: int, labels: NDArray[Any] | None) -> Any:
 
 
 ADVICE = "it was damaged: restore it, or choose another job directory"
-"""What to do about a file of a job directory that is not what it should be."""
+"""Advice for a damaged file of a job directory."""
 
 ANSWER_VERSION = 2
-"""Of ``result.json``. Version 1 had the keys of ``--json``."""
+"""Version of ``result.json``. Version 1 had the keys of ``--json``."""
 
 _PHASES = frozenset({"start", "plan", "read", "prepare", "run", "fold", "write", "total"})
 
@@ -461,7 +463,7 @@ class _TopRow(TopEntry):
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the annotations of :class:`CountResult` leave open."""
+    """Types that the annotations of :class:`CountResult` leave open."""
 
     may_grow: ClassVar[bool] = True
 
@@ -473,12 +475,12 @@ _KINDS = {
     "listing": "papilio.tasks.result:ListingResult",
     "ensemble": "papilio.tasks.significance:SignificanceResult",
 }
-"""Class of an answer, by the field that only such answers have."""
+"""Class of an answer, by a field that only this class has."""
 
 
 @dataclass(frozen=True)
 class JobAnswer:
-    """What ``result.json`` holds."""
+    """The content of ``result.json``."""
 
     result: dict[str, Any]  # the fields of the answer, but for its vectors
     ledger: LedgerEnd  # the state of the ledger that it was made from
@@ -487,14 +489,14 @@ class JobAnswer:
 
     @classmethod
     def of(cls, result: CountResult, ledger: LedgerEnd, vectors_digest: str | None) -> JobAnswer:
-        """Return what is written of a result."""
+        """Return the stored fields of a result."""
         written = write_record(replace(result, vectors=Vectors(), source=None, largest=()))
         del written["vectors"], written["source"], written["largest"]
         return cls({**written, "top": [entry.to_dict() for entry in result.largest]}, ledger, vectors_digest)
 
     @classmethod
     def read(cls, data: dict[str, Any], name: str) -> JobAnswer:
-        """Read the keys of a file ``name``; StoreError when it is of another version, or damaged."""
+        """Read the keys of a file ``name``; StoreError if it is of another version, or damaged."""
         version = data.get("format_version", 1)
         if version != ANSWER_VERSION:
             raise StoreError(
@@ -504,7 +506,7 @@ class JobAnswer:
         return read_record(cls, data, name, ADVICE)
 
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
-        """Return the result with its vectors; ``name`` is the file. StoreError when a field does not fit."""
+        """Return the result with its vectors; ``name`` is the file. StoreError if a field does not fit."""
         where = f"{name}: result"
         rows = read_record(_Rows, self.result, where, ADVICE)
         kind = next(
@@ -520,7 +522,7 @@ class JobAnswer:
 
 
 def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:
-    """Refuse an answer that is not the one of this plan and these leases; reads no shard.
+    """Raise if an answer does not match this plan and these leases; reads no shard.
 
     ExecutionError names the first thing that differs, and the job directory ``name``. Vectors may be left out.
     """

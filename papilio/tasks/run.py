@@ -250,8 +250,8 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     """Count the interval of a task or, when it is cut, its first items.
 
-    Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError when memory runs
-    out with no other graph prepared, StoreError when the shard cannot be written.
+    Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError if memory runs
+    out with no other graph prepared, StoreError if the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()

@@ -83,8 +83,8 @@ class JobSession:
     def __enter__(self) -> Self:
         """Begin the session.
 
-        InputError when the directory holds another question, or something else. JobBusyError when another process has
-        the job. StoreError when the directory cannot be written or is damaged.
+        InputError if the directory holds another question, or something else. JobBusyError if another process has
+        the job. StoreError if the directory cannot be written or is damaged.
         """
         self._create()
         require_plain(self.root)
@@ -192,8 +192,8 @@ class JobSession:
     def begin_leases(self, plan: CountPlan, cluster: str) -> str | None:
         """Record that leases are about to run on an executor; return the directory for their shards, if any.
 
-        The plan covers all items that the ledger does not. TilingError when the items differ from earlier sessions.
-        StoreError when the directory cannot be written.
+        The plan covers all items that the ledger does not. TilingError if the items differ from earlier sessions.
+        StoreError if the directory cannot be written.
         """
         directory = JobDirectory(self.root)
         if directory.plan_key is None and self._history.sessions:
@@ -238,7 +238,7 @@ class JobSession:
     def record(self, result: LeaseResult) -> None:
         """Register a finished lease; it is on the disk, with its shard, when this returns.
 
-        TilingError when its interval overlaps a registered one. StoreError when it cannot be written; everything
+        TilingError if its interval overlaps a registered one. StoreError if it cannot be written; everything
         registered before stays. JobCancelledError after registering it, when this process was asked to stop.
         """
         assert self._done is not None, "begin_leases comes first"

@@ -374,7 +374,7 @@ def prepare_graph(
 ) -> PreparedGraph:
     """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of each.
 
-    Raises CapacityError when it does not fit in memory with nothing else kept.
+    Raises CapacityError if it does not fit in memory with nothing else kept.
     """
 
     def make() -> PreparedGraph:
@@ -448,7 +448,7 @@ def prepare_part(
     """Return the prepared part of a lease, and start reading the next part of this worker.
 
     One prepared part is kept at a time. Adds the seconds of waiting and preparing to ``seconds``. Raises CapacityError
-    when the part does not fit in memory with nothing else kept, ExecutionError when its items differ from its
+    when the part does not fit in memory with nothing else kept, ExecutionError if its items differ from its
     manifest.
     """
     job, index = task.job, task.partition
