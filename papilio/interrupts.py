@@ -39,6 +39,9 @@ REMOVAL_S = 0.4
 _REMINDER_S = 0.2
 """Interval at which the main thread is interrupted again, since libraries swallow exceptions."""
 
+_END = b"\0"
+"""Written to the pipe of signals when no more are listened for."""
+
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -83,8 +86,8 @@ class _Listener:
             raise Stopped(self.signum)
 
     def watch(self, pipe: int) -> None:
-        """Wait for the first signal, in a thread, and then for the end of the process."""
-        for heard in iter(lambda: os.read(pipe, 1), b""):
+        """Wait for the first signal, in a thread, and then for the end of the process; ends when nobody listens."""
+        for heard in iter(lambda: os.read(pipe, 1).strip(_END), b""):
             if heard[0] in _WORDS:
                 self.signum = self.signum or heard[0]
                 self._end()
@@ -135,11 +138,12 @@ def listen_during(run: Callable[[], Any]) -> None:
     os.set_blocking(listener.pipe, False)
     before: dict[int, Any] = {}
     wakeup = -1
+    watcher = threading.Thread(target=listener.watch, args=[reads], name="papilio-signals", daemon=True)
     try:
         before |= {signum: signal.signal(signum, listener.on_signal) for signum in _WORDS}
         wakeup = signal.set_wakeup_fd(listener.pipe, warn_on_full_buffer=False)
         atexit.register(listener.say)
-        threading.Thread(target=listener.watch, args=[reads], name="papilio-signals", daemon=True).start()
+        watcher.start()
         run()
     except Stopped:
         listener.say()
@@ -150,7 +154,10 @@ def listen_during(run: Callable[[], Any]) -> None:
             signal.set_wakeup_fd(wakeup)
             for signum, handler in before.items():
                 signal.signal(signum, handler)
+            os.write(listener.pipe, _END)
             os.close(listener.pipe)
+            if watcher.ident is not None:
+                watcher.join()  # a thread that still runs while Python shuts down can abort the process
             _listener = _Listener()
 
 
