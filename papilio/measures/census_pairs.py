@@ -322,7 +322,7 @@ class _Walk(Edges):
         n_side = self.n_u if pair_side == "u" else self.n_v
         needed = bytes_of_pairs(self.n_u + self.n_v, n_side, self.n_edges, self.threads, k)
         require_room(
-            f"the pairs of {self.source.name} with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
+            f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
             needed,
             free_memory_bytes(),
             f"use fewer threads{' or pairs' if k else ''}, or a machine with more memory",

@@ -290,7 +290,7 @@ def _convert(name: str, kind: GraphKind, options: Mapping[str, Any]) -> tuple[Gr
     if record["size"] >= _LONG_BYTES:
         import logging
 
-        text = f"converting {name} ({show_bytes(record['size'])})(reused by later runs)"
+        text = f"converting {name} ({show_bytes(record['size'])}), reused by later runs"
         logging.getLogger("papilio").warning("papilio: %s", text)
     scratch = _make_scratch(name, cache, entry.name)
     with removed_at_end(scratch), os_errors_named(cache, _ADVICE):
