@@ -246,8 +246,8 @@ class CountCall(Call[CountResult]):
 class CensusResult(Answer):
     """Butterflies by class; the table has a row per class: ``class``, ``group``, ``count``, ``share``."""
 
-    counted: CountResult  # the count, with its proof of work
-    # the six classes, each with its butterflies and their share of all
+    counted: CountResult  # the count, with a record of the work
+    # the six classes, each with its butterflies and their share
     rows: tuple[tuple[CensusClass, int, float], ...]
 
     @property

@@ -62,11 +62,11 @@ _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
 class Component:
     """A component of a decomposition at a number: for wings its edges, for tips its vertices of the layer."""
 
-    level: int  # the number that all of its items have at least, within it
+    level: int  # minimum number of its items, within the component
     size: int  # its items
-    u: tuple[int, ...]  # ids of its vertices, rising; for tips those of the layer alone
+    u: tuple[int, ...]  # ids of its vertices, ascending; for tips only of the layer
     v: tuple[int, ...]
-    labels_u: tuple[Any, ...]  # the ids where there are none
+    labels_u: tuple[Any, ...]  # or ids, without labels
     labels_v: tuple[Any, ...]
 
 
@@ -80,13 +80,12 @@ class DecompositionResult(Answer):
     """The exact number of every item, the forest of components, and how they were found."""
 
     kind: PeelingKind  # ``wing`` or ``tip``
-    layer: Layer | None  # of tips: the layer whose vertices have numbers
-    # ``number`` of uint64 and, where the components were asked for, ``node`` of int32 (-1 for none), of shape
-    # (n_items,): the wing number of every edge and its node of the forest, in the order of the edges sorted by (u,
-    # v), or those of every vertex of the layer, by id. ``vectors.aligned("number")`` has the order and form of what
-    # the graph was read from.
+    layer: Layer | None  # for tips: the layer of the vertices
+    # ``number`` of uint64 and, with components, ``node`` of int32 (-1 for none), of shape (n_items,): the wing number
+    # and the node of the forest of every edge, sorted by (u, v), or the same of every vertex of the layer, by id.
+    # ``vectors.aligned("number")`` has the order and form of the source of the graph.
     vectors: Vectors[NDArray[Any]]
-    forest: Forest | None  # the components at every level, with items by id; None where it was not asked for
+    forest: Forest | None  # the components at every level, with items by id; None without hierarchy
     engine: EngineName
     graph: dict[str, Any]  # ``path`` and ``hash`` (None for a graph in memory), ``n_u``, ``n_v``, ``n_edges``
     ranges: int  # see :class:`~papilio.kernels.peel.phases.Peeled`
@@ -96,7 +95,7 @@ class DecompositionResult(Answer):
     # wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``
     seconds: dict[str, float] = field(repr=False)
     output: str | None = None  # the directory written
-    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # what was decomposed
+    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # the decomposed graph
 
     @property
     def headline(self) -> str:

@@ -48,16 +48,16 @@ class Estimate(Answer):
     count: float  # the estimate
     interval: tuple[
         float, float
-    ]  # holds the count with the probability ``confidence``, if the estimate is reliable
+    ]  # contains the count with probability ``confidence``, if the estimate is reliable
     std_error: float
     confidence: float
-    error: float  # asked for: half of the interval, as a share of the estimate
-    probes: int  # walked for the estimate
-    effective_probes: float  # probes of equal weight that would be worth as much
-    largest_share: float  # of the estimate, that the heaviest probe carries
-    warning: str  # what to doubt; empty for a reliable estimate with the error asked for
-    is_reliable: bool  # whether the interval can be trusted: no few probes carry the estimate
-    exact: int | None  # the exact count, where the search was run in full
+    error: float  # requested half-width of the interval, relative to the estimate
+    probes: int  # number of probes
+    effective_probes: float  # equivalent number of probes of equal weight
+    largest_share: float  # share of the heaviest probe in the estimate
+    warning: str  # doubts; empty for a reliable estimate with the requested error
+    is_reliable: bool  # whether the interval can be trusted: not dominated by few probes
+    exact: int | None  # the exact count, if the search ran in full
     seed: int
     engine: EngineName
     cluster: str  # the executor that ran it
@@ -67,7 +67,7 @@ class Estimate(Answer):
 
     per: Granularity = "total"
     # for counts of vertices, by layer (``u`` and ``v``, or ``n``), arrays by id: ``estimate``, ``std_error``, ``low``
-    # and ``high`` (NaN where no probe met the vertex) and ``reliable``; ``count`` instead where they were counted
+    # and ``high`` (NaN if no probe met the vertex) and ``reliable``; or ``count`` if they were counted
     vertices: Vectors[dict[str, NDArray[Any]]] = field(default_factory=Vectors, repr=False)
     # root mean square of the relative errors of the largest estimates of vertices; None without any
     top_error: float | None = None

@@ -67,12 +67,12 @@ class Graph:
         if (store is None) == (labelled is None):
             raise InputError("papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph")
         self._store, self._labelled = store, labelled
-        self._file: str | None = None  # that was converted into the store
+        self._file: str | None = None  # the source that was converted into the store
         self._seen: dict[str, Any] | None = (
-            None  # what told the file, or the manifest, apart when it was read
+            None  # identity of the file, or of the manifest, when it was read
         )
         self._notes: list[str] = []
-        self._temporary = False  # whether the store is gone with this object
+        self._temporary = False  # whether the store ends with this object
 
     @property
     def held(self) -> GraphStore | LabelledGraph:

@@ -262,7 +262,7 @@ class ListingCall(Call[ListingResult]):
 
     def plan(self) -> CountPlan:
         with self.stack:
-            _ = self.asked  # labels that no vertex has are refused before workers start
+            _ = self.asked  # unknown labels raise before workers start
             return super().plan()
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path:

@@ -193,7 +193,7 @@ def top_butterflies(
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
-    ``largest`` of the result has up to ``n`` entries per layer, or edges, by falling count, ties by id; entries in no
+    ``largest`` of the result has up to ``n`` entries per layer, or edges, by decreasing count, then id; entries in no
     butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)

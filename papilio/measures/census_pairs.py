@@ -105,7 +105,7 @@ class CensusPair:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CensusPairs(Answer):
-    """The pairs with the most butterflies of a group, by falling butterflies, ties by ids; none without any."""
+    """The pairs with the most butterflies of a group, by decreasing butterflies, ties by ids; none without any."""
 
     census: CensusResult  # of the whole graph
     by: PairOrder

@@ -153,7 +153,7 @@ def _largest(roots: _Roots, report: Report) -> int:
 
 
 def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
-    """Return the ids, rising, of a clique of the largest size: the first one that a search in order finds."""
+    """Return the ids, ascending, of a clique of the largest size: the first one that a search in order finds."""
     if size == 0:
         return np.zeros(0, np.int64)
     found: list[MaximumSearch] = []

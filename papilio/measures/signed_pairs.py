@@ -203,7 +203,7 @@ def find_pairs(
 
     ``chosen`` selects among ``CENSUS_CLASSES``; pairs without any such butterfly are left out, and at most ``k``
     returned. The rows, int64 of shape (n, 6), are butterflies of the chosen classes, lesser id, larger id, common
-    neighbours ``++``, ``--`` and ``+-``; by falling butterflies, then ids.
+    neighbours ``++``, ``--`` and ``+-``; by decreasing butterflies, then ids.
     """
     index = index_signed(graph, side)
     rows, items = index.rows, index.items

@@ -310,7 +310,7 @@ class CohesionProfile(Answer):
 
 @dataclass(frozen=True)
 class LargestBiclique:
-    """A maximal biclique: its size by the chosen ranking, the ids of both sides, rising, and their labels."""
+    """A maximal biclique: its size by the chosen ranking, the ids of both sides, ascending, and their labels."""
 
     size: int
     u: tuple[int, ...]
@@ -372,7 +372,7 @@ class MaximumClique(Answer):
     """A largest clique of a unipartite graph and, if requested, the size of the largest clique of every vertex."""
 
     size: int  # its vertices; 0 in a graph without vertices
-    members: tuple[int, ...]  # their ids, rising
+    members: tuple[int, ...]  # their ids, ascending
     labels: tuple[Any, ...]  # their labels; the ids in a graph without labels
     sizes: Vectors[
         NDArray[np.int32]
@@ -415,7 +415,7 @@ class MaximumClique(Answer):
         return find_top_values({"n": self.sizes.by_id("n")}, self.held, n)
 
     def histogram(self) -> list[tuple[int, int]]:
-        """Return how many vertices have a largest clique of each size, by rising size."""
+        """Return how many vertices have a largest clique of each size, by increasing size."""
         found = np.unique(self.sizes.by_id("n"), return_counts=True) if "n" in self.sizes else ((), ())
         return [(int(size), int(n)) for size, n in zip(*found, strict=True)]
 

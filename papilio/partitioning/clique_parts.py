@@ -1,6 +1,6 @@
 """Cuts a stored unipartite graph into parts for cliques (:class:`~papilio.parts.CliquePart`), out of core.
 
-1. Reduce the graph to the vertices that can be in a clique of the least size. Rank them by rising degree, ties by id.
+1. Reduce the graph to the vertices that can be in a clique of the least size. Rank them by ascending degree, then id.
    Write the later neighbours of each to disk by rank, and for maximal cliques the earlier ones, too. The engines follow
    this order in every part, because degeneracy order would take one pass over the edges per round.
 2. Group the possible first vertices of cliques so that each group's neighbours (the later ones, or all) fit in a part.
@@ -141,7 +141,7 @@ def cut_cliques(
         host = HostBudget.of(needs.rows, request, VERTEX_BYTES)
         groups, reason = _group(needs, host)
         order = (
-            "by rising degree",
+            "by increasing degree",
             f"at most {int(needs.sizes.max(initial=0))} neighbours of a root are needed",
         )
         return run.cut_groups(

@@ -1,6 +1,6 @@
 """The rows of a graph by rank, on disk: made out of core, read one range of rows at a time.
 
-In a unipartite graph, vertices are ranked by rising degree, ties by id. The later neighbours of a vertex are its row
+In a unipartite graph, vertices are ranked by increasing degree, then id. The later neighbours of a vertex are its row
 in U, the earlier neighbours its row in V; a fourth pass counts the later neighbours of each vertex.
 
 There are three passes over the store. The first counts degrees, which determine the total order of
@@ -90,7 +90,7 @@ class Ranking:
 
 
 def rank_layer(degree: Ints) -> Ranking:
-    """Return the order of a layer by falling degree, without isolated vertices."""
+    """Return the order of a layer by decreasing degree, without isolated vertices."""
     order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
     return Ranking(order, *rank_vertices(order, degree))
 
@@ -98,7 +98,7 @@ def rank_layer(degree: Ints) -> Ranking:
 def rank_by_degree(
     store: GraphStore, keep: NDArray[np.bool_] | None, degree: Ints, threads: int
 ) -> tuple[Ranking, Ranking]:
-    """Return the order of a unipartite graph by rising degree, ties by id; one pass over the store.
+    """Return the order of a unipartite graph by increasing degree, ties by id; one pass over the store.
 
     Also returns the offsets of the rows of later neighbours, and of earlier ones. Kept isolated vertices are included.
     """

@@ -5,7 +5,7 @@
    the group's columns (the right vertices adjacent to its roots), with their lists cut to the vertices of its group and
    later ones.
 3. Each group becomes a part: all edges between the columns of its roots and the left vertices of its group and later
-ones, reduced once more.
+   ones, reduced once more.
 
 The price of a closure is at least the bytes that the part needs. A part holds the roots, the columns, the lists, and
 the other vertices in the lists. Each of these vertices is in at least as many lists as a biclique has right vertices.

@@ -65,7 +65,7 @@ class Experiment:
     motif: Motif
     per: Granularity
     mode: Mode
-    # one for each number of workers, rising; the same store for all in strong scaling
+    # one for each number of workers, ascending; the same store for all in strong scaling
     graphs: tuple[PointGraph, ...]
     repeat: int  # repetitions of each point
     cluster: str  # where it runs; ``sbatch`` for one Slurm job for each point

@@ -348,7 +348,7 @@ def read_timeline(directory: ExperimentDirectory, run: Run) -> tuple[LeaseResult
 
 
 def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
-    """Return the points of an experiment, by rising number of workers; see :func:`require_equal_counts`."""
+    """Return the points of an experiment, by increasing number of workers; see :func:`require_equal_counts`."""
     require_equal_counts(runs)
     by_workers: dict[int, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.workers, run.repeat)):

@@ -203,7 +203,7 @@ class FinishedIntervals:
         insort(finished, (start, stop))
 
     def missing(self, partition: int) -> tuple[Interval, ...]:
-        """Return the unfinished intervals of ``partition``, in rising order."""
+        """Return the unfinished intervals of ``partition``, in increasing order."""
         gaps: list[Interval] = []
         at = 0
         for start, stop in [*self._finished[partition], (self._n_items[partition], self._n_items[partition])]:
@@ -213,7 +213,7 @@ class FinishedIntervals:
         return tuple(gaps)
 
     def finished(self, partition: int) -> tuple[Interval, ...]:
-        """Return the finished intervals of ``partition``, in rising order."""
+        """Return the finished intervals of ``partition``, in increasing order."""
         return tuple(self._finished[partition])
 
     @property

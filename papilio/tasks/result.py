@@ -37,8 +37,8 @@ class Item:
 
     place: str  # ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge
     ids: tuple[int, ...]  # its id, or the ids of both ends
-    # its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
-    # ids where there are none
+    # its original label, or the labels of both ends: ``str`` or ``int``, or any type for a graph in memory; ids without
+    # labels
     labels: tuple[Any, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,14 +51,14 @@ class Item:
 class TopEntry(Item):
     """One vertex or edge with a large count."""
 
-    count: int  # motifs that it is part of
+    count: int  # number of motifs with it
 
 
 @dataclass(frozen=True)
 class TopEstimate(Item):
     """One vertex with a large estimated count."""
 
-    estimate: float  # of the motifs that it is part of
+    estimate: float  # estimated number of motifs with it
     std_error: float
     low: float  # ends of the interval
     high: float
@@ -85,19 +85,19 @@ class CountResult(answers.Answer):
 
     motif: Motif
     per: Granularity
-    count: int  # motifs in the graph, whatever ``per`` is
+    count: int  # number of motifs in the graph, for any ``per``
     engine: EngineName
     cluster: str  # the executor that ran it
     workers: tuple[WorkerInfo, ...]  # the workers that took leases
-    leases_by_worker: dict[str, int]  # leases that each worker answered
-    items: int  # work items of the job, and intervals that they were counted in
+    leases_by_worker: dict[str, int]  # number of leases that each worker returned
+    items: int  # work items of the job, and the number of their intervals
     leases: int
     plan_key: str  # identity of question and items
     # wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``, ``write``, and
-    # ``total``; ``compile`` where this process had to compile kernels, which the other phases are without
+    # ``total``; ``compile`` if this process compiled kernels, which other phases exclude
     seconds: dict[str, float]
     work: int
-    work_unit: str  # what they are, in the plural
+    work_unit: str  # name of the unit, in the plural
     # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``provenance``; the last holds
     # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``dropped`` and ``notes``
     graph: dict[str, Any]
@@ -105,28 +105,28 @@ class CountResult(answers.Answer):
     decisions: tuple[Decision, ...]
     output: str | None = None  # the file written
     largest: tuple[TopEntry, ...] = ()  # the largest counts per vertex or edge that are kept with the answer
-    # per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` of a unipartite graph, per edge ``edge`` of
-    # shape (n_edges,) in the order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from
-    # an object of another library, ``vectors.aligned("edge")`` has the order and form of that object.
+    # per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` for a unipartite graph; per edge ``edge`` of
+    # shape (n_edges,), sorted by (u, v); empty for ``total``. If the graph was read from an object of another library,
+    # ``vectors.aligned("edge")`` has the order and form of that object.
     vectors: Vectors[NDArray[np.uint64]] = field(default_factory=Vectors, repr=False)
-    # counts by (p, q), or another key of the family, for a motif whose answer is a table, by rising key, without
-    # those that are 0; ``count`` is their sum. Empty for any other motif.
+    # counts above 0 by (p, q), or another key of the family, by increasing key, for a motif whose answer is a table;
+    # ``count`` is their sum. Empty for any other motif.
     table: dict[Cell, int] = field(default_factory=dict, repr=False)
     job_directory: str | None = None  # where the ledger of the count is kept
-    leases_before: int = 0  # how many of the leases earlier sessions of the job had counted
-    work_before: int = 0  # how much of the work sessions before that of ``seconds`` had done
-    reused: bool = False  # whether the job was finished already, so that nothing was counted now
-    strategy: str = "replicate"  # ``replicate``, or how the parts were cut that were counted
+    leases_before: int = 0  # number of leases counted by earlier sessions of the job
+    work_before: int = 0  # work done before the session of ``seconds``
+    reused: bool = False  # whether the job was already finished, so that nothing was counted now
+    strategy: str = "replicate"  # ``replicate``, or the strategy of the parts
     replication: float = 1.0  # edges of all parts by the edges of the graph
-    moved: Movement = field(default_factory=Movement)  # what the leases of this call read of parts
-    peak_device_bytes: int = 0  # most device memory that a worker held for arrays; 0 without a GPU
-    # most device memory in use when a lease ended, by the driver's account, by whatever process
+    moved: Movement = field(default_factory=Movement)  # bytes of parts read by the leases of this call
+    peak_device_bytes: int = 0  # maximum device memory of a worker for arrays; 0 without a GPU
+    # maximum device memory in use by all processes at the end of a lease, by the driver's account
     used_device_bytes: int = 0
     checksum: int | None = None  # sum, modulo 2^64, of the hashes of all motifs, for a family that has one
-    best: tuple[LargestMotif, ...] = ()  # the largest motifs, as many as the motif asks for
+    best: tuple[LargestMotif, ...] = ()  # the largest motifs, in the number set by the motif
     source: GraphStore | LabelledGraph | None = field(
         default=None, repr=False
-    )  # what was counted in, if at hand
+    )  # the graph, if at hand
 
     @property
     def headline(self) -> str:
@@ -278,11 +278,11 @@ class CountResult(answers.Answer):
 class ListingResult(CountResult):
     """A listing; ``count`` is the number of its rows and ``output`` its directory."""
 
-    listing: Listing = field(default_factory=Listing)  # what limits it
+    listing: Listing = field(default_factory=Listing)  # limits of the listing
     limit_reached: bool = False  # whether it ended at its limit, so that there may be more
     files: int = 0  # Parquet files in the directory
-    checked: bool = False  # whether a count found as many: where all motifs of the graph are listed
-    left: int | None = None  # rows that a test of all rows together left; None for all of them
+    checked: bool = False  # whether a count confirmed the number: if all motifs of the graph are listed
+    left: int | None = None  # number of rows kept by a test of all rows; None for all
 
     @property
     def rows(self) -> int:
@@ -367,7 +367,7 @@ def _first_of_each(entries: Iterable[TopEntry], n: int) -> tuple[TopEntry, ...]:
 def find_top(
     vectors: Mapping[str, NDArray[np.uint64]], graph: GraphStore | LabelledGraph, n: int
 ) -> tuple[TopEntry, ...]:
-    """Return the ``n`` largest counts, at least 1, of each layer, or of the edges: by falling count, ties by id.
+    """Return the ``n`` largest counts, at least 1, of each layer, or of the edges: by decreasing count, ties by id.
 
     ``vectors`` are by id; labels and the ends of edges come from the graph.
     """
@@ -404,7 +404,7 @@ def find_items(
 
 
 def find_largest(counts: NDArray[Any], n: int) -> list[int]:
-    """Return the positions of the ``n`` largest positive numbers, by falling number, then position; NaN is none."""
+    """Return the positions of the ``n`` largest positive numbers, by decreasing number, then position; NaN is none."""
     best, at = np.zeros(0, np.int64), 0
     for part in slices_of(counts):
         if part.dtype.kind == "f":
@@ -414,7 +414,7 @@ def find_largest(counts: NDArray[Any], n: int) -> list[int]:
             chosen = np.flatnonzero((part >= least) & (part > 0))
         else:
             chosen = np.flatnonzero(part > 0)
-        # The former are earlier, and win ties: a stable order by falling count keeps them first.
+        # The former are earlier and win ties: a stable order by decreasing count keeps them first.
         best, at = np.concatenate((best, chosen + at)), at + part.size
         values = counts[best]
         falling = -values if values.dtype.kind == "f" else ~values
@@ -482,7 +482,7 @@ _KINDS = {
 class JobAnswer:
     """The content of ``result.json``."""
 
-    result: dict[str, Any]  # the fields of the answer, but for its vectors
+    result: dict[str, Any]  # the fields of the answer except its vectors
     ledger: LedgerEnd  # the state of the ledger that it was made from
     vectors_digest: str | None  # of ``vectors.parquet``; None for an answer without vectors
     format_version: int = ANSWER_VERSION

@@ -172,7 +172,7 @@ class PreparedGraph:
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising."""
+        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, ascending."""
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]
