@@ -148,7 +148,7 @@ class Graph:
         return f"{signed}{self.kind} graph: {sizes} vertices, {plural(self.n_edges, 'edge')}"
 
     def labels(self, layer: str) -> NDArray[Any] | None:
-        """Return the labels of layer ``u`` or ``v`` by id; None where the ids are the labels."""
+        """Return the labels of layer ``u`` or ``v`` by id; None if the ids are the labels."""
         if layer not in ("u", "v"):
             raise InputError(f"layer is {layer!r}; expected u or v")
         return self.held.labels(layer)  # type: ignore[arg-type]

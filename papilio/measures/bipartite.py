@@ -239,7 +239,7 @@ def _edge_paths(edges: Edges) -> NDArray[np.uint64]:
 def _local_values(
     butterflies: NDArray[np.uint64], three_paths: NDArray[np.uint64], per: Per
 ) -> dict[str, NDArray[np.float64]]:
-    """Return ``closed``, and ``square`` for vertices; NaN where no butterfly is possible.
+    """Return ``closed``, and ``square`` for vertices; NaN if no butterfly is possible.
 
     Each butterfly of a vertex contains two of its paths; each butterfly of an edge contains one.
     """

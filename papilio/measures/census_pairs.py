@@ -189,7 +189,7 @@ class CensusVertices(Answer):
         return preview(("label", *groups), rows)
 
     def to_arrow(self) -> Any:
-        """Return a row for each vertex: layer, id, label (where there are labels), classes and groups."""
+        """Return a row for each vertex: layer, id, label (if there are labels), classes and groups."""
         values = {name: self.classes.by_id(name) for name in self.classes}
         return columns_table(self.held, {self.pair_side: values | sum_groups(values)})
 

@@ -44,7 +44,7 @@ _Found = TypeVar("_Found")
 _LEVEL_COLUMNS = ("least", "n_u", "n_v", "n_edges", "components", "largest", "least_degree", "cut_at_most")
 
 Values = Mapping[str, NDArray[np.float64]]
-"""By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
+"""By name, a value of each vertex of a layer, or of each edge; NaN if it is undefined."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class RobinsAlexander(Answer):
 
     @property
     def value(self) -> float | None:
-        """The float nearest to the fraction; None where it is undefined."""
+        """The float nearest to the fraction; None if it is undefined."""
         fraction = self.fraction
         return None if fraction is None else float(fraction)
 
@@ -186,7 +186,7 @@ class LatapyClustering(_Clustering):
         return self._describe("Latapy's clustering")
 
     def to_arrow(self) -> Any:
-        """Return a row for each vertex: layer, id, label (where there are labels), partners, dot, min, max."""
+        """Return a row for each vertex: layer, id, label (if there are labels), partners, dot, min, max."""
         columns = {
             layer: {"partners": self.partners.by_id(layer), **self.values.by_id(layer)}
             for layer in self.values
@@ -209,7 +209,7 @@ class LatapyClustering(_Clustering):
 class LocalClustering(_Clustering):
     """Butterflies as a share of possible ones, of every vertex or every edge.
 
-    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and ``square`` for vertices; NaN where no
+    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and ``square`` for vertices; NaN if no
     butterfly is possible. ``butterflies`` and ``three_paths`` are the exact numbers behind them. Edges are sorted by
     (u, v); ``values.aligned("edge")`` has the order of the input.
     """

@@ -8,7 +8,7 @@ of the motif.
 
     _decomposition.json   the question, and the number of items and nodes; marks a decomposition
     edges.parquet         of wings: columns u, v (ids), u_label, v_label, wing, node; a row for each edge of the store
-    vertices.parquet      of tips: columns id, label (where the store has labels), tip, node; a row for each vertex
+    vertices.parquet      of tips: columns id, label (if the store has labels), tip, node; a row for each vertex
     nodes.parquet         columns node, level, parent (null for a root), members, size; a row for each node
 """
 
@@ -100,7 +100,7 @@ def write_columns(
 ) -> None:
     """Write a row for each vertex of some layers, by layer, then id; or for each ``edge``, in the order of the store.
 
-    Vertices have the columns layer ('u' or 'v', where ``names_layer``), id (int32), label (where the store has labels
+    Vertices have the columns layer ('u' or 'v', where ``names_layer``), id (int32), label (if the store has labels
     of these layers), then the given columns, with the same names and types for every layer. Edges have u, v (int32),
     u_label and v_label (if the store has labels), then the given columns; the edges are read again, one row group at a
     time. ``overwrite`` and errors as :func:`write_tables`; StoreError if the store cannot be read.

@@ -254,7 +254,7 @@ class VertexSample(NamedTuple):
     sizes: dict[str, int]
     n: int  # groups of probes
     values: NDArray[np.float64]
-    std_errors: NDArray[np.float64]  # NaN where no probe met the vertex
+    std_errors: NDArray[np.float64]  # NaN if no probe met the vertex
     skewness: NDArray[np.float64]  # of each estimate
     effective: NDArray[np.float64]  # equivalent number of groups of equal weight
 
@@ -276,7 +276,7 @@ class VertexSample(NamedTuple):
         return cls(found.sizes, n, *whole)
 
     def intervals(self, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the intervals that hold each count with this probability; NaN where the errors are."""
+        """Return the ends of the intervals that hold each count with this probability; NaN if the errors are."""
         t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.n - 1)
         low, high = (self.values - self.std_errors * _unskewed(x, self.skewness) for x in (t, -t))
         return np.maximum(low, 0.0), high
@@ -284,7 +284,7 @@ class VertexSample(NamedTuple):
     def top_error(self, confidence: float) -> float:
         """Return half of the interval as a share of the estimate: the root mean square over the largest vertices.
 
-        These are the :data:`TOP_VERTICES` of each layer. Infinite where no probe met any.
+        These are the :data:`TOP_VERTICES` of each layer. Infinite if no probe met any.
         """
         low, high = self.intervals(confidence)
         at, errors = 0, []

@@ -206,7 +206,7 @@ class CountPlan(Described):
 
     @property
     def run_s(self) -> Range | None:
-        """Predicted time of the leases on all workers, with its interval; None where there is no prediction.
+        """Predicted time of the leases on all workers, with its interval; None if there is no prediction.
 
         A listing takes the share of the whole time that its limit is of all rows.
         """
