@@ -64,7 +64,7 @@ def test_motifs_say_what_they_are() -> None:
     [
         ({"k": 1}, "k of a balanced butterfly is 1; the minimum is 2"),
         ({"k": None, "max_k": 0}, "max_k of a balanced butterfly is 0; the minimum is 2"),
-        ({"k": 3, "max_k": 4}, "k 3 and max_k 4; give max_k only"),
+        ({"k": 3, "max_k": 4}, "k 3 and max_k 4; set max_k only"),
         ({"k": True}, "k of a balanced butterfly is True; expected an integer"),
         ({"pair_side": "w"}, "pair_side of a balanced butterfly is 'w'; expected u or v"),
     ],
@@ -152,9 +152,9 @@ def test_census_in_python_is_resumed_and_verified(votes: Path, tmp_path: Path) -
         (("census", "STORE"), 2, "Missing option '--pair-side'"),
         (("count", "balanced-butterfly", "STORE", "-k", 3, "--all-k"), 2, "-k 3 and --all-k contradict"),
         (("count", "balanced-butterfly", "STORE", "--max-k", 3), 2, "--max-k 3 is a limit of --all-k"),
-        (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "does not take -p; it belongs to biclique"),
+        (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "has no option -p; it belongs to biclique"),
         (("count", "butterfly", "STORE", "-k", 3), 2, "not take -k; it belongs to balanced-butterfly"),
-        (("count", "census", "STORE", "--anchor", "u"), 2, "does not take --anchor; it belongs to biclique"),
+        (("count", "census", "STORE", "--anchor", "u"), 2, "has no option --anchor; it belongs to biclique"),
         (("count", "balanced-butterfly", "STORE", "--per", "edge", *HERE), 4, "cannot be counted per edge"),
         (("census", "STORE", "--pair-side", "u", "--figure", "x.pdf"), 2, "ends in .svg or .png"),
         (

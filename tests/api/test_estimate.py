@@ -177,7 +177,7 @@ def test_the_time_ends_an_estimate() -> None:
     assert found.seconds["probe"] < 5
     assert found.is_reliable
     assert found.relative_error > 0.0001
-    assert found.warning.endswith(", not 0.01%: allow more seconds")
+    assert found.warning.endswith(", not ±0.01%: allow more seconds")
 
 
 def test_nothing_found_is_doubted() -> None:
@@ -240,7 +240,7 @@ def test_the_command_prints_an_interval(store: Path, run: Run, monkeypatch: pyte
     estimate, low, high = map(float, out.split())
     assert low < papilio.count(GRAPH, Biclique(4, 3)).count < high
     assert low < estimate < high
-    assert "probes, worth" in err
+    assert "probes, equivalent to" in err
 
 
 def test_the_command_estimates_vertices(

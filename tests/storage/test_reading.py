@@ -435,7 +435,7 @@ def test_every_verb_warns_of_how_a_file_was_read(ratings: Path, verb: str) -> No
 def test_every_verb_repeats_doubts(ratings: Path, verb: str) -> None:
     ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
     for again in ("dropped: nothing;", r"dropped: nothing \(converted before\);"):
-        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; --header"
+        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use --header"
         with pytest.warns(InputWarning, match=expected):
             VERBS[verb](ratings)
         shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
@@ -508,7 +508,7 @@ def test_a_first_line_of_text_is_read_as_names_or_said_to_be_an_edge(
     is_data = form == "{}"
     assert store.n_edges == 4 + (names is None and not is_data)
     assert found["header"] == names
-    said = any("read as an edge: Kunde Ware; --header" in note for note in found["notes"])
+    said = any("read as an edge: Kunde Ware; use --header" in note for note in found["notes"])
     assert said == (names is None and not is_data)
 
 

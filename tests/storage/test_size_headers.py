@@ -116,7 +116,7 @@ def test_one_number_above_edges(tmp_path: Path, pieces: None, number: int) -> No
 
 def test_one_number_that_is_no_size_is_malformed(tmp_path: Path) -> None:
     path = write_input(tmp_path, f"3\n{LINES}")
-    with pytest.raises(MalformedLineError, match=r"input.txt, line 1: '3': 1 fields; expected 2 \(--header"):
+    with pytest.raises(MalformedLineError, match=r"input.txt, line 1: '3': 1 fields; expected 2 \(use --header"):
         convert(path, tmp_path / "g")
     store = convert(path, tmp_path / "g", skip_malformed=True)
     assert (store.n_edges, store.manifest.dropped["malformed"]) == (4, 1)

@@ -302,7 +302,7 @@ def test_one_size_counts_per_vertex_into_a_file(store: Path, tmp_path: Path, run
         (["-p", "3", "--max-q", "4"], 2, "--max-q 4 is a limit of --all-q, which is missing"),
         (["-p", "3", "--all"], 2, "-p 3 and --all contradict each other"),
         (["-p", "3", "--all-p", "-q", "2"], 2, "-p 3 and --all-p contradict each other"),
-        (["-p", "3", "-q", "4", "--max-q", "5"], 2, "q 4 and max_q 5; give max_q only"),
+        (["-p", "3", "-q", "4", "--max-q", "5"], 2, "q 4 and max_q 5; set max_q only"),
         (["-p", "0", "-q", "4"], 2, "Invalid value for '-p'"),
         (["--all", "--per", "vertex"], 4, "a table of counts cannot be counted per vertex"),
         (["-p", "3", "-q", "4", "--per", "edge"], 4, "a biclique cannot be counted per edge"),
@@ -323,10 +323,10 @@ def test_butterflies_take_no_sizes_and_bicliques_no_unipartite_graph(
     store: Path, tmp_path: Path, run: Run
 ) -> None:
     assert (
-        "butterfly does not take --all; it belongs to biclique"
+        "butterfly has no option --all; it belongs to biclique"
         in run("count", "butterfly", store, "--all")[2]
     )
-    assert "butterfly does not take --anchor" in run("plan", "butterfly", store, "--anchor", "u")[2]
+    assert "butterfly has no option --anchor" in run("plan", "butterfly", store, "--anchor", "u")[2]
     run("generate", "complete", tmp_path / "k", "--n-u", 5)
     code, _, err = run("count", "biclique", tmp_path / "k", "-p", 2, "-q", 2)
     assert code == 4

@@ -156,7 +156,7 @@ def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path
         JobDirectory(root).require_question(parted)
     reseal(root / "job.json", version="0.0.9")
     with (
-        pytest.raises(InputError, match=rf"papilio 0\.0\.9; this is {papilio.__version__}"),
+        pytest.raises(InputError, match=rf"papilio 0\.0\.9; the work items of {papilio.__version__}"),
         session_of(root),
     ):
         pass
@@ -253,7 +253,7 @@ def test_a_store_whose_edges_were_changed_under_the_same_name_is_found_by_verify
         (tmp_path / "one" / entry["name"]).write_bytes((tmp_path / "two" / changed.name).read_bytes())
         entry |= {"n_bytes": changed.n_bytes, "digest": changed.digest}
     reseal(tmp_path / "one" / "graph.json", **manifest)
-    with pytest.raises(StoreError, match="the edges were written"):
+    with pytest.raises(StoreError, match="the edges were changed"):
         papilio.verify_job(tmp_path / "job")
 
 
