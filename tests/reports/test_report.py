@@ -142,7 +142,7 @@ def test_an_unfinished_job_is_marked(odd_job: Path, tmp_path: Path) -> None:
     (copy / "ledger.jsonl").write_bytes(b"".join(records[:-1]))
     text = text_of(assert_self_contained(write_report(copy)))
     assert "Butterfly count interrupted" in text
-    assert "This job is interrupted: what follows is what its ledger holds so far." in text
+    assert "This job is interrupted: the page shows the content of its ledger so far." in text
     assert "Failures session what ended it 1 killed, or lost with its machine" in text
 
 
@@ -153,7 +153,7 @@ def test_a_job_that_has_no_plan_yet(votes: GraphStore, tmp_path: Path, odd_job: 
     reseal(copy / "job.json", **described)
     (copy / "ledger.jsonl").write_bytes(b"")
     text = text_of(assert_self_contained(write_report(copy)))
-    assert "No session has handed out leases yet." in text
+    assert "No session has dispatched leases yet." in text
 
 
 def test_a_resumed_job_shows_every_session(votes: GraphStore, tmp_path: Path) -> None:
