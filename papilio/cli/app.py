@@ -73,7 +73,7 @@ _COMMANDS = {
     "project": ("count:project", "Project to one layer: pairs with weights and q-values."),
     "decompose": ("count:decompose", "Peel a graph into dense parts: wing or tip numbers."),
     "measure": ("measure:measure", "Measure a graph: clustering, cohesion, top vertices and edges."),
-    "jobs": ("jobs:jobs", "List the job directories in a directory, recursively."),
+    "jobs": ("jobs:jobs", "List the job directories in a directory, three levels deep."),
     "status": ("jobs:status", "Show the state and progress of a job."),
     "resume": ("jobs:resume", "Resume a job."),
     "verify": ("jobs:verify", "Check a finished job; optionally recount a sample."),

@@ -61,7 +61,7 @@ from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
 
 VERTEX_BYTES = 64
-"""Host memory per vertex beside its rows: needs and cost of a root, its group, and its place among the roots."""
+"""Host memory per vertex besides its rows: needs and cost of a root, its group, and its place among the roots."""
 
 
 @dataclass(frozen=True, eq=False)

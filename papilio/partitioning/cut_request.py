@@ -28,10 +28,10 @@ class CutRequest:
     per: Granularity  # counts that the parts must serve; edge ids are kept for ``edge`` only
     part_bytes: PartBytes  # memory of the worker that runs one part, by the sizes of the part
     limit_bytes: int  # maximum of ``part_bytes``
-    host_bytes: int  # host memory for the data of the cut, beside the imported libraries
+    host_bytes: int  # host memory for the data of the cut, besides the imported libraries
     threads: Threads  # of the cutter
     strategy: Strategy = "auto"  # ``pair_blocks``: butterflies only
-    scratch: Path | None = None  # directory for temporary files; by default beside the output
+    scratch: Path | None = None  # directory for temporary files; by default besides the output
 
     def __post_init__(self) -> None:
         check_fields(self)

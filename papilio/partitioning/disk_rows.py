@@ -10,7 +10,7 @@ file. Threads then sort the buckets and write them in order, while the spill fil
 from the other (the work of a start depends on its middles' rows) are added up on the way. If all entries fit in the
 given memory, the spill is an array instead of a file.
 
-Memory holds 28 bytes per vertex, beside the buffers of threads. The disk holds at most 8 bytes per edge for the spill
+Memory holds 28 bytes per vertex, besides the buffers of threads. The disk holds at most 8 bytes per edge for the spill
 and 4 for each of the two directions, plus 8 each with edge ids.
 """
 
@@ -326,7 +326,7 @@ class DiskRows:
 
 
 def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int:
-    """Return the bytes left beside the vertex arrays; raise CapacityError if these and a row group do not fit."""
+    """Return the bytes left besides the vertex arrays; raise CapacityError if these and a row group do not fit."""
     vertices = VERTEX_BYTES * (store.n_u + store.n_v)
     scan = SCAN_BYTES[with_edges] * largest_batch(store)
     if vertices + scan > host_bytes:

@@ -154,7 +154,7 @@ memory.
 """
 
 _ROOT_BYTES, _COLUMN_BYTES = 104, 32
-"""Host memory per root and per column beside the chunks: arguments, values, orders, costs and groups."""
+"""Host memory per root and per column besides the chunks: arguments, values, orders, costs and groups."""
 
 _ORDER_BYTES = 96
 """Host memory per column while the roots are ordered: values, and sums for each thread."""

@@ -161,7 +161,7 @@ class HostBudget(NamedTuple):
 
     @classmethod
     def of(cls, rows: AnchoredRows, request: CutRequest, left_bytes: int, right_bytes: int = 0) -> HostBudget:
-        """Share the memory left beside the rows and these bytes for each left and right vertex.
+        """Share the memory left besides the rows and these bytes for each left and right vertex.
 
         Raises CapacityError if no memory is left to cut a part.
         """
@@ -386,10 +386,10 @@ def _root_too_large(
 
 
 LEFT_BYTES = 28
-"""Host memory per left vertex beside that: its group, its place among the roots, offsets and bytes during grouping."""
+"""Host memory per left vertex besides that: its group, its place among the roots, offsets and bytes during grouping."""
 
 RIGHT_BYTES = 12
-"""Host memory per right vertex beside that: bytes of its list during grouping."""
+"""Host memory per right vertex besides that: bytes of its list during grouping."""
 
 
 def cut_roots(

@@ -65,7 +65,7 @@ class Rmat(Model):
     scale_u : int
         Layer U has 2^scale_u vertices, 0 to 30.
     scale_v : int or None
-        Layer V has 2^scale_v vertices. If it is None, the graph is unipartite, with 2^scale_u vertices.
+        Layer V has 2^scale_v vertices. Without it (None) the graph is unipartite, with 2^scale_u vertices.
     edges : int
         Number of draws.
     a : float
@@ -121,7 +121,7 @@ class PowerLaw(Model):
     n_u : int
         Number of vertices of layer U.
     n_v : int or None
-        Number of vertices of layer V. If it is None, the graph is unipartite, with n_u vertices.
+        Number of vertices of layer V. Without it (None) the graph is unipartite, with n_u vertices.
     exponent_u, exponent_v : float
         Exponent of the layer's degree distribution, above 1 (V's is unused in a unipartite graph).
     min_degree_u, min_degree_v : int
@@ -167,7 +167,7 @@ class Planted(Model):
     n_u : int
         Number of vertices of layer U.
     n_v : int or None
-        Number of vertices of layer V. If it is None, the graph is unipartite, with n_u vertices, and has cliques.
+        Number of vertices of layer V. Without it (None) the graph is unipartite, with n_u vertices, and has cliques.
     count : int
         Number of bicliques or cliques; they may overlap.
     size_u : int
@@ -211,7 +211,7 @@ class Complete(Model):
     n_u : int
         Number of vertices of layer U.
     n_v : int or None
-        Number of vertices of layer V. If it is None, the graph is K(n_u).
+        Number of vertices of layer V. Without it (None) the graph is K(n_u).
     """
 
     name: ClassVar[str] = "complete"

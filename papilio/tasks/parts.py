@@ -113,7 +113,7 @@ class PartLoader:
         return join_blocks(blocks)
 
     def read_ahead(self, running: int, index: int) -> None:
-        """Begin to read a part, and to copy it to the device, as far as there is room beside the running part."""
+        """Begin to read a part, and to copy it to the device, as far as there is room besides the running part."""
         if self._closed or index in (running, self._wanted):
             return
         self._wanted = None

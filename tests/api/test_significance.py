@@ -353,7 +353,7 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: 
     assert "one random graph was drawn and counted" in {each.reason for each in plan.decisions}
     status = papilio.open_job(job).status()
     assert status.count == one["count"]
-    assert status.title == f"butterfly per {per} beside 150 random graphs (null model degrees)"
+    assert status.title == f"butterfly per {per} against 150 random graphs (null model degrees)"
     for changed in ({"seed": 8}, {"samples": 151}, {"null": "edges"}, {"steps": 21}):
         with pytest.raises(InputError, match=r"has job .* against random graphs"):
             papilio.significance(str(store), "butterfly", job=job, cluster="inline", **{**asked, **changed})
