@@ -144,7 +144,7 @@ def test_parts_serve_larger_sizes_and_refuse_smaller_ones(tmp_path: Path) -> Non
         total = sum(count_of_roots(part, p, q) for part in parts_of(partition))
         assert total == count_bicliques(edge_list(graph), p, q)
     for p, q in [(1, 3), (2, 2)]:
-        with pytest.raises(UnsupportedError, match="serves p >= 2 and q >= 3"):
+        with pytest.raises(UnsupportedError, match="supports p >= 2 and q >= 3"):
             partition.require_serves(Biclique(p, q), "total")
     with pytest.raises(UnsupportedError, match="per vertex"):
         partition.require_serves(Biclique(2, 3), "vertex")
