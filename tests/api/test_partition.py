@@ -92,7 +92,7 @@ def test_parts_of_bicliques_serve_larger_ones(run: Run, tmp_path: Path) -> None:
     assert (data["path"], data["family"], data["least_p"]) == (str(parts), "roots", 3)
     larger = papilio.count(graph, papilio.Biclique(3, 4), engine="cpu", parts=parts)
     assert larger.count == papilio.count(graph, papilio.Biclique(3, 4), engine="cpu").count > 0
-    with pytest.raises(UnsupportedError, match="serves p >= 3 and q >= 3"):
+    with pytest.raises(UnsupportedError, match="supports p >= 3 and q >= 3"):
         papilio.count(graph, papilio.Biclique(2, 3), engine="cpu", parts=parts)
 
 
