@@ -47,9 +47,7 @@ class Between:
         if not value >= self.low:
             raise InputError(f"{name} is {value}; the minimum is {self.low}")
         if value > self.high:
-            raise InputError(
-                f"{name} is {value}; the maximum is {self.high}{self.why and f': {self.why}'}"
-            )
+            raise InputError(f"{name} is {value}; the maximum is {self.high}{self.why and f': {self.why}'}")
 
 
 Count = Annotated[int, Between(1, 2**63 - 1, "counts have 64 bits")]

@@ -236,9 +236,7 @@ class Question:
     def _require_comparable(self, ensemble: Ensemble) -> None:
         motif = self.motif
         if self.per == "edge":
-            raise UnsupportedError(
-                "random graphs have different edges: set per to 'total' or 'vertex'"
-            )
+            raise UnsupportedError("random graphs have different edges: set per to 'total' or 'vertex'")
         if motif.needs_signs != ensemble.model.keeps_signs:
             why = "is defined by signs" if motif.needs_signs else "does not depend on signs"
             instead = "null 'signs'" if motif.needs_signs else "null 'degrees', 'expected-degrees' or 'edges'"

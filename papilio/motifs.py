@@ -646,9 +646,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     if missing:
         example = ", ".join(f"{name}={'u' if name in _LAYERS else 3!r}" for name in missing)
         every = "" if _LAYERS & set(missing) else ", with None for every size"
-        raise InputError(
-            f"motif is {motif!r}, which needs {' and '.join(missing)}{every}, as in {example}"
-        )
+        raise InputError(f"motif is {motif!r}, which needs {' and '.join(missing)}{every}, as in {example}")
     return kind(**given)
 
 

@@ -66,8 +66,9 @@ def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers
     """Return a started executor; if it is created here, it ends with ``stack``."""
     if hasattr(cluster, "check_source") and not isinstance(cluster, type):
         if workers is not None:
-            raise InputError("workers cannot be combined with an executor, which has its own workers: leave workers "
-            "out")
+            raise InputError(
+                "workers cannot be combined with an executor, which has its own workers: leave workers out"
+            )
         executor: Executor = cluster
         return executor
     return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))

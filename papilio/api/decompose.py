@@ -283,7 +283,9 @@ def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
     if kind == "tip" and layer is None:
         raise InputError(f"layer is {layer!r}; tip numbers are for the vertices of one layer: u or v")
     if kind == "wing" and layer is not None:
-        raise InputError(f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out")
+        raise InputError(
+            f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out"
+        )
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:

@@ -240,7 +240,9 @@ def estimate(
     if not 0 < error < 1:
         raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95")
+        raise InputError(
+            f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95"
+        )
     if seconds is not None and not 0 < seconds < float("inf"):
         raise InputError(f"seconds is {seconds:g}; expected a time above 0, or leave it out")
     if per == "edge":

@@ -65,12 +65,12 @@ class Graph:
 
     def __init__(self, store: GraphStore | None, labelled: LabelledGraph | None = None) -> None:
         if (store is None) == (labelled is None):
-            raise InputError("papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph")
+            raise InputError(
+                "papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph"
+            )
         self._store, self._labelled = store, labelled
         self._file: str | None = None  # the source that was converted into the store
-        self._seen: dict[str, Any] | None = (
-            None  # identity of the file, or of the manifest, when it was read
-        )
+        self._seen: dict[str, Any] | None = None  # identity of the file, or of the manifest, when it was read
         self._notes: list[str] = []
         self._temporary = False  # whether the store ends with this object
 
@@ -306,9 +306,7 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Grap
 def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
     if isinstance(source, GraphStore | LabelledGraph | BipartiteGraph | UnipartiteGraph):
         if options:
-            raise InputError(
-                f"the graph is already read; {_listed(options)} would change how a file is read"
-            )
+            raise InputError(f"the graph is already read; {_listed(options)} would change how a file is read")
         return _opened(source) if isinstance(source, GraphStore) else Graph(None, label_any(source))
     paths = _paths_of(source)
     if paths is None:

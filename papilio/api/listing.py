@@ -131,9 +131,7 @@ def enumerate(
     if Path(output).suffix.lower() not in TABLE_SUFFIXES:
         return call(local_path(output), engine=engine).execute()
     if job is not None:
-        raise InputError(
-            f"output {output} is a file, but a job lists into a directory; leave out the suffix"
-        )
+        raise InputError(f"output {output} is a file, but a job lists into a directory; leave out the suffix")
     target = check_table_file(output, overwrite=False)
     with run_directory(target.parent) as scratch:
         result = call(Path(scratch) / "rows", engine=engine).execute()

@@ -87,7 +87,11 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
 @STORE
 @PER_FLAG
 @click.option(
-    "--error", type=share, default="1%", show_default=True, help="Half-width of the interval, relative to the estimate."
+    "--error",
+    type=share,
+    default="1%",
+    show_default=True,
+    help="Half-width of the interval, relative to the estimate.",
 )
 @click.option(
     "--confidence", type=share, default="95%", show_default=True,
@@ -189,10 +193,16 @@ _ROW_FORMAT = click.option(
 @_ROW_FORMAT
 @click.option("--limit", type=integer, metavar="N", help="Maximum number of rows; all by default.")
 @click.option(
-    "--with-u", multiple=True, metavar="LABEL", help="List only motifs with this vertex of U; may be repeated."
+    "--with-u",
+    multiple=True,
+    metavar="LABEL",
+    help="List only motifs with this vertex of U; may be repeated.",
 )
 @click.option(
-    "--with-v", multiple=True, metavar="LABEL", help="List only motifs with this vertex of V; may be repeated."
+    "--with-v",
+    multiple=True,
+    metavar="LABEL",
+    help="List only motifs with this vertex of V; may be repeated.",
 )
 @click.option(
     "--containing", multiple=True, metavar="LABEL",
@@ -335,13 +345,18 @@ _SHOWN_LEVELS = 5
 )  # fmt: skip
 @FORMAT_FLAG
 @click.option("--overwrite", is_flag=True, help="Replace an existing decomposition or file.")
-@click.option("--no-hierarchy", is_flag=True, help="Compute only the numbers, not the components of every level.")
+@click.option(
+    "--no-hierarchy", is_flag=True, help="Compute only the numbers, not the components of every level."
+)
 @click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
     help="auto uses the first usable GPU; gpu never falls back to cpu.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=integer, metavar="N", help="Number of threads of the cpu engine; all processors by default."
+    "--threads",
+    type=integer,
+    metavar="N",
+    help="Number of threads of the cpu engine; all processors by default.",
 )
 @JSON_FLAG
 def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> None:

@@ -53,14 +53,19 @@ _OUTPUT = with_rows("all values")
 _SIZES = with_options(
     *(
         click.option(
-            f"--{bound}-{side}", type=integer, metavar="N", help=f"{text} number of vertices of {side.upper()}."
+            f"--{bound}-{side}",
+            type=integer,
+            metavar="N",
+            help=f"{text} number of vertices of {side.upper()}.",
         )
         for side in "uv"
         for bound, text in (("min", "Minimum"), ("max", "Maximum"))
     )
 )
 
-_THREADS = click.option("--threads", type=integer, metavar="N", help="Number of threads; all processors by default.")
+_THREADS = click.option(
+    "--threads", type=integer, metavar="N", help="Number of threads; all processors by default."
+)
 
 
 @click.group(cls=CommandGroup)

@@ -127,7 +127,9 @@ class _MotifFlags:
         if every is not None or size is not None:
             return size is None
         if largest is not None:
-            raise InputError(f"--max-{name} {largest} is a limit of --all-{name}, which is missing: add --all-{name}")
+            raise InputError(
+                f"--max-{name} {largest} is a limit of --all-{name}, which is missing: add --all-{name}"
+            )
         if self._defaults[name] is None:
             more = f"; --all counts every ({', '.join(self._sizes)})" if len(self._sizes) > 1 else ""
             raise InputError(f"{self._kind.name} needs {flag} with a number, or --all-{name}{more}")

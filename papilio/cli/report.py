@@ -129,7 +129,8 @@ def _report_listing(result: ListingResult) -> None:
     if result.limit_reached:
         name, *flags = result.motif.words
         say(
-            f"the limit of {result.listing.limit:,} was reached; there may be more. To count them: " f"papilio count "
+            f"the limit of {result.listing.limit:,} was reached; there may be more. To count them: "
+            f"papilio count "
             f"{name} {result.graph['path'] or 'STORE'} {' '.join(flags)}"
         )
     _say_run(result, "listed")

@@ -52,9 +52,14 @@ from papilio.storage.store import GraphStore
 @READING_OPTIONS
 @KIND_FLAG
 @click.option(
-    "--memory", "memory_bytes", type=size, help="Memory limit, such as 2GiB; a quarter of the memory by default."
+    "--memory",
+    "memory_bytes",
+    type=size,
+    help="Memory limit, such as 2GiB; a quarter of the memory by default.",
 )
-@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default.")
+@click.option(
+    "--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
 @JSON_FLAG
 def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
@@ -229,7 +234,9 @@ for _model in (Rmat, PowerLaw, Planted, Complete):
     type=THREADS,
     help="Number of threads, for cutting and for the CPU workers of the parts; all processors by default.",
 )
-@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default.")
+@click.option(
+    "--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default."
+)
 @JSON_FLAG
 def partition(
     store: str, output: str, motif: Motif, as_json: bool, engine_options: dict[str, str], **options: Any

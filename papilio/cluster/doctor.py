@@ -247,7 +247,11 @@ def _probe_dask_cuda(gpus: Sequence[GpuInfo]) -> Outcome:
         return "ok", version
     if not gpus:
         return "skip", "not installed; needed only for GPUs"
-    return "warn", "not installed, although there is a GPU", f"for --cluster cuda: {how_to_install('dask_cuda')}"
+    return (
+        "warn",
+        "not installed, although there is a GPU",
+        f"for --cluster cuda: {how_to_install('dask_cuda')}",
+    )
 
 
 def _probe_cache(path: Path, variable: str) -> Outcome:
@@ -256,7 +260,9 @@ def _probe_cache(path: Path, variable: str) -> Outcome:
         return "fail", f"{path} cannot be written to", f"set {variable} to a writable directory"
     kind = find_filesystem(path)
     found = f"{path} ({kind or 'file system unknown'})"
-    advice = f"machines that compile at the same time may corrupt it: set {variable} to a node-local directory"
+    advice = (
+        f"machines that compile at the same time may corrupt it: set {variable} to a node-local directory"
+    )
     return ("warn", found, advice) if kind in SHARED_FILESYSTEMS else ("ok", found)
 
 

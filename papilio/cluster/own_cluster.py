@@ -143,9 +143,7 @@ class CudaExecutor(OwnCluster):
         self._devices = list_visible_ids()
         n_gpus = len(self._devices)
         if n_workers is not None and not 1 <= n_workers <= n_gpus:
-            raise InputError(
-                f"workers is {n_workers}; this machine supports 1 to {n_gpus}, one per GPU"
-            )
+            raise InputError(f"workers is {n_workers}; this machine supports 1 to {n_gpus}, one per GPU")
         super().__init__(n_workers or n_gpus, insecure=insecure)
 
     def _make_cluster(self, **common: Any) -> Any:

@@ -168,7 +168,9 @@ def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
     runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.max_later), roots.threads)
     runner.run(cut_by_cost(roots.costs, roots.threads), work, lambda: bool(found))
     if not found:
-        raise ExecutionError(f"no clique of {size} vertices was found in the second search; please report this")
+        raise ExecutionError(
+            f"no clique of {size} vertices was found in the second search; please report this"
+        )
     first = min(found, key=lambda search: int(search.record[1]))
     members = roots.later.vertices[first.members[: int(first.record[2])]]
     return np.sort(members).astype(np.int64)

@@ -166,7 +166,9 @@ def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
     of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
     whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
     if request.fits(whole):
-        return np.where(wanted, 0, -1).astype(np.int32), "one part: everything that can be in a clique fits in one part"
+        return np.where(wanted, 0, -1).astype(
+            np.int32
+        ), "one part: everything that can be in a clique fits in one part"
     indptr = offsets_of(needs.sizes)
     column_bytes = ceil(price.vertex) + ceil(price.entry) * later
     root_bytes = np.where(wanted, ceil(price.root) + ceil(price.root_entry) * later, 0)

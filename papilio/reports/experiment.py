@@ -78,7 +78,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.graphs or list(self.workers) != sorted(set(self.workers)):
-            raise InputError(f"the points of the experiment have {self.workers} workers; expected increasing numbers")
+            raise InputError(
+                f"the points of the experiment have {self.workers} workers; expected increasing numbers"
+            )
 
     @property
     def workers(self) -> tuple[int, ...]:
@@ -239,7 +241,9 @@ def _check_root(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{root} is not a directory ({error.strerror}); choose another one") from error
     foreign = [name for name in names if name != "graphs" and not name.startswith(".")]
     if foreign:
-        raise InputError(f"{root} contains {foreign[0]} and is not a scaling experiment; choose another directory")
+        raise InputError(
+            f"{root} contains {foreign[0]} and is not a scaling experiment; choose another directory"
+        )
     return root
 
 

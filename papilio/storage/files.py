@@ -222,7 +222,9 @@ def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
 
 
 def _occupied(target: Path) -> str:
-    return f"{target} already exists; choose another name, or replace it (--overwrite, in Python overwrite=True)"
+    return (
+        f"{target} already exists; choose another name, or replace it (--overwrite, in Python overwrite=True)"
+    )
 
 
 @contextmanager
@@ -235,7 +237,10 @@ def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterato
     """
     target = local_path(os.path.realpath(local_path(path)))
     scratch = _sibling(target, "new")
-    with removed_at_end(scratch), os_errors_named(target, "check that its directory exists and has free space"):
+    with (
+        removed_at_end(scratch),
+        os_errors_named(target, "check that its directory exists and has free space"),
+    ):
         if target.is_dir():
             raise StoreError(f"{target} is a directory; choose a file name")
         try:

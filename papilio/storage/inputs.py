@@ -217,7 +217,9 @@ class InputFile:
         for start, what in _UNSUPPORTED:
             if magic.startswith(start):
                 self.close()
-                raise InputError(f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are supported)")
+                raise InputError(
+                    f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are supported)"
+                )
         self.compression: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
         self._text = _Ahead(self._decompress)
         self._decoder: codecs.IncrementalDecoder | None = None

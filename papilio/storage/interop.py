@@ -97,9 +97,7 @@ def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) 
         return Sides()
     in_v = np.array(sides, dtype=bool)
     is_proper = bool((in_v[ends[:, 0]] != in_v[ends[:, 1]]).all())
-    return Sides(
-        said=f"the attribute {attribute} of its vertices defines two layers" if is_proper else ""
-    )
+    return Sides(said=f"the attribute {attribute} of its vertices defines two layers" if is_proper else "")
 
 
 def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[Any]:
@@ -228,9 +226,7 @@ def _by_sides(
         evidence = _sides_by(attribute, sides, ends)
         return replace(result, labels_u=label_array(names), origin=origin, sides=evidence)
     if sides is None:
-        raise GraphError(
-            "the vertices have no attribute 'type' for the layer (False for U, True for V)"
-        )
+        raise GraphError("the vertices have no attribute 'type' for the layer (False for U, True for V)")
     in_v = np.array([bool(side) for side in sides], dtype=bool)
     inside = in_v[ends[:, 0]] == in_v[ends[:, 1]]
     if bool(inside.any()):

@@ -543,10 +543,7 @@ class Vectors(Mapping[str, T]):
     def by_id(self, name: str) -> T:
         """Return the values of vertices by id, or of edges sorted by (u, v); raise InputError for an unknown name."""
         if name not in self._values:
-            known = (
-                ", ".join(map(repr, self._values))
-                or "none: the answer has no values per vertex or edge"
-            )
+            known = ", ".join(map(repr, self._values)) or "none: the answer has no values per vertex or edge"
             raise InputError(f"there are no values {name!r}; there are {known}")
         return self._values[name]
 

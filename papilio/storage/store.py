@@ -315,7 +315,9 @@ def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> s
         return f"{name} does not exist; use the path of a graph store, or convert a file into one"
     if kind == arrow_fs.FileType.File:
         return f"{name} is a file; a graph store is a directory: convert the file into one"
-    return f"{name} has no {MANIFEST_NAME}: it is not a graph store; if it contains edge files: papilio convert "
+    return (
+        f"{name} has no {MANIFEST_NAME}: it is not a graph store; if it contains edge files: papilio convert "
+    )
     f"{name} STORE"
 
 
@@ -389,7 +391,9 @@ class StoreWriter:
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)
         if (signs is not None) != self.signed:
-            raise GraphError(f"signs are required for signed graphs, and only for them (signed={self.signed})")
+            raise GraphError(
+                f"signs are required for signed graphs, and only for them (signed={self.signed})"
+            )
         if ids_v.size != ids_u.size or (signs is not None and signs.size != ids_u.size):
             raise GraphError("u, v and sign have different lengths")
         problem = edge_problem(

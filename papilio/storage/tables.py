@@ -118,7 +118,9 @@ def write_batches(
             _write(file, schema, batches, format or format_of(path), is_stream=False)
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StoreError(f"{path}: cannot be written ({reason}); free space or choose another file") from error
+        raise StoreError(
+            f"{path}: cannot be written ({reason}); free space or choose another file"
+        ) from error
 
 
 def _write(

@@ -375,14 +375,10 @@ class LineParser:
         if self._range is None and has_leading_zero(text):
             raise _Malformed(f"{shown!r} begins with 0, like a code (set labels to text)")
         if not re.fullmatch(self._patterns[self._v if is_v else self._u].encode(), text):
-            raise _Malformed(
-                f"{shown!r} is not a 64-bit integer (if labels are words, set labels to text)"
-            )
+            raise _Malformed(f"{shown!r} is not a 64-bit integer (if labels are words, set labels to text)")
         number = _int64(text.partition(b".")[0])
         if number is None:
-            raise _Malformed(
-                f"{shown!r} is not a 64-bit integer (if labels are codes, set labels to text)"
-            )
+            raise _Malformed(f"{shown!r} is not a 64-bit integer (if labels are codes, set labels to text)")
         if self._range is not None:
             size = self._range.n_v if is_v else self._range.n_u
             if not 1 <= number <= size:

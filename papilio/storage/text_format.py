@@ -324,7 +324,9 @@ def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) ->
         )
         if not again:
             shown = b" ".join(fields).decode(errors="replace")[:80]
-            notes.append(f"line {layout.skip_lines + 1} read as an edge: {shown}; use --header if it contains names")
+            notes.append(
+                f"line {layout.skip_lines + 1} read as an edge: {shown}; use --header if it contains names"
+            )
     asked = options.columns
     counted = [row[0] for row in rows]
     bare = (asked.u, asked.v, layout.names) == (None, None, ()) and layout.n_columns > 2

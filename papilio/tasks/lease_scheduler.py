@@ -312,7 +312,9 @@ class LeaseScheduler:
         """Take a lease back, and return the items that its worker still holds."""
         held = self._handed_out.pop(task.key, None)
         if held is None:
-            raise TilingError(f"{task} was returned, but it is not a task in progress; the count would be wrong")
+            raise TilingError(
+                f"{task} was returned, but it is not a task in progress; the count would be wrong"
+            )
         del self._holders[task.key]
         return held
 

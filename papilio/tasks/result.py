@@ -124,9 +124,7 @@ class CountResult(answers.Answer):
     used_device_bytes: int = 0
     checksum: int | None = None  # sum, modulo 2^64, of the hashes of all motifs, for a family that has one
     best: tuple[LargestMotif, ...] = ()  # the largest motifs, in the number set by the motif
-    source: GraphStore | LabelledGraph | None = field(
-        default=None, repr=False
-    )  # the graph, if at hand
+    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # the graph, if at hand
 
     @property
     def headline(self) -> str:
@@ -166,7 +164,9 @@ class CountResult(answers.Answer):
             return find_top({name: self.vectors.by_id(name) for name in self.vectors}, self.held, n)
         kept = max(Counter(entry.place for entry in self.largest).values(), default=0)
         if n > kept >= TOP_ENTRIES:
-            raise InputError(f"n is {n}, but only the {kept} largest of each layer are kept; count again for more")
+            raise InputError(
+                f"n is {n}, but only the {kept} largest of each layer are kept; count again for more"
+            )
         return _first_of_each(self.largest, n)
 
     @property

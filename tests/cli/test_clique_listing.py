@@ -79,9 +79,7 @@ def test_required_vertices(
     motif: papilio.motifs.Motif, held: Collection[str], graph: UnipartiteGraph, store: Path, tmp_path: Path
 ) -> None:
     if motif == papilio.Clique(1) and len(held) > 1:
-        with pytest.raises(
-            InputError, match="2 vertices are required in each 1-clique, which has 1 of them"
-        ):
+        with pytest.raises(InputError, match="2 vertices are required in each 1-clique, which has 1 of them"):
             papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None, containing=held)
         return
     result = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None, containing=held)

@@ -349,7 +349,10 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     write_partial_shard(shard, vectors)
     assert call("verify", job)[0] == f"{BUTTERFLIES}\n"
     os.truncate(shard, shard.stat().st_size - 1)
-    assert f"{shard} has {reference['n_bytes'] - 1} bytes, but the ledger records" in call("verify", job, code=3)[1]
+    assert (
+        f"{shard} has {reference['n_bytes'] - 1} bytes, but the ledger records"
+        in call("verify", job, code=3)[1]
+    )
     shard.unlink()
     assert f"{shard} is missing" in call("verify", job, code=3)[1]
 

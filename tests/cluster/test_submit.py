@@ -342,7 +342,9 @@ def test_a_directory_that_workers_do_not_see_is_refused(
 ) -> None:
     monkeypatch.setattr(submit_module, "find_folder_problem", submit_functions.look_elsewhere)
     job = tmp_path / "job"
-    with pytest.raises(ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} does not exist there"):
+    with pytest.raises(
+        ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} does not exist there"
+    ):
         submit(store, scheduler, job)
     assert list(tmp_path.iterdir()) == []
     job.mkdir()

@@ -172,9 +172,7 @@ def test_what_it_serves(tmp_path: Path) -> None:
     wedges = write_wedges(tmp_path / "w", 1, per="vertex")
     wedges.require_serves(Butterfly(), "total")
     wedges.require_serves(Butterfly(), "vertex")
-    with pytest.raises(
-        UnsupportedError, match="created for counts per vertex, not per edge"
-    ):
+    with pytest.raises(UnsupportedError, match="created for counts per vertex, not per edge"):
         wedges.require_serves(Butterfly(), "edge")
     with pytest.raises(UnsupportedError, match=r"has parts for butterfly, not for biclique \(2, 3\)"):
         wedges.require_serves(Biclique(2, 3), "total")

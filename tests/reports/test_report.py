@@ -175,7 +175,9 @@ def test_a_comparison_shows_its_z_and_how_to_repeat_it(votes: GraphStore, tmp_pa
     text = text_of(assert_self_contained(write_report(tmp_path / "job")))
     assert "Butterfly count compared with random graphs" in text
     assert "asked butterfly per total against 30 random graphs (null model degrees)" in text
-    assert f"z against random graphs {found.z:.4g}" in text or f"{found.z:.4g} z against random graphs" in text
+    assert (
+        f"z against random graphs {found.z:.4g}" in text or f"{found.z:.4g} z against random graphs" in text
+    )
     assert "--per total --null degrees --samples 30 --seed 7 --steps 20" in text
 
 

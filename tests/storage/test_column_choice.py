@@ -268,7 +268,8 @@ def test_unknown_names_above_words_are_said(tmp_path: Path) -> None:
     store = convert(path, tmp_path / "g")
     assert store.n_edges == 3
     assert (
-        "line 1 read as an edge: Kunde Ware; use --header if it contains names" in store.manifest.provenance["notes"]
+        "line 1 read as an edge: Kunde Ware; use --header if it contains names"
+        in store.manifest.provenance["notes"]
     )
     again = convert(path, tmp_path / "h", header=True)
     assert (again.n_edges, again.manifest.provenance["notes"]) == (2, [])

@@ -278,7 +278,12 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     ),
     "sizes of two layers": ("2 3 1\n0 1\n", {"kind": "unipartite"}, InputError, "two layers"),
     "sizes beyond int32": (f"{2**31} 3 1\n0 1\n", {}, CapacityError, "2147483648"),
-    "konect of two layers": ("% bip\n1 2\n", {"kind": "unipartite"}, InputError, "is bipartite by its header"),
+    "konect of two layers": (
+        "% bip\n1 2\n",
+        {"kind": "unipartite"},
+        InputError,
+        "is bipartite by its header",
+    ),
     "no sign column": ("1 2\n", {"sign": 3}, InputError, "2 columns; there is no column 3"),
     "no time column": ("1 2 1\n", {"sign": 3, "time": 4}, InputError, "no column 4 for times"),
     "dense matrix": ("%%MatrixMarket matrix array real general\n2 2\n1\n", {}, InputError, "dense matrix"),
@@ -359,7 +364,12 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "npy shape": (npy(np.zeros((2, 3, 2), int)), {}, InputError, r"shape \(2, 3, 2\); expected \(k, 2\)"),
     "npy vector": (npy(np.zeros(3, int)), {}, InputError, r"shape \(3,\)"),
     "npy floats": (npy(np.zeros((3, 2))), {}, InputError, "dtype float64; expected integers"),
-    "npy truncated": (npy(np.zeros((3, 2), int))[:-8], {}, InputError, "168 bytes, but its header describes 176"),
+    "npy truncated": (
+        npy(np.zeros((3, 2), int))[:-8],
+        {},
+        InputError,
+        "168 bytes, but its header describes 176",
+    ),
     "npy too long": (
         npy(np.zeros((3, 2), int)) + b"x",
         {},

@@ -177,9 +177,7 @@ def test_a_table_of_parquet_files(tmp_path: Path) -> None:
         ("dee", 2024),
     ]
     pq.write_table(table(ROWS).drop(["film"]), folder / "year=2024" / "part.1.parquet")
-    with pytest.raises(
-        InputError, match=r"part.1.parquet has no column film, unlike .*2023/part.0.parquet"
-    ):
+    with pytest.raises(InputError, match=r"part.1.parquet has no column film, unlike .*2023/part.0.parquet"):
         convert(folder, tmp_path / "h")
     pq.write_table(table([("a", None, 1)]), folder / "year=2024" / "part.1.parquet")
     with pytest.raises(InputError, match=r"part.1.parquet: column film has 1 missing values in rows 0 to 0"):

@@ -125,7 +125,9 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PAPILIO_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(StoreError, match=r"ratings.csv is not a graph store, .*file/cache.*set PAPILIO_CACHE"):
+    with pytest.raises(
+        StoreError, match=r"ratings.csv is not a graph store, .*file/cache.*set PAPILIO_CACHE"
+    ):
         papilio.read(ratings)
     for mode in (0o777, 0o770):
         shared = tmp_path / f"shared{mode}"
@@ -665,9 +667,7 @@ def test_networks_that_name_layers_have_no_cliques_unless_asked_for() -> None:
     import networkx as nx
 
     women = nx.davis_southern_women_graph()
-    with pytest.raises(
-        UnsupportedError, match="the attribute bipartite of its vertices defines two layers"
-    ):
+    with pytest.raises(UnsupportedError, match="the attribute bipartite of its vertices defines two layers"):
         papilio.count(women, papilio.Clique(3))
     assert papilio.count(from_networkx(women, kind="unipartite"), papilio.Clique(3)).count == 0
     assert papilio.count(nx.karate_club_graph(), papilio.Clique(3)).count == 45
