@@ -149,7 +149,10 @@ class TextSource:
             self.info.notes.append(verdict.note)
         if verdict.kind == "malformed":
             if not self._options.skip_malformed:
-                reason = f"{len(held.numbers)} fields; expected {self.layout.n_columns} (use --header if it contains sizes)"
+                reason = (
+                    f"{len(held.numbers)} fields; expected {self.layout.n_columns} "
+                    "(use --header if it contains sizes)"
+                )
                 raise self._malformed(held.number, held.text, reason)
             self.info.lines.malformed += 1
         if verdict.kind != "header":

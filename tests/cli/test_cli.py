@@ -162,7 +162,7 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
     [
         (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: balanced-biclique, balanced-butterfly, biclique"),
         (["count", "butterfly", "nowhere"], 3, "nowhere does not exist"),
-        (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "files are for"),
+        (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "files are"),
         (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),
         (["count", "butterfly", "STORE", "--workers", "0"], 2, "Invalid value for '--workers'"),
         (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "an existing scheduler file"),

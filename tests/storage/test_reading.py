@@ -437,7 +437,7 @@ def test_every_verb_warns_of_how_a_file_was_read(ratings: Path, verb: str) -> No
 def test_every_verb_repeats_doubts(ratings: Path, verb: str) -> None:
     ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
     for again in ("dropped: nothing;", r"dropped: nothing \(converted before\);"):
-        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use --header"
+        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use --h"
         with pytest.warns(InputWarning, match=expected):
             VERBS[verb](ratings)
         shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
