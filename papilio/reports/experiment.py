@@ -270,7 +270,7 @@ def _begin_experiment(root: Path, experiment: Experiment) -> ExperimentDirectory
         for name in ("points", "jobs"):
             (root / name).mkdir(exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
     return ExperimentDirectory(root)
 
 
@@ -457,7 +457,7 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
     try:
         (root / "graphs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
     return {
         number: _open_or_generate(root / "graphs" / f"w{number}", each, seed)
         for number, each in grown.items()

@@ -94,7 +94,7 @@ def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
     info = filesystem.get_file_info(path)
     if info.type == arrow_fs.FileType.Unknown:
         raise OSError("it is no regular file")
-    require_size(info.size or 0, path, "give another directory")
+    require_size(info.size or 0, path, "choose another directory")
     with filesystem.open_input_stream(path) as stream:
         content: bytes = stream.read()
     return content

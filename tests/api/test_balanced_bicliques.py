@@ -74,7 +74,7 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
     ("args", "code", "message"),
     [
         (("count", "balanced-biclique", "STORE", "-p", 3), 2, "balanced-biclique needs -q with a number, or --all-q"),
-        (("count", "balanced-biclique", "STORE", "-k", 3), 2, "not take -k; it belongs to balanced-butterfly"),
+        (("count", "balanced-biclique", "STORE", "-k", 3), 2, "no option -k; it belongs to balanced-butterfly"),
         (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "has no option -p; it belongs to biclique"),
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "--all-q", "--algorithm", "enumerate",

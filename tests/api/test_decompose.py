@@ -151,7 +151,7 @@ def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_
     [
         ("truss", {}, "expected wing or tip"),
         ("tip", {}, "one layer: u or v"),
-        ("wing", {"layer": "u"}, "leave it out"),
+        ("wing", {"layer": "u"}, "leave layer out"),
         ("wing", {"engine": "tpu"}, "expected auto, cpu or gpu"),
         ("wing", {"threads": 0, "engine": "cpu"}, "threads is 0"),
     ],
@@ -198,7 +198,7 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
     ("args", "code", "message"),
     [
         (("tip",), 2, "tip numbers are for the vertices of one layer"),
-        (("wing", "--layer", "v"), 2, "leave it out"),
+        (("wing", "--layer", "v"), 2, "leave layer out"),
         (("truss",), 2, "'truss' is not one of"),
         (("wing", "--output", "{women}"), 3, "already exists"),
     ],

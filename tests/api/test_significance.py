@@ -357,7 +357,7 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: 
     for changed in ({"seed": 8}, {"samples": 151}, {"null": "edges"}, {"steps": 21}):
         with pytest.raises(InputError, match=r"has job .* against random graphs"):
             papilio.significance(str(store), "butterfly", job=job, cluster="inline", **{**asked, **changed})
-    with pytest.raises(InputError, match="give another directory"):
+    with pytest.raises(InputError, match="choose another directory"):
         papilio.count(str(store), "butterfly", job=job, per=per, cluster="inline")
 
 

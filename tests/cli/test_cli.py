@@ -83,7 +83,7 @@ def test_info_says_what_is_stored(women: Path, run: Run) -> None:
 def test_generate_has_a_flag_for_every_field_of_a_model(tmp_path: Path, run: Run) -> None:
     help_text = run("generate", "planted", "--help").stdout
     assert "--size-u" in help_text
-    assert "Vertices of U in each" in help_text
+    assert "Number of vertices of U in each" in help_text
     result = run("generate", "complete", tmp_path / "k", "--n-u", 5, "--n-v", 7, "--json")
     assert json.loads(result.stdout)["n_edges"] == 35
     run("generate", "complete", tmp_path / "c", "--n-u", 5)
@@ -162,7 +162,7 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
     [
         (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: balanced-biclique, balanced-butterfly, biclique"),
         (["count", "butterfly", "nowhere"], 3, "nowhere does not exist"),
-        (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "files are"),
+        (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "files"),
         (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),
         (["count", "butterfly", "STORE", "--workers", "0"], 2, "Invalid value for '--workers'"),
         (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "an existing scheduler file"),
