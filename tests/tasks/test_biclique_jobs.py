@@ -223,7 +223,7 @@ def test_a_recount_does_not_compare_the_work_of_engines_that_need_not_do_the_sam
     assert recount is not None
     assert recount.leases == 1
     monkeypatch.setitem(FAMILIES, "biclique", replace(FAMILIES["biclique"], same_work=True))
-    with pytest.raises(ExecutionError, match=r"holds work: .* counts 12345"):
+    with pytest.raises(ExecutionError, match=r"has work: .* counts 12345"):
         papilio.verify_job(job, sample=1)
 
 
