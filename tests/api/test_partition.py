@@ -192,7 +192,7 @@ def test_parts_are_kept_where_they_are_asked_for(
     for _ in range(2):
         found = papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=budget, parts=parts)
         assert found.count == whole["vertex"].count
-    with pytest.raises(UnsupportedError, match="counts per edge"):
+    with pytest.raises(UnsupportedError, match="not per edge"):
         papilio.count(graph, papilio.Butterfly(), per="edge", engine="cpu", parts=parts)
 
 

@@ -150,7 +150,7 @@ def test_a_count_tells_before_a_listing_how_many_rows_there_will_be(
     code, _, err = run("enumerate", *asked, "--output", tmp_path / "rows", *INLINE)
     assert code == 0, err
     assert f"{len(rows):,} rows to write, " in err
-    assert f"as {tmp_path / 'counted'} counted" in err
+    assert f"as counted by {tmp_path / 'counted'}" in err
     papilio.enumerate(
         store, papilio.MaximalBiclique(2), output=tmp_path / "few", limit=5, progress=seen.append
     )
