@@ -176,7 +176,7 @@ def test_the_cluster_finishes_what_a_client_left(scheduler: Path, tmp_path: Path
     text = call("status", job)[0]
     assert "state       finished\n" in text
     assert f"; coordinator 1 on worker {found.coordinator.worker} " in text
-    assert "was already finished; nothing was submitted" in call("submit", *asked, "--cluster", scheduler)[1]
+    assert "finished before; nothing was submitted" in call("submit", *asked, "--cluster", scheduler)[1]
     with Client(str(json.loads(scheduler.read_text())["address"]), set_as_default=False) as client:
         wait_until(lambda: dataset_name(job) not in client.list_datasets(), "the task is let go")
 
