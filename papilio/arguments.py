@@ -1,7 +1,8 @@
 """Arguments of public functions, checked by their annotations: one mechanism, and errors with the expected value.
 
-An annotation is the whole contract of an argument. Numbers of NumPy are taken as Python's; True is no integer, a text
-is no list, a class is no instance. Limits stand in the annotation, ``Annotated[int, Between(1, 9)]``.
+An annotation is the whole contract of an argument. NumPy numbers are accepted as Python numbers; True is not an
+integer, a string not a list, a class not an instance. Limits are part of the annotation, ``Annotated[int, Between(1,
+9)]``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4095
-"""What file systems take."""
+"""Limits of file systems."""
 
 _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 60
@@ -35,24 +36,22 @@ _SHOWN.maxstring = _SHOWN.maxother = 60
 
 @dataclass(frozen=True)
 class Between:
-    """The least and the most that a number may be, both of them included, and why."""
+    """Minimum and maximum of a number, both inclusive, and the reason."""
 
     low: float
     high: float
     why: str = ""
 
     def check(self, name: str, value: float) -> None:
-        """Raise InputError for a number outside."""
+        """Raise InputError for a number outside the limits."""
         if not value >= self.low:
-            raise InputError(f"{name} is {value}; at least {self.low} is needed")
+            raise InputError(f"{name} is {value}; the minimum is {self.low}")
         if value > self.high:
-            raise InputError(
-                f"{name} is {value}; at most {self.high} is possible{self.why and f': {self.why}'}"
-            )
+            raise InputError(f"{name} is {value}; the maximum is {self.high}{self.why and f': {self.why}'}")
 
 
-Count = Annotated[int, Between(1, 2**63 - 1, "it is counted in 64 bits")]
-"""How many of something are asked for."""
+Count = Annotated[int, Between(1, 2**63 - 1, "counts have 64 bits")]
+"""A requested number, at least 1."""
 
 MAX_WORKERS, MAX_THREADS = 2**16, 2**12
 
@@ -70,7 +69,7 @@ Seed = Annotated[int, Between(0, 2**63 - 1)]
 Share = Annotated[float, Between(0, 1)]
 
 Number = Annotated[int, Between(0, 2**63 - 1)]
-"""How many of something; none is possible."""
+"""A number, at least 0."""
 
 TableFormat = Literal["csv", "tsv", "json", "jsonl", "parquet", "arrow"]
 
@@ -87,10 +86,10 @@ Bytes = int | str
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with its arguments checked, and converted where that loses nothing.
+    """Return the function with its arguments checked, and converted if lossless.
 
-    The function returned raises InputError for a value that the annotation of its argument excludes, and TypeError for
-    an argument that is missing or unknown.
+    The returned function raises InputError for a value outside the annotation, and TypeError for a missing or unknown
+    argument.
     """
     signature = inspect.signature(function)
 
@@ -115,15 +114,15 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_fields(instance: Any, of: str = "") -> None:
-    """Check the fields of a frozen dataclass by their annotations, and convert them where that loses nothing.
+    """Check the fields of a frozen dataclass by their annotations, and convert them if lossless.
 
-    InputError naming the first field that is not what it should be.
+    Raises InputError for the first wrong field.
 
     Parameters
     ----------
     instance : dataclass
     of : str
-        What the fields belong to, in messages: `` of a biclique``.
+        Owner of the fields, in messages: `` of a biclique``.
     """
     kind: Any = type(instance)
     hints = _hints_of(kind)
@@ -133,7 +132,7 @@ def check_fields(instance: Any, of: str = "") -> None:
 
 
 def read_argument(name: str, value: Any, hint: Any) -> Any:
-    """Return a value as its annotation has it. InputError when it is no such value."""
+    """Return a value converted to its annotation. InputError if that is impossible."""
     convert, words = _reader(hint)
     try:
         return convert(name, value)
@@ -143,7 +142,7 @@ def read_argument(name: str, value: Any, hint: Any) -> Any:
 
 
 def read_path(name: str, path: Any) -> str | os.PathLike[str]:
-    """Return a path that a file system can have. InputError when it is none."""
+    """Return a valid path. InputError if no file system can have it."""
     found: str | os.PathLike[str] = read_argument(name, path, str | os.PathLike[str])
     return found
 
@@ -152,35 +151,35 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECASE | r
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean. InputError when the text is no size."""
+    """Return the bytes that ``8GiB``, ``2GB``, ``500M`` or ``1048576`` mean. InputError if the text is not a size."""
     match = _SIZE.fullmatch(text)
     if match is None or (match[3] and not match[2]):
         raise InputError(
-            f"{_SHOWN.repr(text)} is no size; write bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
+            f"{_SHOWN.repr(text)} is not a size; use bytes, or a number with KB, MB, GB, TB, KiB, MiB, GiB or TiB"
         )
     unit = (2**10 if match[3] else 10**3) ** " KMGT".index(match[2].upper() or " ")
     return int(Fraction(match[1]) * unit)
 
 
 def read_bytes(name: str, size: Bytes | None) -> int | None:
-    """Return a number of bytes that may be written as ``8GiB``.
+    """Return a number of bytes, given as a number or as text such as ``8GiB``.
 
-    InputError for a text that is no size, and a number outside 1 to 2^63 - 1.
+    Raises InputError for text that is not a size, or a number outside 1 to 2^63 - 1.
     """
     if size is None:
         return None
     n_bytes = parse_size(size) if isinstance(size, str) else size
-    Between(1, 2**63 - 1, "a size is a number of 64 bits").check(f"{name} in bytes", n_bytes)
+    Between(1, 2**63 - 1, "sizes are 64-bit numbers").check(f"{name} in bytes", n_bytes)
     return n_bytes
 
 
 class _MismatchError(Exception):
-    """A value that does not fit its annotation; the text says why, where the expected kind does not."""
+    """A value that does not match its annotation; the text gives the reason if the expected kind does not."""
 
 
 @cache
 def _hints_of(owner: Any) -> dict[str, Any]:
-    """Return the annotations of a function or a class; one that only a type checker can read takes anything."""
+    """Return the annotations of a function or a class; annotations only for type checkers accept anything."""
     module = inspect.getmodule(owner)
     names = {**vars(module)} if module is not None else {}
     hints: dict[str, Any] = {}
@@ -206,7 +205,7 @@ def _names_of(function: Any, signature: inspect.Signature) -> Iterator[str]:
 def _read_options(
     function: Any, signature: inspect.Signature, given: dict[str, Any], hint: Any
 ) -> dict[str, Any]:
-    """Return keyword arguments that a TypedDict describes; TypeError for one that it does not."""
+    """Return keyword arguments checked by a TypedDict; TypeError for an unknown one."""
     hints = _hints_of(typing.get_args(hint)[0])
     for name in given:
         if name not in hints:
@@ -222,7 +221,7 @@ _Convert = Callable[[str, Any], Any]
 
 @cache
 def _reader(hint: Any) -> tuple[_Convert, str]:
-    """Return the conversion of an annotation, of a name and a value, and its words in messages."""
+    """Return the conversion for an annotation, a function of name and value, and its description in messages."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in _SIMPLE:
         return _SIMPLE[hint]
@@ -297,9 +296,9 @@ def _convert_path(name: str, value: Any) -> Any:
     try:
         encoded = os.fsencode(text)
     except UnicodeEncodeError:
-        raise _MismatchError("it holds characters that no file name has") from None
+        raise _MismatchError("it contains characters that file names cannot have") from None
     if b"\0" in encoded:
-        raise _MismatchError("it holds a null character, which no file name has")
+        raise _MismatchError("it contains a null character, which file names cannot have")
     if len(encoded) > _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
         raise _MismatchError(
             f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it {_MAX_NAME_BYTES}"
@@ -325,7 +324,7 @@ def _convert_float(name: str, value: Any) -> float:
     try:
         number = float(value)
     except OverflowError:
-        raise _MismatchError("it is no number of 64 bits") from None
+        raise _MismatchError("it is not a 64-bit number") from None
     if number != number:
         raise _MismatchError
     return number
@@ -363,7 +362,7 @@ def _convert_mapping(key: _Convert, item: _Convert, name: str, value: Any) -> An
 
 def _convert_items(item: _Convert, name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str):
-        raise _MismatchError(f"it is one text; give a list: [{_SHOWN.repr(value)}]")
+        raise _MismatchError(f"it is a string; use a list: [{_SHOWN.repr(value)}]")
     if isinstance(value, bytes | Mapping) or not isinstance(value, collections.abc.Iterable):
         raise _MismatchError
     return tuple(item(name, each) for each in value)
@@ -377,14 +376,14 @@ def _convert_function(name: str, value: Any) -> Any:
 
 def _convert_instance(kind: type[Any], name: str, value: Any) -> Any:
     if isinstance(value, type) and issubclass(value, kind):
-        raise _MismatchError(f"that is the class; give one of it, such as {value.__name__}(...)")
+        raise _MismatchError(f"it is a class; use an instance, such as {value.__name__}(...)")
     if not isinstance(value, kind):
         raise _MismatchError
     return value
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'census'?`` for the known word that is most like another one; nothing where none is."""
+    """Return ``; did you mean 'census'?`` for the most similar known word; empty if no word is similar."""
     near = get_close_matches(word, [*known], 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -395,16 +394,16 @@ def plural(number: int, noun: str) -> str:
 
 
 def show_share(share: float) -> str:
-    """Return a share of 0 to 1 in percent, rounded down, so that only a whole is ``100.0%``."""
+    """Return a share of 0 to 1 in percent, rounded down, so that only a complete share is ``100.0%``."""
     return f"{int(min(max(share, 0.0), 1.0) * 1000 + 1e-6) / 10:.1f}%"
 
 
 def show_mebibytes(n_bytes: int) -> str:
-    """Return a number of bytes in whole MiB, rounded up, as flags of sizes take it: ``402MiB``."""
+    """Return a number of bytes in whole MiB, rounded up, as in flags of sizes: ``402MiB``."""
     return f"{-(-n_bytes // 2**20)}MiB"
 
 
 def show_bytes(n_bytes: int) -> str:
-    """Return a number of bytes in the largest unit up to it, as ``8.00 GiB``."""
+    """Return a number of bytes in the largest suitable unit, as ``8.00 GiB``."""
     power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))
     return f"{n_bytes / 2 ** (10 * power):.2f} {'KMGT'[power - 1]}iB" if power else plural(n_bytes, "byte")

@@ -1,14 +1,14 @@
 """The exception tree. Every error that a user can cause descends from :class:`PapilioError`.
 
     PapilioError
-    ├── InputError              a wrong input file, option or object; a ValueError, too
+    ├── InputError              a wrong input file, option or object; also a ValueError
     │   ├── MalformedLineError      one line of a text file cannot be read
-    │   ├── DuplicateEdgeError      duplicates met under the policy "error"
+    │   ├── DuplicateEdgeError      duplicates under the policy "error"
     │   └── GraphError              an in-memory graph breaks an invariant
     ├── StoreError              a graph store is missing, corrupt, truncated, foreign or of another version
     │   └── JobBusyError            another process has the job directory
-    ├── UnsupportedError        the motif, engine or graph kind do not go together
-    ├── CapacityError           a size passes a limit (ids, counts, memory); names it and the remedy
+    ├── UnsupportedError        the motif, engine and graph kind do not match
+    ├── CapacityError           a size exceeds a limit (ids, counts, memory); names both and the remedy
     │   └── LeaseTooLargeError      a lease does not fit in the memory of its worker; part of it may
     ├── EngineUnavailableError  the requested engine cannot run here (no GPU)
     │   └── MissingPackageError     an optional package is not installed; names the extra that installs it
@@ -18,13 +18,13 @@
         ├── JobCancelledError       the job was cancelled on request; its ledger is kept
         ├── WorkerError             a worker or its machine is unusable; no lease is to blame
         │   └── DeviceLostError         a GPU is unusable after a failed kernel, until its process ends
-        ├── FailedItemsError        some work items fail wherever they run; the others are finished
+        ├── FailedItemsError        some work items fail on every worker; the others are finished
         └── ClusterError            the cluster cannot be reached or started, or lost something that the run needs
 
-:class:`InputWarning` reports how a file of edges was read; it is no error.
+:class:`InputWarning` reports how a file of edges was read; it is not an error.
 
-Messages hold the name, the actual value, the limit with its unit and what to change. A missing or unknown argument of a
-function is a TypeError, as everywhere in Python. :data:`FAULTS` maps errors to faults of the lease that raised them.
+Messages contain the name, the actual value, the limit with its unit, and the change to make. A missing or unknown
+argument of a function is a TypeError, as everywhere in Python. :data:`FAULTS` maps each error of a lease to the cause.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class PapilioError(Exception):
 
 
 class InputError(PapilioError, ValueError):
-    """A wrong input file, option or object; a ValueError, too."""
+    """A wrong input file, option or object; also a ValueError."""
 
 
 class InputWarning(UserWarning):
-    """How a file of edges was read, or a graph that looks like another kind than it is read as."""
+    """How a file of edges was read, or a graph that looks like a different kind."""
 
 
 class MalformedLineError(InputError):
@@ -49,7 +49,7 @@ class MalformedLineError(InputError):
 
 
 class DuplicateEdgeError(InputError):
-    """Duplicate edges met under the policy ``error``."""
+    """Duplicate edges under the policy ``error``."""
 
 
 class GraphError(InputError):
@@ -65,15 +65,15 @@ class JobBusyError(StoreError):
 
 
 class UnsupportedError(PapilioError):
-    """The motif, the engine and the kind of graph do not go together."""
+    """The motif, the engine and the kind of graph do not match."""
 
 
 class CapacityError(PapilioError):
-    """A size passes a limit: vertex ids, exact counters or memory."""
+    """A size exceeds a limit: vertex ids, exact counters or memory."""
 
 
 class LeaseTooLargeError(CapacityError):
-    """A lease does not fit in the memory of its worker, even with nothing else kept; part of it may."""
+    """A lease does not fit in the memory of its worker, even with everything else dropped; part of it may."""
 
 
 class EngineUnavailableError(PapilioError):
@@ -101,7 +101,7 @@ class TilingError(ExecutionError):
 
 
 class WorkerError(ExecutionError):
-    """A worker or its machine is unusable; its leases are not to blame."""
+    """A worker or its machine is unusable; its leases are not the cause."""
 
 
 class DeviceLostError(WorkerError):
@@ -109,17 +109,17 @@ class DeviceLostError(WorkerError):
 
 
 class FailedItemsError(ExecutionError):
-    """Some work items fail wherever they run; all others are finished."""
+    """Some work items fail on every worker; all others are finished."""
 
 
 class ClusterError(ExecutionError):
-    """The cluster cannot be reached or started, has no fitting worker, or lost what the run needs."""
+    """The cluster cannot be reached or started, has no suitable worker, or lost something that the run needs."""
 
 
 Fault = Literal["lease", "size", "worker", "run"]
-"""Where the fault lies when a lease raises. ``lease``: perhaps in its items; it is retried, then bisected. ``size``: it
-is too large here; it is halved. ``worker``: in the worker, which gets no more leases while others continue. ``run``:
-every worker would raise the same; the run ends at once."""
+"""Cause of an error in a lease. ``lease``: perhaps its items; it is retried, then bisected. ``size``: too large here;
+it is halved. ``worker``: the worker, which gets no more leases while others continue. ``run``: every worker would raise
+the same error; the run ends at once."""
 
 FAULTS: dict[type[BaseException], Fault] = {
     PapilioError: "run",
@@ -146,7 +146,7 @@ FAULTS: dict[type[BaseException], Fault] = {
     OSError: "worker",
     Exception: "lease",
 }
-"""The fault by class of error, Papilio's and others; only in doubt is the lease blamed."""
+"""The fault by class of error, Papilio's and others; ``lease`` if in doubt."""
 
 
 def fault_of(error: Exception) -> Fault:

@@ -42,7 +42,7 @@ from papilio.motifs import (
 )
 
 EngineChoice = Literal["auto", "cpu", "gpu"]
-"""``auto`` uses the GPUs of workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
+"""``auto`` uses GPUs on workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
 
 Names = Mapping[EngineName, str]
 """The import name for each kind of processor."""
@@ -73,11 +73,11 @@ def _rates(unit: str, cpu: float, gpu: float) -> dict[EngineName, WorkRate]:
 
 
 _SEARCH_RATES = _rates("set operations", 2.0e7, 2.0e9)
-"""For searches whose items no probe has timed, such as searches in parts: predicted operations, which ignore the depth
-of the search. One thread does 5e6 to 2e8 of them a second, by motif and graph, one H200 7e6 to 2e10."""
+"""For searches without timed probes, such as searches in parts: predicted operations, which ignore the depth of the
+search. Depending on motif and graph, one thread does 5e6 to 2e8 of them a second, one H200 7e6 to 2e10."""
 
 _LISTING_RATES = _rates("steps", 5.0e6, 1.0e8)
-"""The same, with the rows: most of the time is spent writing them."""
+"""The same with rows: most of the time is spent writing them."""
 
 
 _PAIR_RATES = _rates("wedges", 1.3e8, 1.3e11)
@@ -92,8 +92,8 @@ class ListingSupport:
     """How the motifs of a family are listed.
 
     ``columns`` gives the content of a row: the vertices of a layer (``u``, ``v``, or ``n`` of a unipartite graph), and
-    their number, None for rows of variable length; nothing at all for a question that cannot be listed. A lister is
-    made with threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
+    their number, None for rows of variable length; empty for a question that cannot be listed. A lister is created with
+    threads, or a device, then the :class:`~papilio.motifs.Listing` and the options of the motif.
 
     ``numbers`` are the numbers that a lister returns after the vertices, with their types; files then have a column
     for each vertex. ``call`` is the class of the calls that list.
@@ -147,7 +147,7 @@ class Family:
     def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
         """Return the engine to request, and the reason if there is only one.
 
-        UnsupportedError for an engine that counts or lists nothing of this family.
+        Raises UnsupportedError for an engine that cannot count or list this family.
         """
         names = list(self.listed.listers if listing and self.listed else self.engines)
         place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
@@ -160,7 +160,7 @@ class Family:
     def columns(self, motif: Motif) -> Mapping[str, int | None]:
         """Return the columns of a listing of ``motif``, see :class:`ListingSupport`.
 
-        UnsupportedError when it cannot be listed.
+        Raises UnsupportedError if it cannot be listed.
         """
         columns = {} if self.listed is None else self.listed.columns(motif)
         if not columns:
@@ -181,7 +181,7 @@ class Family:
 
 
 def family_of(motif: Motif) -> Family:
-    """Return the row of a motif. UnsupportedError when there is none."""
+    """Return the row of a motif. UnsupportedError if there is none."""
     if motif.name not in FAMILIES:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
     family = FAMILIES[motif.name]
@@ -195,7 +195,7 @@ def family_of(motif: Motif) -> Family:
 class Question:
     """A motif to count or to list, with options: created and checked once, and passed to the engines.
 
-    UnsupportedError, InputError for a granularity or a listing that the motif does not have.
+    Raises UnsupportedError or InputError for a granularity or a listing that the motif does not support.
     """
 
     motif: Motif
@@ -212,7 +212,7 @@ class Question:
                 raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
             asked = "a table of counts" if motif.is_table else f"a {motif.name}"
             raise UnsupportedError(
-                f"{asked} cannot be counted per {self.per}; it can per {' or '.join(motif.granularities)}"
+                f"{asked} cannot be counted per {self.per}; use {' or '.join(motif.granularities)}"
             )
         if self.listing is not None:
             self._require_listable(self.listing)
@@ -240,9 +240,7 @@ class Question:
     def _require_comparable(self, ensemble: Ensemble) -> None:
         motif = self.motif
         if self.per == "edge":
-            raise UnsupportedError(
-                "random graphs have other edges than the graph: give per 'total' or 'vertex'"
-            )
+            raise UnsupportedError("random graphs have different edges: set per to 'total' or 'vertex'")
         if motif.needs_signs != ensemble.model.keeps_signs:
             why = "is defined by signs" if motif.needs_signs else "does not depend on signs"
             instead = "null 'signs'" if motif.needs_signs else "null 'degrees', 'expected-degrees' or 'edges'"
@@ -258,7 +256,7 @@ class Question:
             size = columns.get(layer, 0)
             if size is not None and len(ids) > size:
                 raise InputError(
-                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are asked for in each "
+                    f"{len(ids)} vertices{'' if layer == 'n' else f' of {layer.upper()}'} are required in each "
                     f"{self.motif.title}, which has {size} of them"
                 )
 
@@ -270,7 +268,7 @@ class Question:
     def title(self) -> str:
         if self.ensemble is not None:
             graphs = f"{plural(self.ensemble.samples, 'random graph')} (null model {self.ensemble.null})"
-            return f"{self.motif.title} per {self.per} beside {graphs}"
+            return f"{self.motif.title} per {self.per} against {graphs}"
         if self.listing is None:
             return f"{self.motif.title} per {self.per}"
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"
@@ -313,17 +311,17 @@ def load_engine(
 ) -> Engine:
     """Return the engine that counts ``motif`` on ``name``, or lists it; imports CuPy or Numba only now.
 
-    EngineUnavailableError when CuPy or a device is missing. UnsupportedError, InputError when the motif has no such
-    engine, or no such option.
+    Raises EngineUnavailableError if CuPy or a device is missing, UnsupportedError or InputError if the motif has no
+    such engine or option.
 
     Parameters
     ----------
     threads : int, optional
         Number of threads of the cpu engine; by default all processors that this process may use.
     memory_bytes : int, optional
-        Most device memory that arrays of the gpu engine may take, for all engines of this process together.
+        Maximum device memory for arrays of the gpu engine, for all engines of this process together.
     listing : Listing, optional
-        The engine lists: its ``run`` takes a ``sink`` for the rows, in addition to the usual parameters.
+        If set, the engine lists: its ``run`` has an additional parameter ``sink`` for the rows.
     **options : str
         See ``Motif.choices``.
     """

@@ -22,7 +22,7 @@ MAX_VERTICES = 2**31 - 1
 """Largest number of vertices of one layer: ids are ``int32``."""
 
 GraphKind = Literal["bipartite", "unipartite"]
-"""Two layers with their own ids, or one set of vertices."""
+"""Two layers, each with its own ids, or one set of vertices."""
 
 RowColumn = NDArray[Any] | tuple[NDArray[np.int64], NDArray[np.int32]]
 """Vertices of one layer in the rows of a listing: shape (n_rows, size) where every row has the same size, else offsets
@@ -59,7 +59,7 @@ def array_bytes(record: Any) -> int:
 def check_layer(name: str, size: int) -> None:
     """Check the size of a layer; GraphError below 0, CapacityError above the largest."""
     if size < 0:
-        raise GraphError(f"{name} is {size}; a layer has at least 0 vertices")
+        raise GraphError(f"{name} is {size}; expected at least 0 vertices")
     if size > MAX_VERTICES:
         raise CapacityError(f"{name} is {size}; at most {MAX_VERTICES} vertices per layer (ids are int32)")
 
@@ -68,7 +68,7 @@ def _as_array(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise GraphError(f"{name} is no array of integers ({error})") from error
+        raise GraphError(f"{name} is not an array of integers ({error})") from error
 
 
 def _as_integers(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -87,7 +87,7 @@ def _require_arrays(**arrays: Any) -> None:
         is_array = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
         if not is_array or array.dtype.kind not in "iu":
             raise GraphError(
-                f"{name} is a {type(array).__name__}; expected an array of int32; from_edges makes one of any list"
+                f"{name} is a {type(array).__name__}; expected an array of int32; from_edges accepts any list"
             )
 
 
@@ -124,7 +124,7 @@ def _sort(keys: NDArray[Any]) -> None:
 def deduplicate(keys: NDArray[Any]) -> NDArray[Any]:
     """Sort integers in place and return them without repetition.
 
-    ``np.unique`` of NumPy 2.3 and later takes 20 times as long for millions of different keys: it hashes them.
+    ``np.unique`` in NumPy 2.3 and later hashes, and takes 20 times as long for millions of distinct keys.
     """
     _sort(keys)
     if keys.size < 2:
@@ -172,7 +172,7 @@ def _check_sorted(first: NDArray[np.int32], second: NDArray[np.int32]) -> None:
 
 
 class _EdgeArrays:
-    """The arrays that graphs of both kinds hold: parallel, of sorted edges."""
+    """The arrays of graphs of both kinds: parallel, with sorted edges."""
 
     u: NDArray[np.int32]
     v: NDArray[np.int32]
@@ -257,7 +257,7 @@ class BipartiteGraph(_EdgeArrays):
         return cls(size_u, size_v, *unique_edges(ids_u, ids_v, size_u, size_v, signs))
 
     def validate(self) -> None:
-        """Check every invariant of the class; O(n_edges). Errors name the first thing that is wrong."""
+        """Check every invariant of the class; O(n_edges). Errors name the first fault."""
         check_layer("n_u", self.n_u)
         check_layer("n_v", self.n_v)
         self._check_edges(self.n_u, self.n_v)
@@ -336,7 +336,7 @@ class UnipartiteGraph(_EdgeArrays):
 
     @cached_property
     def indptr(self) -> NDArray[np.int64]:
-        """Row offsets of the neighbours of larger id, shape (n + 1,); row i is ``v[indptr[i]:indptr[i+1]]``."""
+        """Row offsets of the neighbours with larger ids, shape (n + 1,); row i is ``v[indptr[i]:indptr[i+1]]``."""
         return _indptr(self.u, self.n)
 
     @property

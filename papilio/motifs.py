@@ -1,10 +1,10 @@
-"""What can be counted: one frozen dataclass per motif, and what is common to all of them.
+"""Motifs: a frozen dataclass for each, and their common base.
 
 A motif carries only what defines the question (never how it is computed), so that its JSON form is part
 of the identity of a job.
 
-Beside the motifs: motifs by name or JSON, requests for listings, options of engines, and the census of butterflies of a
-signed graph with its classes.
+Also: motifs by name or JSON, requests for listings, options of engines, and the census of butterflies of a signed graph
+with its classes.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from papilio.arguments import Between, Count, Samples, Seed, check_fields, did_y
 from papilio.errors import InputError, UnsupportedError
 
 Granularity = Literal["total", "vertex", "edge"]
-"""What a count is given for: the whole graph, every vertex of both layers, or every edge (its support)."""
+"""Granularity of a count: the whole graph, every vertex of both layers, or every edge (its support)."""
 
 GRANULARITIES: tuple[Granularity, ...] = ("total", "vertex", "edge")
 
 Cell = tuple[int, ...]
-"""Key of a count in a table: (p, q), (k,), or whatever the family of the motif says."""
+"""Key of a count in a table: (p, q), (k,), or as defined by the family of the motif."""
 
 EngineOptions = tuple[tuple[str, str], ...]
-"""How a motif is computed, as far as it was asked for: names and values, by name."""
+"""Requested options of engines: names and values, by name."""
 
 
 @dataclass(frozen=True)
 class Motif:
     """Base of all motifs.
 
-    ``name`` is that of its row in :mod:`papilio.families`. ``choices`` are the options of its engines, which are no
-    part of the question: what each may be, the default first. ``needs_signs`` says whether every edge must have a sign.
-
-    ``sizes`` are the fields that may be None, for every size; each has a field ``max_`` of its name. ``pattern`` is the
-    title, with fields in braces. ``per_when_fixed`` is what the motif can be counted for; a table only in all.
-    ``by_size`` marks motifs whose answer is a table for all values of their fields. ``noun`` is the motif in errors, by
-    default its name.
+    ``name`` is the name of its row in :mod:`papilio.families`. ``choices`` has the options of its engines, which are
+    not part of the question, with their values, the default first. ``needs_signs`` is true if every edge must have a
+    sign. ``sizes`` has the fields that may be None, for every size; each has a matching field ``max_``. ``pattern`` is
+    the title, with fields in braces. ``per_when_fixed`` has the granularities of a single count; tables have only
+    totals. ``by_size`` marks motifs whose answer is a table for all values of their fields. ``noun`` is the motif in
+    errors, by default its name.
 
     The command line has a flag for each field and each choice, with the text of the docstring as its help.
     """
@@ -59,13 +58,12 @@ class Motif:
             given, largest = getattr(self, size), getattr(self, f"max_{size}")
             if given is not None and largest is not None:
                 raise InputError(
-                    f"a {noun} has {size} {given} and max_{size} {largest}; give max_{size} only where every {size} is "
-                    "counted"
+                    f"a {noun} has {size} {given} and max_{size} {largest}; set max_{size} only to count every {size}"
                 )
 
     @property
     def title(self) -> str:
-        """Name and parameters, for people: ``biclique (3, q), q up to 9``."""
+        """Name and parameters, for display: ``biclique (3, q), q up to 9``."""
         shown = {each.name: getattr(self, each.name) or each.name for each in fields(self)}
         largest = ((size, getattr(self, f"max_{size}")) for size in self.sizes)
         bounds = "".join(f", {size} up to {most}" for size, most in largest if most is not None)
@@ -73,7 +71,7 @@ class Motif:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What asks for it on the command line: ``biclique -p 3 --all-q --max-q 9``."""
+        """The words that request it on the command line: ``biclique -p 3 --all-q --max-q 9``."""
         words = [self.name]
         sides = [each.name.rpartition("_")[2] for each in fields(self)]
         for field in sorted(fields(self), key=lambda field: sides.index(field.name.rpartition("_")[2])):
@@ -86,7 +84,7 @@ class Motif:
 
     @property
     def is_table(self) -> bool:
-        """Whether the answer is a table of counts by size, rather than one count."""
+        """Whether the answer is a table of counts by size, not a single count."""
         return self.by_size or any(getattr(self, size) is None for size in self.sizes)
 
     @property
@@ -95,17 +93,17 @@ class Motif:
 
     @property
     def n_best(self) -> int:
-        """How many of the largest motifs are part of the answer."""
+        """Number of largest motifs in the answer."""
         return 0
 
     @property
     def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
-        """Name, least and largest value of each entry of a cell."""
+        """Name, minimum and maximum of each entry of a cell."""
         given = ((size, getattr(self, size), getattr(self, f"max_{size}")) for size in self.sizes)
         return tuple((size, value or 1, value or largest) for size, value, largest in given)
 
     def has_cell(self, cell: Cell) -> bool:
-        """Whether the table of the answer can have this cell."""
+        """Whether this cell is possible in the table of the answer."""
         return 0 < len(cell) == len(self.bounds) and all(
             least <= size <= (largest or size)
             for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
@@ -120,7 +118,7 @@ class Butterfly(Motif):
 
 
 MAX_SIDE = 2**31 - 1
-"""Vertices of a side of a motif, at most."""
+"""Maximum number of vertices on a side of a motif."""
 
 _NO_MORE = "a layer has no more vertices"
 
@@ -135,26 +133,26 @@ class Biclique(Motif):
     Attributes
     ----------
     p : int or None
-        Vertices of U. None counts every number of them, from 1 up to the largest that the graph has.
+        Number of vertices of U. None counts every p, from 1 to the largest in the graph.
     q : int or None
-        Vertices of V. None counts every number of them, from 1 up to the largest that the graph has.
+        Number of vertices of V. None counts every q, from 1 to the largest in the graph.
     max_p : int or None
-        Largest p counted. It is given only where p is None.
+        Largest p counted. Only if p is None.
     max_q : int or None
-        Largest q counted. It is given only where q is None.
+        Largest q counted. Only if q is None.
 
     Other Parameters
     ----------------
     algorithm : {"auto", "enumerate", "pivot"}
         ``enumerate`` grows one side vertex by vertex, ``pivot`` covers many sizes at once; ``auto``, the default,
-        takes pivot for tables over both sizes and decides by cost otherwise.
+        uses pivot for tables over both sizes and otherwise decides by cost.
     anchor : {"auto", "u", "v"}
-        The layer whose vertices the search takes one after the other; ``auto`` by estimate.
+        Layer of the roots of the search; ``auto`` chooses by estimate.
 
     Raises
     ------
     InputError
-        For a size below 1, and for a largest size beside a given one.
+        For a size below 1, or a maximum for a fixed size.
     """
 
     name: ClassVar[str] = "biclique"
@@ -175,10 +173,10 @@ class Biclique(Motif):
 
 @dataclass(frozen=True)
 class BalancedBiclique(Biclique):
-    """A (p,q)-biclique of a signed graph of which every cycle has an even number of negative edges.
+    """A (p,q)-biclique of a signed graph, every cycle of which has an even number of negative edges.
 
-    So it is when the signs of its edges at any two of its vertices of U are equal everywhere, or opposite everywhere.
-    A star (p = 1 or q = 1) has no cycle and is balanced. Attributes and errors are those of :class:`Biclique`.
+    Equivalently, the signs of its edges at any two of its vertices of U are equal everywhere, or opposite everywhere. A
+    star (p = 1 or q = 1) has no cycle and is balanced. Attributes and errors are the same as for :class:`Biclique`.
     """
 
     name: ClassVar[str] = "balanced-biclique"
@@ -192,22 +190,22 @@ class Clique(Motif):
     Attributes
     ----------
     k : int or None
-        Its vertices. None counts every k, from 1 up to the largest clique.
+        Number of vertices. None counts every k, from 1 to the largest clique.
     max_k : int or None
-        Largest k counted. It is given only where k is None.
+        Largest k counted. Only if k is None.
 
     Other Parameters
     ----------------
     algorithm : {"auto", "orient", "pivot"}
-        ``orient`` takes the vertices of a clique one after the other, ``pivot`` counts many cliques at once; ``auto``,
-        the default, takes ``orient`` for small k.
+        ``orient`` adds the vertices of a clique one by one, ``pivot`` counts many cliques at once; ``auto``, the
+        default, uses ``orient`` for small k.
     order : {"auto", "degeneracy", "degree"}
-        The order in which a clique has a first vertex; ``auto``, the default, is the degeneracy.
+        Order that defines the first vertex of a clique; ``auto``, the default, is the degeneracy order.
 
     Raises
     ------
     InputError
-        For a k below 1, and a largest k beside a given one.
+        For a k below 1, or a maximum for a fixed k.
     """
 
     name: ClassVar[str] = "clique"
@@ -223,20 +221,20 @@ class Clique(Motif):
 
     @property
     def granularities(self) -> tuple[Granularity, ...]:
-        """As of any motif; a vertex alone has no edge."""
+        """As for any motif; a single vertex has no edge."""
         return ("total", "vertex") if self.k == 1 else super().granularities
 
 
 @dataclass(frozen=True)
 class MaximalClique(Motif):
-    """A clique of a unipartite graph to which no vertex can be added; a vertex without edges is one of size 1.
+    """A clique of a unipartite graph that no vertex extends; a vertex without edges is one of size 1.
 
-    The answer is the number of them by size, and a checksum of all.
+    The answer is their number by size, and a checksum of all.
 
     Attributes
     ----------
     min_size : int
-        Least number of its vertices.
+        Minimum number of vertices.
 
     Raises
     ------
@@ -260,30 +258,30 @@ class MaximalClique(Motif):
 
 @dataclass(frozen=True)
 class MaximalBiclique(Motif):
-    """A biclique to which no vertex of either layer can be added; both sides have a vertex.
+    """A biclique that no vertex of either layer extends; both sides are non-empty.
 
-    The answer is the number of them by the sizes of both sides, and a checksum of all.
+    The answer is their number by the sizes of both sides, and a checksum of all.
 
     Attributes
     ----------
     min_u : int
-        Least number of vertices of U.
+        Minimum number of vertices of U.
     min_v : int
-        Least number of vertices of V.
+        Minimum number of vertices of V.
     max_u : int or None
-        Largest number of vertices of U. What is larger is not counted.
+        Maximum number of vertices of U. Larger bicliques are not counted.
     max_v : int or None
-        Largest number of vertices of V.
+        Maximum number of vertices of V.
 
     Other Parameters
     ----------------
     anchor : {"auto", "u", "v"}
-        The layer whose vertices the search takes one after the other; ``auto`` by estimate.
+        Layer of the roots of the search; ``auto`` chooses by estimate.
 
     Raises
     ------
     InputError
-        For a size below 1, and a largest size below the least one.
+        For a size below 1, or a maximum below the minimum.
     """
 
     name: ClassVar[str] = "maximal-biclique"
@@ -315,30 +313,30 @@ class MaximalBiclique(Motif):
 
 
 PairSide = Literal["u", "v"]
-"""The layer of which pairs of vertices are taken."""
+"""Layer of the pairs of vertices."""
 
 
 @dataclass(frozen=True)
 class BalancedButterfly(Motif):
-    """The balanced (2,k)-biclique of a signed graph: every cycle of it has an even number of negative edges.
+    """The balanced (2,k)-biclique of a signed graph: each of its cycles has an even number of negative edges.
 
-    Two vertices of a pair agree at a common neighbour when their edges to it have the same sign. With s common
-    neighbours at which they agree and t at which they do not, a pair has C(s, k) + C(t, k) of them.
+    Two vertices of a pair agree at a common neighbour when their edges to it have the same sign. A pair that agrees at
+    s common neighbours and disagrees at t has C(s, k) + C(t, k) of these bicliques.
 
     Attributes
     ----------
     k : int or None
-        Vertices of the side that is no pair: 2, the balanced butterfly, or more. None counts every k, from 2 up to
-        the largest that the graph has.
+        Number of vertices on the side opposite the pair: 2, the balanced butterfly, or more. None counts every k, from
+        2 to the largest in the graph.
     max_k : int or None
-        Largest k counted. It is given only where k is None.
+        Largest k counted. Only if k is None.
     pair_side : {"u", "v"}
-        Layer of the two vertices. For butterflies, k = 2, both say the same, and this is ``u``.
+        Layer of the two vertices. For butterflies, k = 2, both give the same count, and this is ``u``.
 
     Raises
     ------
     InputError
-        For a k below 2, a largest k beside a given one, and another side.
+        For a k below 2, a maximum for a fixed k, or an unknown side.
     """
 
     name: ClassVar[str] = "balanced-butterfly"
@@ -372,7 +370,7 @@ class BalancedButterfly(Motif):
         return ("total", "vertex") if self.k == 2 else ("total",)
 
     def has_cell(self, cell: Cell) -> bool:
-        """Whether (p, q) is asked for: 2 on the side of the pair, k on the other."""
+        """Whether (p, q) belongs to the question: 2 on the side of the pair, k on the other."""
         if len(cell) != 2:
             return False
         pair, k = cell if self.pair_side == "u" else reversed(cell)
@@ -385,14 +383,14 @@ class BalancedButterfly(Motif):
 
 @dataclass(frozen=True)
 class CensusClass:
-    """One of the six classes of butterflies of a signed graph, by what a pair of vertices does at both neighbours.
+    """One of the six classes of butterflies of a signed graph, by the signs of a pair at both neighbours.
 
     Attributes
     ----------
     name : str
-        ``++``, ``--`` or ``+-`` (different signs, whichever is whose) at either neighbour.
+        ``++``, ``--`` or ``+-`` (different signs, in any order) at either neighbour.
     cell : tuple of int
-        Its place in tables: 1 for ``++``, 2 for ``--``, 3 for ``+-``.
+        Its cell in tables: 1 for ``++``, 2 for ``--``, 3 for ``+-``.
     group : str
         ``coherent``, ``incoherent`` or ``mixed``: same signs at both neighbours, different ones at both, or neither.
     """
@@ -410,7 +408,7 @@ CENSUS_CLASSES = (
     CensusClass("++/+-", (1, 3), "mixed"),
     CensusClass("--/+-", (2, 3), "mixed"),
 )
-"""All of them; coherent and incoherent butterflies are balanced, mixed ones are not."""
+"""All classes; coherent and incoherent butterflies are balanced, mixed ones are not."""
 
 
 _CENSUS_CELLS = frozenset(each.cell for each in CENSUS_CLASSES)
@@ -425,12 +423,12 @@ class Census(Motif):
     Attributes
     ----------
     pair_side : {"u", "v"}
-        Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it, the others do not.
+        Layer of the pair whose signs define the class: ``++/--`` and ``+-/+-`` depend on it, the others do not.
 
     Raises
     ------
     InputError
-        For another side.
+        For an unknown side.
     """
 
     name: ClassVar[str] = "census"
@@ -448,7 +446,7 @@ class Census(Motif):
 
 
 Weighting = Literal["jaccard", "cosine", "hyperbolic", "resource"]
-"""Weights of pairs beside the number of common neighbours."""
+"""Weights of pairs, in addition to the number of common neighbours."""
 
 PairTest = Literal["hypergeometric", "expected-degrees", "degrees"]
 """Null models of pairs."""
@@ -514,7 +512,7 @@ class Projection(Motif):
             if self.significance is not None:
                 object.__setattr__(self, "fdr", DEFAULT_FDR)
         elif self.significance is None:
-            raise InputError(f"fdr is {self.fdr}, and no significance is asked for; give both, or neither")
+            raise InputError(f"fdr is {self.fdr}, but significance is not set; set both or neither")
         elif not 0 < self.fdr <= 1:
             raise InputError(f"fdr is {self.fdr}; expected a number above 0 and at most 1")
 
@@ -550,16 +548,16 @@ def rows_by_class(
 
 @dataclass(frozen=True)
 class Listing:
-    """That the motifs themselves are asked for, one by one, and which of them; InputError for a limit below 1.
+    """A request to list the motifs themselves, and which of them; InputError for a limit below 1.
 
     Attributes
     ----------
     limit : int or None
-        Most of them that are listed; None for all.
+        Maximum number of motifs to list; None for all.
     with_u, with_v : tuple of int
-        Ids of vertices of U and of V, rising, that each must hold; those of a unipartite graph are ``with_u``.
+        Ids of vertices of U and of V, increasing, that each motif must contain; ``with_u`` for a unipartite graph.
     labels : str
-        Identity of the labels that the vertices are written with.
+        Identity of the labels used to write the vertices.
     """
 
     limit: Count | None = None
@@ -600,9 +598,9 @@ MOTIFS: dict[str, type[Motif]] = {
 
 
 def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
-    """Return what was asked for of the engines of ``motif``, by name and without what is the default.
+    """Return the requested engine options of ``motif``, by name and without defaults.
 
-    InputError for an option or a value that the motif does not have.
+    Raises InputError for an unknown option or value.
     """
     for name, value in options.items():
         if name not in motif.choices:
@@ -614,7 +612,7 @@ def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
 
 
 class SizeOptions(TypedDict, total=False):
-    """The parameters of a motif that is given by its name; those of the classes in :mod:`papilio.motifs`."""
+    """The parameters of a motif given by name, as in the classes of :mod:`papilio.motifs`."""
 
     p: int | None
     q: int | None
@@ -640,15 +638,15 @@ _LAYERS = {"layer", "pair_side"}
 
 
 def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Motif:
-    """Return a motif, which may be given by its name and parameters; InputError for anything else.
+    """Return a motif, given directly or by name and parameters; InputError for anything else.
 
-    A size that has no default must be given: None stands for every one of them.
+    A size without a default is required: None means every size.
     """
     given = dict(sizes or {})
     if isinstance(motif, Motif):
         if given:
             raise InputError(
-                f"{', '.join(given)} and {motif!r} are both given; sizes beside a motif are for one given by its name"
+                f"{', '.join(given)} and {motif!r} are both given; separate sizes are only for a motif given by name"
             )
         return motif
     if motif not in MOTIFS:
@@ -661,7 +659,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     strange = [name for name in given if name not in defaults]
     if strange:
         known = ", ".join(defaults) or "no parameters"
-        raise InputError(f"{', '.join(strange)} is given, which {motif!r} does not have; it has {known}")
+        raise InputError(f"{', '.join(strange)} is given, but {motif!r} has only {known}")
     missing = [
         name
         for name, default in defaults.items()
@@ -670,9 +668,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     if missing:
         example = ", ".join(f"{name}={'u' if name in _LAYERS else 3!r}" for name in missing)
         every = "" if _LAYERS & set(missing) else ", with None for every size"
-        raise InputError(
-            f"motif is {motif!r}, whose parameters are not said: give {' and '.join(missing)}{every}, as in {example}"
-        )
+        raise InputError(f"motif is {motif!r}, which needs {' and '.join(missing)}{every}, as in {example}")
     return kind(**given)
 
 
@@ -684,7 +680,7 @@ def motif_to_json(motif: Motif) -> dict[str, Any]:
 def motif_from_json(data: dict[str, Any]) -> Motif:
     """Rebuild a motif from :func:`motif_to_json`'s form.
 
-    UnsupportedError when no motif of that name exists. InputError when it has no such parameters.
+    Raises UnsupportedError for an unknown name, InputError for unknown parameters.
     """
     parameters = {key: value for key, value in data.items() if key != "name"}
     name = data.get("name")

@@ -1,4 +1,4 @@
-"""Papilio as a backend of NetworkX: functions of the same meaning are computed here.
+"""Papilio as a backend of NetworkX: equivalent functions are computed here.
 
 ``networkx.config.backend_priority = ["papilio"]``, or ``backend="papilio"`` in a call. A graph is converted once, and
 NetworkX keeps the converted graph. Directed graphs, parallel edges and small questions stay with NetworkX.
@@ -18,7 +18,8 @@ MIN_EDGES = 10_000
 """Graphs of fewer edges are left to NetworkX, unless the backend is named: starting takes longer than counting."""
 
 MIN_SHARE = 0.1
-"""A smaller share of the nodes is left to NetworkX where it visits only those nodes, and Papilio the whole graph."""
+"""Questions about a smaller share of the nodes are left to NetworkX, which visits only these nodes; Papilio reads the
+whole graph."""
 
 Node = Hashable
 
@@ -36,7 +37,7 @@ def get_info() -> dict[str, Any]:
 
 
 class Graph:
-    """A graph of NetworkX, in the forms that Papilio counts in, which are made when first needed."""
+    """A graph of NetworkX, in the forms used by Papilio, which are created when first needed."""
 
     __networkx_backend__ = "papilio"
 
@@ -51,7 +52,7 @@ class Graph:
 
     @cached_property
     def unipartite(self) -> Any:
-        """All nodes; their ids are their places."""
+        """All nodes; their positions are their ids."""
         from papilio.api.graph import read
         from papilio.storage.interop import from_networkx
 
@@ -76,7 +77,7 @@ class Graph:
         return {node: found[node] for node in (self.nx if nodes is None else nodes)}
 
     def listed(self, motif: Any, containing: Collection[Node] = ()) -> Iterator[list[Node]]:
-        """Yield motifs as lists of nodes while they are found."""
+        """Yield motifs as lists of nodes, as they are found."""
         import papilio
 
         names = list(self.nx)
@@ -87,7 +88,7 @@ class Graph:
 
 
 class Backend:
-    """The functions; each has the signature and the meaning of the one of NetworkX that it stands for."""
+    """The functions; each has the signature and the meaning of its counterpart in NetworkX."""
 
     @staticmethod
     def convert_from_nx(graph: nx.Graph[Any], **_: Any) -> Graph:

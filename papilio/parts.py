@@ -1,21 +1,22 @@
-"""Self-contained parts of a graph that does not fit a memory: what one worker needs for some of the work items.
+"""Self-contained parts of a graph that does not fit in memory: the data that one worker needs for some of the work
+items.
 
 Families of motifs cut a graph in three ways.
 
-Wedges (butterflies). A part has *starts* of one layer and *ends* of the same layer, and counts the wedges (end,
-middle, start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.wedge.graph`:
-falling degree, ties by layer (U before V), then id. A vertex is known by its *rank* in its layer, its place in that
-order. Every pair (start, end) of a layer belongs to exactly one part.
+Wedges (butterflies). A part has *starts* of one layer and *ends* of the same layer, and counts the wedges (end, middle,
+start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.wedge.graph`: decreasing
+degree, ties by layer (U before V), then id. The *rank* of a vertex is its position in this order within its layer.
+Every pair (start, end) of a layer belongs to exactly one part.
 
-Roots ((p,q)-bicliques). A part has *roots* of the anchored layer, with the subgraph in which every biclique lies that
-holds a root of this part and no vertex of an earlier part's roots. Every biclique belongs to the first part that has
-one of its vertices for a root. Of maximal bicliques, a part has the vertices of earlier parts' roots as well, as
-*excluded* ones: what these extend is no maximal biclique.
+Roots ((p,q)-bicliques). A part has *roots* of the anchored layer, with the subgraph of all bicliques that contain a
+root of this part and no root of an earlier part. Every biclique belongs to the first part with one of its vertices as a
+root. For maximal bicliques, a part also has the roots of earlier parts, as *excluded* vertices: a biclique that they
+extend is not maximal.
 
-First vertices (cliques, maximal cliques). A part has *roots*, and the graph that these and their neighbours induce, in
-an order of all vertices that every part keeps to. Every clique belongs to the part whose root is its first vertex.
+First vertices (cliques, maximal cliques). A part has *roots*, and the graph induced by them and their neighbours, in an
+order of all vertices shared by all parts. Every clique belongs to the part whose root is its first vertex.
 
-The work items of a part are its starts by falling work, ties by rank, or its roots in the order in which it lists them.
+The work items of a part are its starts by decreasing work, ties by rank, or its roots in the order of the part.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Layer = Literal["u", "v"]
 
 
 class _Arrays:
-    """A block or part, and the bytes of its arrays."""
+    """A block or part, and its size in bytes."""
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +86,7 @@ class PartSizes:
 
     @property
     def edges(self) -> int:
-        """Edges that the part holds; one that it holds as that of a start and of an end counts twice."""
+        """Number of edges of the part; an edge of both a start and an end counts twice."""
         return self.root_entries + self.entries
 
 
@@ -116,7 +117,7 @@ class PartBytes:
 class WedgePart(_Arrays):
     """Starts and ends of one layer: a part of the wedge engine. Made of two blocks, which other parts may share.
 
-    Work items are the starts by falling ``starts.work``, ties by rank.
+    Work items are the starts by decreasing ``starts.work``, ties by rank.
     """
 
     starts: StartBlock
@@ -141,7 +142,7 @@ class WedgePart(_Arrays):
 class RootPart(_Arrays):
     """Roots of the anchored layer with the subgraph of their bicliques: a part of the biclique engine.
 
-    Once it is staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
+    Once it is staged, ``graph.u`` and ``graph.v`` are on a device; everything else stays on the host.
     """
 
     layer: Layer  # the anchored layer
@@ -173,9 +174,9 @@ class MaximalPart(RootPart):
 class CliquePart(_Arrays):
     """Roots of a unipartite graph with their neighbourhoods: a part of the engines of cliques.
 
-    The ids in ``graph`` are in the order of all vertices: a clique belongs to the root that is its least id, and the
-    graph holds whatever is needed of its later neighbours, for maximal cliques of its earlier ones too. Once it is
-    staged, ``graph.u`` and ``graph.v`` are on a device; all else stays on the host.
+    The ids in ``graph`` are in the order of all vertices: a clique belongs to the root with its smallest id; the graph
+    contains the required later neighbours, for maximal cliques also the earlier ones. Once it is staged, ``graph.u``
+    and ``graph.v`` are on a device; everything else stays on the host.
     """
 
     graph: UnipartiteGraph
@@ -203,6 +204,6 @@ Block = StartBlock | EndBlock | RootPart | MaximalPart | CliquePart
 
 
 def join_blocks(blocks: Sequence[Any]) -> Part:
-    """Return the part that one block is, or that a block of starts and one of ends make."""
+    """Return the part made of one block, or of a block of starts and a block of ends."""
     part: Part = WedgePart(*blocks) if len(blocks) == 2 else blocks[0]
     return part

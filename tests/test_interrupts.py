@@ -343,7 +343,7 @@ def test_a_job_keeps_what_its_leases_have_counted(
         if 0 < len(leases_of(job)) < len(begun.read_text().splitlines()):
             break
     os.kill(process.pid, number)
-    advice = f"what is counted is kept, papilio resume {shlex.quote(str(job))} goes on"
+    advice = f"completed work is kept; to continue: papilio resume {shlex.quote(str(job))}"
     assert end_of(process) == (code, "", f"papilio: {word}; {advice}\n")
     leases = leases_of(job)
     assert len(leases) >= len(begun.read_text().splitlines()), "what a lease counted was lost"

@@ -55,11 +55,11 @@ def test_a_biclique_is_a_table_unless_both_sizes_are_given() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"p": 0, "q": 1}, "p of a biclique is 0; at least 1"),
-        ({"p": 1, "q": -3}, "q of a biclique is -3; at least 1"),
+        ({"p": 0, "q": 1}, "p of a biclique is 0; the minimum is 1"),
+        ({"p": 1, "q": -3}, "q of a biclique is -3; the minimum is 1"),
         ({"max_p": 0}, "max_p of a biclique is 0"),
-        ({"p": 3, "max_p": 4}, "p 3 and max_p 4; give max_p only"),
-        ({"q": 3, "max_q": 4}, "q 3 and max_q 4; give max_q only"),
+        ({"p": 3, "max_p": 4}, "p 3 and max_p 4; set max_p only"),
+        ({"q": 3, "max_q": 4}, "q 3 and max_q 4; set max_q only"),
         ({"p": 2.0}, r"p of a biclique is 2\.0; expected an integer"),
         ({"q": True}, "q of a biclique is True; expected an integer"),
     ],

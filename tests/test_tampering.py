@@ -187,7 +187,7 @@ def test_largest_counts_are_those_of_the_vectors_and_the_store(
             assert facts_of(answer) == answers[words]
         else:
             assert code == 1
-            assert "are not those that the answer says" in message
+            assert "differ from the answer" in message
         top = data["result"]["top"]
         path = root / "counted" / "result.json"
         data = json.loads(path.read_text())
@@ -201,7 +201,7 @@ def test_largest_counts_are_those_of_the_vectors_and_the_store(
 @pytest.mark.parametrize(
     ("name", "file", "advice"),
     [
-        ("store", "graph.json", "convert the graph again"), ("parts", "partition.json", "make it again"),
+        ("store", "graph.json", "convert the graph again"), ("parts", "partition.json", "create it again"),
         ("counted", "job.json", "count again"), ("listed", "_listing.json", "remove it"),
         ("scale", "scale.json", "run the experiment in another directory"),
     ],
@@ -248,7 +248,7 @@ def test_the_ledger_of_another_job_is_refused(written: Path, tmp_path: Path) -> 
     for words in (("resume", "@one"), ("status", "@one")):
         code, _, message = call(*in_root(tmp_path, words))
         assert code == 1
-        assert "ledger.jsonl is of plan" in message
+        assert "ledger.jsonl belongs to plan" in message
 
 
 def check(seed: str, kind: str, written: Path, scratch: Path, answers: Answers) -> None:

@@ -1,6 +1,6 @@
 """One call that counts or lists: its graph, its executor, its output.
 
-Where a job directory has the answer, it is returned again; else the missing leases run.
+If a job directory has the answer, it is returned; else the missing leases run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from papilio.tasks.result import CountResult
 
 
 class RunOptions(TypedDict, total=False):
-    """Where a call runs, and who is told of it: the parameters of these names of :func:`papilio.count`."""
+    """Execution and progress of a call: the parameters of the same names of :func:`papilio.count`."""
 
     cluster: Any
     engine: EngineChoice
@@ -47,14 +47,14 @@ class RunOptions(TypedDict, total=False):
 
 
 class CensusOptions(RunOptions, GraphOptions, total=False):
-    """Where a census runs, and how its graph is read."""
+    """Execution of a census, and the options that read its graph."""
 
 
 class CountOptions(CensusOptions, total=False):
-    """How butterflies are counted: the parameters of these names of :func:`papilio.count`.
+    """Options for counting butterflies: the parameters of the same names of :func:`papilio.count`.
 
-    All measures take a graph, and how to read it, as that does; its signs are ignored. They raise what it does, and
-    UnsupportedError for a graph that is not bipartite.
+    All measures take a graph and its reading options like :func:`papilio.count`, ignore signs, and raise the same
+    errors; UnsupportedError if the graph is not bipartite.
     """
 
     device_memory: Bytes | None
@@ -63,10 +63,12 @@ class CountOptions(CensusOptions, total=False):
 
 
 def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers: int | None) -> Executor:
-    """Return a started executor; one that is made here ends with ``stack``."""
+    """Return a started executor; if it is created here, it ends with ``stack``."""
     if hasattr(cluster, "check_source") and not isinstance(cluster, type):
         if workers is not None:
-            raise InputError("workers cannot be given with an executor, which has its workers already")
+            raise InputError(
+                "workers cannot be combined with an executor, which has its own workers: leave workers out"
+            )
         executor: Executor = cluster
         return executor
     return stack.enter_context(make_executor("inline" if cluster is None else cluster, engine, workers))
@@ -75,22 +77,23 @@ def enter_executor(stack: ExitStack, cluster: Any, engine: EngineChoice, workers
 def check_output(
     output: str | os.PathLike[str] | None, motif: Motif, per: Granularity, *, overwrite: bool
 ) -> Path | None:
-    """Check the file for the counts before anything is counted, and return it.
+    """Check the output file before counting, and return its path.
 
-    InputError when the answer is a single count, the file cannot be written, or its suffix says nothing. StoreError
-    when it exists and may not be replaced.
+    Raises InputError if the answer is a single count, the file cannot be written, or its suffix is unknown; StoreError
+    if it exists and must not be replaced.
     """
     if output is None:
         return None
     if per == "total" and not motif.is_table:
         raise InputError(
-            f"output is {os.fspath(output)!r} and per is 'total'; a file holds counts per vertex or edge, or a table"
+            f"output is {os.fspath(output)!r} and per is 'total'; files are for counts per vertex or edge, or for "
+            f"tables"
         )
     return check_table_file(output, overwrite)
 
 
 def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[str] | None) -> bool:
-    """Whether a job was begun with this output, a file that is its own to write again."""
+    """Whether a job was begun with this output file, which it may replace."""
     if job is None or output is None:
         return False
     with os_errors_named(job):
@@ -103,10 +106,10 @@ def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[st
 
 
 START_WORKERS_S = 3.0
-"""What starting a worker for each GPU, and reading the graph there, costs at least: 2.8 s measured on one H200."""
+"""Lower bound of the time to start a worker per GPU and read the graph there: 2.8 s, measured on one H200."""
 
 MOST_TRIED_EDGES = 50_000_000
-"""Of larger graphs reading takes seconds: workers read them at once, rather than this process before them."""
+"""Reading larger graphs takes seconds: workers read them directly, instead of this process first."""
 
 
 if TYPE_CHECKING:
@@ -119,12 +122,12 @@ Result = TypeVar("Result", bound=CountResult)
 class Call(ABC, Generic[Result]):
     """One call of a public function: from its question to the plan or the answer; subclasses write the answer.
 
-    UnsupportedError for a graph of another kind than the motif's, or without signs where the motif needs them.
+    Raises UnsupportedError if the graph has the wrong kind for the motif, or lacks signs that the motif needs.
 
     Parameters
     ----------
     target : Path or None
-        What is written.
+        Output file or directory.
     budget : Budget
         Memory that the job may use on each worker.
     parts, cluster, engine, workers, progress, job
@@ -158,14 +161,14 @@ class Call(ABC, Generic[Result]):
 
     @property
     def kept_parts(self) -> Path | None:
-        """Directory of the parts, existing or to be made; None for a temporary one."""
+        """Directory of the parts, existing or new; None for a temporary one."""
         if self.parts is not None:
             return local_path(self.parts)
         return None if self.job is None else local_path(self.job) / "partition"
 
     @property
     def in_parts(self) -> bool:
-        """Whether parts may be needed: there is a budget, or there are parts."""
+        """Whether parts may be needed: a budget or parts are given."""
         kept = self.kept_parts
         if self.budget.is_set or kept is None or self.question.listing is not None:
             return self.budget.is_set
@@ -178,7 +181,7 @@ class Call(ABC, Generic[Result]):
         return self.source.job(self.question)
 
     def make_job(self, executor: Executor) -> JobSpec:
-        """Return the job with a source that the workers can read until the call ends, and within their memory."""
+        """Return the job, cut to fit in the memory of the workers, with a source that they can read."""
         if self.source.store is None and executor.in_process:
             source = self.stack.enter_context(held_graph(self.source.read()))
             job = replace(self.asked, source=source)
@@ -190,7 +193,7 @@ class Call(ABC, Generic[Result]):
 
     @abstractmethod
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        """Return the directory that partial results pass through where no session keeps them."""
+        """Return the directory for partial results if no session keeps them."""
 
     @abstractmethod
     def write(self, result: Result, listed: Sequence[ListingShard], kept: bool) -> Result:
@@ -201,14 +204,14 @@ class Call(ABC, Generic[Result]):
         return self.write(result, (), kept=True)
 
     accept: Callable[[CountPlan], None] | None = None
-    """Refuses a plan before anything runs; None where every plan will do."""
+    """Check of a plan before the run; None to accept every plan."""
 
     def require_room(self) -> None:
-        """Refuse, before anything runs, a target that cannot be written."""
+        """Raise, before the run, if the target cannot be written."""
         return
 
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
-        """Check the answer by other means; return the seconds by phase."""
+        """Check the answer independently; return the seconds by phase."""
         return {}
 
     def plan(self) -> CountPlan:
@@ -244,8 +247,8 @@ class Call(ABC, Generic[Result]):
     def _choose_executor(self) -> tuple[Executor, JobSpec]:
         """Return a started executor, which ends with the call, and the job with a source that its workers can read.
 
-        Where no cluster is named and there are several GPUs, the job is planned in this process: it stays here unless
-        the plan predicts more work than starting workers costs.
+        With several GPUs and no named cluster, the job is planned in this process, and stays here unless the plan
+        predicts more work than the start of workers costs.
         """
         if not is_auto(self.cluster):
             executor = enter_executor(self.stack, self.cluster, self.engine, self.workers)
@@ -265,9 +268,9 @@ class Call(ABC, Generic[Result]):
         return executor, self.make_job(executor)
 
     def _try_here(self) -> tuple[Executor, JobSpec] | str:
-        """Plan the job in this process, on its first GPU; return it with its executor, or why workers are better.
+        """Plan the job in this process, on its first GPU; return it with its executor, or the reason for using workers.
 
-        What was prepared for the plan serves the run.
+        The run reuses the graph prepared for the plan.
         """
         n_gpus = len(list_visible_ids())
         with ExitStack() as trial:
@@ -278,17 +281,17 @@ class Call(ABC, Generic[Result]):
             except CapacityError:
                 trial.close()
                 release_device_memory()
-                return ", and one is too small for the whole job"
+                return ", and one GPU is too small for the whole job"
             alone_s = plan.predicted_run_s
             if alone_s * (n_gpus - 1) / n_gpus <= START_WORKERS_S:
                 here.why_chosen = (
-                    f"one GPU of {n_gpus} is predicted to count for {alone_s:.2g} s, and starting workers takes about "
+                    f"one GPU of {n_gpus} is predicted to take {alone_s:.2g} s, and starting workers takes about "
                     f"{START_WORKERS_S:.0f} s"
                 )
                 self.stack.push(trial.pop_all())
                 return here, job
         release_device_memory()
-        return f", since one alone is predicted to count for {alone_s:.2g} s"
+        return f", because one GPU alone is predicted to take {alone_s:.2g} s"
 
     def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
         start_s = perf_counter() - self.started

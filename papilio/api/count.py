@@ -48,7 +48,7 @@ def open_cluster(
     engine: EngineChoice = "auto",
     workers: Workers | None = None,
 ) -> Executor:
-    """Return an executor, to be started by a ``with`` block and given to several counts.
+    """Return an executor for several counts; a ``with`` block starts it.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def open_cluster(
         ``auto``, ``inline``, ``local``, ``cuda``, an address such as ``tcp://host:8786``, the path of a scheduler
         file, a connected client, or a cluster of Dask (``LocalCluster``, ``SLURMCluster``, ...).
     engine : {"auto", "cpu", "gpu"}
-        What the cluster will be used for: ``auto`` does not start GPU workers for ``cpu``.
+        Engine that the cluster must support: for ``cpu``, ``auto`` starts no GPU workers.
     workers : int, optional
         Worker processes (``local``), GPUs (``cuda``), or workers to wait for.
 
@@ -126,46 +126,46 @@ def count(
     Parameters
     ----------
     graph : Graph, path, or object
-        What :func:`papilio.read` returns, or whatever it takes: a graph store or its path or URL, a file of edges, a
-        data frame, a table, a graph of another library. Graphs in memory are counted where they are by the inline
-        cluster and written to a temporary store for any other.
+        The result of :func:`papilio.read`, or any of its inputs: a graph store or its path or URL, a file of edges, a
+        data frame, a table, a graph of another library. The inline cluster counts graphs in memory directly; other
+        clusters count them in a temporary store.
     motif : Motif or str
-        What to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q; or its name, with its
+        Motif to count: ``Butterfly()``, ``Biclique(3, 4)``, or ``Biclique(3, None)`` for every q; or its name, with its
         sizes as keywords: ``"butterfly"``, ``"biclique", p=3, q=4``, ``"clique", k=5``.
     per : {"total", "vertex", "edge"}
-        Count in all, for every vertex, or for every edge.
+        Count for the whole graph, for every vertex, or for every edge.
     cluster : str, path-like, distributed.Client, Dask cluster or Executor, optional
         As for :func:`open_cluster`, or a started executor; by default ``inline``: in this process, with all its
         processors or the first GPU that it sees.
     engine : {"auto", "cpu", "gpu"}
-        ``auto`` takes GPUs where the workers have them. ``gpu`` is never replaced by ``cpu``.
+        ``auto`` uses GPUs if the workers have them. ``gpu`` never falls back to ``cpu``.
     output : path-like, optional
-        File for the counts per vertex or edge, or for the table; its suffix is its format: ``.parquet``, ``.csv``,
-        ``.tsv``, ``.json``, ``.jsonl`` or ``.arrow``. Partial
-        results pass through its directory, which all workers must be able to write to.
+        File for the counts per vertex or edge, or for the table; its suffix sets its format: ``.parquet``, ``.csv``,
+        ``.tsv``, ``.json``, ``.jsonl`` or ``.arrow``. All workers must be able to write to its directory, which also
+        gets partial results.
     overwrite : bool
-        Replace a file that is at ``output``. The file that a job was begun with is its own, and is replaced anyway.
+        Replace an existing file at ``output``. A job always replaces the file that it was begun with.
     workers : int, optional
         As for :func:`open_cluster`.
     progress : bool or callable, optional
         True for a progress bar, on a terminal or in a notebook; a function is called with every event of
         :mod:`papilio.cluster.events`.
     job : path-like, optional
-        Job directory, which keeps every finished lease. Where it holds a part of this count already, on
-        whatever cluster or engine, only the rest is counted; where it holds the answer, nothing is.
+        Job directory, which keeps every finished lease. If it already has a part of this count, from any cluster or
+        engine, only the missing leases run; if it has the answer, nothing runs.
     options : mapping of str to str, optional
-        How the engines compute it, where the motif leaves a choice: for bicliques ``algorithm`` (``auto``,
+        Options of the engines, if the motif has any: for bicliques ``algorithm`` (``auto``,
         ``enumerate``, ``pivot``) and ``anchor`` (``auto``, ``u``, ``v``). The answer does not depend on it.
     device_memory, host_memory : int or str, optional
-        Bytes, or a size such as ``"8GiB"``, that a worker may use of its device and of its host. Where the whole graph
-        does not fit, it is cut into parts, which are counted one after the other; see docs/out-of-memory.md. Where this
-        process is the worker, ``host_memory`` holds for all of it.
+        Bytes, or a size such as ``"8GiB"``, that a worker may use on its device and on its host. If the whole graph
+        does not fit, it is cut into parts, which are counted one after the other; see docs/out-of-memory.md. If this
+        process is the worker, ``host_memory`` limits the whole process.
     parts : path-like, optional
-        The partition whose parts are counted, as :func:`papilio.partition` made them. If nothing is there and parts are
-        needed, they are cut there and kept; without it, in the job directory, else for this count alone.
+        Partition to count, made by :func:`papilio.partition`. If it does not exist and parts are needed, they are cut
+        there and kept. Without it, parts are kept in the job directory, or else only for this count.
     **asked
-        Sizes of a motif that is given by its name, and how ``graph`` is read where it is none of Papilio's yet, as for
-        :func:`papilio.read`: ``u="user", v="film"``.
+        Sizes of a motif given by name, and options for reading ``graph`` unless it is already a graph of Papilio, as
+        for :func:`papilio.read`: ``u="user", v="film"``.
 
     Returns
     -------
@@ -174,8 +174,8 @@ def count(
     Raises
     ------
     PapilioError
-        InputError, StoreError or UnsupportedError for what is given; CapacityError when it cannot fit;
-        EngineUnavailableError or ClusterError for where it should run; ExecutionError when it went wrong there.
+        InputError, StoreError or UnsupportedError if an argument is wrong; CapacityError if the graph cannot fit;
+        EngineUnavailableError or ClusterError if it cannot run there; ExecutionError if the run fails.
     """
     return CountCall(
         graph, motif, per=per, options=options, output=output, overwrite=overwrite, device_memory=device_memory,
@@ -185,7 +185,7 @@ def count(
 
 
 def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
-    """Return the directory for partial vectors, which all workers of ``executor`` can reach."""
+    """Return a directory for partial vectors that all workers of ``executor`` can access."""
     if executor.in_process or not job.vector_entries:
         return None
     if target is not None:
@@ -194,14 +194,14 @@ def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path 
         return Path(tempfile.gettempdir())
     if is_url(job.source):
         raise InputError(
-            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers "
-            "can write to; give an output file in one"
+            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers can "
+            f"write to; choose an output file in such a directory"
         )
     return Path(job.source).parent
 
 
 class CountCall(Call[CountResult]):
-    """A count; its vectors or its table go to a file."""
+    """A count, with its vectors or its table in a file."""
 
     def __init__(
         self,
@@ -253,15 +253,15 @@ class CountCall(Call[CountResult]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CensusResult(Answer):
-    """Butterflies by class; a row of the table for each: ``class``, ``group``, ``count``, ``share``."""
+    """Butterflies by class; the table has a row per class: ``class``, ``group``, ``count``, ``share``."""
 
-    counted: CountResult  # the count, with its proof of work
-    # the six classes, each with its butterflies and their share of all
+    counted: CountResult  # the count, with a record of the work
+    # the six classes, each with its butterflies and their share
     rows: tuple[tuple[CensusClass, int, float], ...]
 
     @property
     def classes(self) -> dict[str, int]:
-        """Butterflies by name of the class, such as ``++/+-``."""
+        """Butterflies by class name, such as ``++/+-``."""
         return {each.name: number for each, number, _ in self.rows}
 
     @property
@@ -285,7 +285,7 @@ class CensusResult(Answer):
         return self.counted._preview()
 
     def to_arrow(self) -> Any:
-        """Return a row for each class: class, group, count and share."""
+        """Return a row per class: class, group, count and share."""
         return self.counted.to_arrow()
 
     def _draw(self, axes: Any) -> None:
@@ -327,7 +327,7 @@ def census(
     graph
         As for :func:`papilio.count`; signed.
     pair_side : {"u", "v"}
-        Layer of the pair whose signs make the class: ``++/--`` and ``+-/+-`` depend on it.
+        Layer of the pair whose signs define the class: ``++/--`` and ``+-/+-`` depend on it.
     output : path-like, optional
         File for the classes, as for :func:`papilio.count`.
     overwrite, cluster, engine, workers, progress, job, and how the graph is read

@@ -42,7 +42,7 @@ from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import TopValue, find_top_values
 
 PeelProgress = Callable[[str, int, int], None]
-"""Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), what is done, and all."""
+"""Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), done and total work."""
 
 PHASES = {
     "read": ("reading", ""),
@@ -52,21 +52,21 @@ PHASES = {
     "hierarchy": ("finding components", ""),
     "write": ("writing", ""),
 }
-"""What is done in each phase."""
+"""Description of each phase."""
 
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 80
-"""What the graph and its wedge index take before the index that is peeled can be measured."""
+"""Memory of the graph and its wedge index, before the index to peel can be measured."""
 
 
 @dataclass(frozen=True)
 class Component:
     """A component of a decomposition at a number: for wings its edges, for tips its vertices of the layer."""
 
-    level: int  # the number that all of its items have at least, within it
+    level: int  # minimum number of its items, within the component
     size: int  # its items
-    u: tuple[int, ...]  # ids of its vertices, rising; for tips those of the layer alone
+    u: tuple[int, ...]  # ids of its vertices, ascending; for tips only of the layer
     v: tuple[int, ...]
-    labels_u: tuple[Any, ...]  # the ids where there are none
+    labels_u: tuple[Any, ...]  # or ids, without labels
     labels_v: tuple[Any, ...]
 
 
@@ -80,13 +80,12 @@ class DecompositionResult(Answer):
     """The exact number of every item, the forest of components, and how they were found."""
 
     kind: PeelingKind  # ``wing`` or ``tip``
-    layer: Layer | None  # of tips: the layer whose vertices have numbers
-    # ``number`` of uint64 and, where the components were asked for, ``node`` of int32 (-1 for none), of shape
-    # (n_items,): the wing number of every edge and its node of the forest, in the order of the edges sorted by (u,
-    # v), or those of every vertex of the layer, by id. ``vectors.aligned("number")`` has the order and form of what
-    # the graph was read from.
+    layer: Layer | None  # for tips: the layer of the vertices
+    # ``number`` of uint64 and, with components, ``node`` of int32 (-1 for none), of shape (n_items,): the wing number
+    # and the node of the forest of every edge, sorted by (u, v), or the same of every vertex of the layer, by id.
+    # ``vectors.aligned("number")`` has the order and form of the source of the graph.
     vectors: Vectors[NDArray[Any]]
-    forest: Forest | None  # the components at every level, with items by id; None where it was not asked for
+    forest: Forest | None  # the components at every level, with items by id; None without hierarchy
     engine: EngineName
     graph: dict[str, Any]  # ``path`` and ``hash`` (None for a graph in memory), ``n_u``, ``n_v``, ``n_edges``
     ranges: int  # see :class:`~papilio.kernels.peel.phases.Peeled`
@@ -96,7 +95,7 @@ class DecompositionResult(Answer):
     # wall time by phase: ``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``, and ``total``
     seconds: dict[str, float] = field(repr=False)
     output: str | None = None  # the directory written
-    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # what was decomposed
+    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # the decomposed graph
 
     @property
     def headline(self) -> str:
@@ -111,9 +110,9 @@ class DecompositionResult(Answer):
     def to_arrow(self) -> Any:
         """Return a row for each edge (u, v, u_label, v_label, number, node) or vertex (layer, id, label, number, node).
 
-        ``node`` is there with the hierarchy, labels where the graph has some. Rows of edges are those of the table or
-        array that was given, in its order, else of the edges sorted by (u, v). InputError for a graph in memory that is
-        not at hand, StoreError when its store is not.
+        ``node`` is present with the hierarchy, labels if the graph has labels. Rows of edges follow the input table or
+        array, in its order; for other inputs the edges are sorted by (u, v). Raises InputError if the graph was in
+        memory and is gone, StoreError if its store is gone.
         """
         columns = {name: self.vectors.by_id(name) for name in self.vectors}
         return columns_table(self.held, {self.layer or "edge": columns})
@@ -136,7 +135,7 @@ class DecompositionResult(Answer):
         return int(self.vectors.by_id("number").size)
 
     def level_sizes(self) -> dict[int, int]:
-        """Return how many items have each number, by rising number."""
+        """Return the number of items with each number, in increasing order."""
         values, counts = np.unique(self.vectors.by_id("number"), return_counts=True)
         return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
@@ -146,12 +145,12 @@ class DecompositionResult(Answer):
         return find_top_values({self.layer or "edge": self.vectors.by_id("number")}, self.held, n)
 
     def densest(self) -> Component | None:
-        """Return the densest component: of those at the largest number the one with the most items, else the first.
+        """Return the densest component: the one with the most items at the largest number; ties go to the first.
 
-        None where all numbers are 0. InputError for a decomposition without the hierarchy.
+        None if all numbers are 0. Raises InputError for a decomposition without the hierarchy.
         """
         if self.forest is None:
-            raise InputError("the components were not asked for; decompose with hierarchy=True")
+            raise InputError("the components were not computed; decompose with hierarchy=True")
         levels, sizes = self.forest.levels, self.forest.sizes
         if not levels.size:
             return None
@@ -168,7 +167,7 @@ class DecompositionResult(Answer):
         return Component(int(levels[node]), items.size, tuple(ids["u"]), tuple(ids["v"]), *labels)
 
     def _draw(self, axes: Any) -> None:
-        """Draw how many items have at least a number."""
+        """Draw the number of items with at least each number."""
         items: dict[str, NDArray[Any]] = {self.layer or "edge": self.vectors.by_id("number")}
         charts.draw_distribution(axes, items, f"{self.kind} number")
 
@@ -209,28 +208,28 @@ def decompose(
 ) -> DecompositionResult:
     """Decompose a bipartite graph by peeling, exactly, in this process.
 
-    The *wing number* of an edge is the largest k for which the edge is in a subgraph of which every edge is in at least
-    k butterflies of that subgraph. The *tip number* of a vertex of one layer is the largest k for which the vertex is
-    in a subgraph, induced by vertices of its layer and the whole other layer, of which each of these vertices is in at
-    least k butterflies.
+    The *wing number* of an edge is the largest k such that the edge is in a subgraph with every edge in at least k
+    butterflies of that subgraph. The *tip number* of a vertex of one layer is the largest k such that the vertex is in
+    a subgraph, induced by vertices of its layer and the whole other layer, with each of these vertices in at least k
+    butterflies.
 
     Parameters
     ----------
     graph : Graph, path, or object
         As for :func:`papilio.count`. Signs are ignored.
     kind : {"wing", "tip"}
-        What is peeled: edges or vertices.
+        Peel edges (wing) or vertices (tip).
     layer : {"u", "v"}, optional
-        Whose vertices; needed for tips, and for them alone.
+        Layer of the vertices; required for tips, and only for them.
     output : path-like, optional
-        A directory to make, with the numbers and the forest as Parquet files: see :mod:`papilio.storage.answers`. Whole
-        or absent; a decomposition that is there is replaced only with ``overwrite``.
+        New directory for the numbers and the forest as Parquet files: see :mod:`papilio.storage.answers`. It is written
+        whole or not at all; an existing decomposition is replaced only with ``overwrite``.
     hierarchy : bool
         Also find the components at every level.
     engine : {"auto", "cpu", "gpu"}
-        ``auto`` takes the first GPU where there is one that can be used; ``gpu`` is never replaced by ``cpu``.
+        ``auto`` uses the first usable GPU, if any; ``gpu`` never falls back to ``cpu``.
     threads : int, optional
-        Of the cpu engine; by default the processors that this process may use.
+        Number of threads of the cpu engine; by default all processors available to this process.
     progress : bool or callable, optional
         True for a progress bar, on a terminal or in a notebook; a function is called as ``progress(phase, done,
         total)``, also from other threads.
@@ -240,9 +239,9 @@ def decompose(
     Raises
     ------
     PapilioError
-        InputError for what makes no sense; UnsupportedError for a graph that is not bipartite; EngineUnavailableError
-        when the gpu engine cannot run here; CapacityError, before the memory is taken, when the graph does not fit it
-        or the counters; StoreError when the graph cannot be read or ``output`` not be written.
+        InputError for wrong arguments; UnsupportedError for a graph that is not bipartite; EngineUnavailableError if
+        the gpu engine cannot run here; CapacityError, before memory is allocated, if the graph exceeds the memory or
+        the counters; StoreError if the graph cannot be read or ``output`` cannot be written.
 
     Examples
     --------
@@ -284,9 +283,11 @@ def decompose(
 
 def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
     if kind == "tip" and layer is None:
-        raise InputError(f"layer is {layer!r}; tips are of the vertices of one layer: u or v")
+        raise InputError(f"layer is {layer!r}; tip numbers are for the vertices of one layer: u or v")
     if kind == "wing" and layer is not None:
-        raise InputError(f"layer is {layer!r}; wings are of edges, which belong to no layer: leave it out")
+        raise InputError(
+            f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out"
+        )
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:
@@ -302,7 +303,7 @@ def _read(source: GraphInput) -> BipartiteGraph:
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
-        what = f"{store.path} has {store.n_edges} edges, whose index alone needs"
+        what = f"{store.path} has {store.n_edges} edges; their index alone needs"
         require_room(what, needed, free_memory_bytes(), "use a machine with more memory")
     graph = source.read()
     assert isinstance(graph, BipartiteGraph)
@@ -328,7 +329,7 @@ def _write(
     made: Decomposed,
     overwrite: bool,
 ) -> float:
-    """Write the Parquet files; a graph in memory becomes a store for as long as that takes. Returns the seconds."""
+    """Write the Parquet files; a graph in memory is stored temporarily for this. Return the seconds."""
     began, forest = perf_counter(), made.forest
     with ExitStack() as stack:
         store = source.stored(stack, target.parent)

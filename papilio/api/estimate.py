@@ -42,22 +42,22 @@ from papilio.tasks.result import TopEntry, TopEstimate, find_items, find_top
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Answer):
-    """An estimated count with an interval, or the exact one where counting took no longer."""
+    """An estimated count with an interval, or the exact count if counting took no longer."""
 
     motif: Motif
     count: float  # the estimate
     interval: tuple[
         float, float
-    ]  # holds the count with the probability ``confidence``, if the estimate is reliable
+    ]  # contains the count with probability ``confidence``, if the estimate is reliable
     std_error: float
     confidence: float
-    error: float  # asked for: half of the interval, as a share of the estimate
-    probes: int  # walked for the estimate
-    effective_probes: float  # probes of equal weight that would be worth as much
-    largest_share: float  # of the estimate, that the heaviest probe carries
-    warning: str  # what to doubt; empty for a reliable estimate with the error asked for
-    is_reliable: bool  # whether the interval can be trusted: no few probes carry the estimate
-    exact: int | None  # the exact count, where the search was run in full
+    error: float  # requested half-width of the interval, relative to the estimate
+    probes: int  # number of probes
+    effective_probes: float  # equivalent number of probes of equal weight
+    largest_share: float  # share of the heaviest probe in the estimate
+    warning: str  # doubts; empty for a reliable estimate with the requested error
+    is_reliable: bool  # whether the interval can be trusted: not dominated by few probes
+    exact: int | None  # the exact count, if the search ran in full
     seed: int
     engine: EngineName
     cluster: str  # the executor that ran it
@@ -67,7 +67,7 @@ class Estimate(Answer):
 
     per: Granularity = "total"
     # for counts of vertices, by layer (``u`` and ``v``, or ``n``), arrays by id: ``estimate``, ``std_error``, ``low``
-    # and ``high`` (NaN where no probe met the vertex) and ``reliable``; ``count`` instead where they were counted
+    # and ``high`` (NaN if no probe met the vertex) and ``reliable``; or ``count`` if they were counted
     vertices: Vectors[dict[str, NDArray[Any]]] = field(default_factory=Vectors, repr=False)
     # root mean square of the relative errors of the largest estimates of vertices; None without any
     top_error: float | None = None
@@ -76,7 +76,7 @@ class Estimate(Answer):
 
     @property
     def relative_error(self) -> float:
-        """Half of the interval, as a share of the estimate; 0 for an exact count, infinite for an estimate of 0."""
+        """Half-width of the interval relative to the estimate; 0 for an exact count, infinite for an estimate of 0."""
         low, high = self.interval
         if low == high:
             return 0.0
@@ -86,7 +86,7 @@ class Estimate(Answer):
     def headline(self) -> str:
         where = f"{self.engine}, {self.seconds['total']:.2f} s"
         if self.exact is not None:
-            return f"{self._title}: {self.exact:,}, exactly ({where})"
+            return f"{self._title}: exactly {self.exact:,} ({where})"
         low, high = self.interval
         doubt = "" if self.is_reliable else ", unreliable"
         return (
@@ -106,18 +106,18 @@ class Estimate(Answer):
 
     @property
     def top_columns(self) -> tuple[str, ...]:
-        """The fields that people are shown of what :meth:`top` returns."""
+        """The displayed fields of the results of :meth:`top`."""
         return ("estimate", "low", "high") if self.exact is None else ("count",)
 
     def top(self, n: int = 10) -> tuple[TopEntry, ...] | tuple[TopEstimate, ...]:
-        """Return the ``n`` largest estimates of each layer, or counts where they were counted, with their labels.
+        """Return the ``n`` largest estimates of each layer, or counts if they were counted, with their labels.
 
-        InputError where nothing was estimated per vertex.
+        Raises InputError if nothing was estimated per vertex.
         """
         read_argument("n", n, Count)
         if not self.vertices:
             raise InputError(
-                f"the answer has no estimates of vertices, as it is of {self._title}; estimate with per='vertex'"
+                f"there are no estimates per vertex in the answer for {self._title}; estimate with per='vertex'"
             )
         columns = {layer: self.vertices.by_id(layer) for layer in self.vertices}
         if self.exact is not None:
@@ -135,7 +135,8 @@ class Estimate(Answer):
     def to_arrow(self) -> Any:
         """Return a row: motif, count, low, high (the interval), std_error, confidence, probes, exact, engine.
 
-        Per vertex there is a row for each: layer, id, label (where there are labels), then what ``vertices`` has.
+        Per vertex there is a row for each vertex: layer, id, label (if there are labels), then the fields of
+        ``vertices``.
         """
         if self.vertices:
             return columns_table(self.held, {layer: self.vertices.by_id(layer) for layer in self.vertices})
@@ -195,31 +196,31 @@ def estimate(
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
 ) -> Estimate:
-    """Estimate the number of motifs from random branches of their search, with an interval; of each vertex, too.
+    """Estimate the number of motifs, also per vertex, from random branches of their search, with an interval.
 
-    Probes are walked until half of the interval is at most ``error`` of the estimate, or ``seconds`` are over. Where
-    counting takes no longer than that, the motifs are counted. An estimate depends on ``seed``, not on engines
-    or workers, unless ``seconds`` end it.
+    Probes run until the half-width of the interval is at most ``error`` times the estimate, or until ``seconds`` have
+    passed. If counting takes no longer, the motifs are counted. An estimate depends on ``seed``, not on engines or
+    workers, unless ``seconds`` ends it.
 
     Parameters
     ----------
     graph, motif, cluster, engine, workers, progress, options, asked
-        As for :func:`papilio.count`. Of a motif of several sizes all sizes are counted together.
+        As for :func:`papilio.count`. Several sizes of a motif are counted together.
     error : float
-        Half of the interval, as a share of the estimate: 0.01 is 1 %. For counts of vertices the root mean square of
-        that over the 100 vertices of each layer with the largest estimates.
+        Half-width of the interval relative to the estimate: 0.01 is 1 %. For counts per vertex, the root mean square of
+        this over the 100 vertices of each layer with the largest estimates.
     confidence : float
-        Probability that the interval holds the exact count.
+        Probability that the interval contains the exact count.
     seconds : float, optional
-        For the probes, beside reading and preparing; by default as long as it takes.
+        Time limit for the probes, excluding reading and preparing; by default, until ``error`` is reached.
     seed : int
-        Of the probes.
+        Seed of the probes.
     per : {"total", "vertex"}
-        ``vertex`` estimates the count of each vertex as well, on CPUs. Counts of edges are not estimated.
+        ``vertex`` also estimates the count of each vertex, on CPUs. Counts per edge cannot be estimated.
     output : path-like, optional
         File for the estimates of vertices, as for :func:`papilio.count`, with a row for each vertex.
     overwrite : bool
-        Replace a file that is at ``output``.
+        Replace an existing file at ``output``.
 
     Returns
     -------
@@ -228,8 +229,8 @@ def estimate(
     Raises
     ------
     PapilioError
-        As :func:`papilio.count`; UnsupportedError where there are no probes for the question, CapacityError for a count
-        beyond 1e308.
+        As :func:`papilio.count`; UnsupportedError if the question has no probes, CapacityError for a count beyond
+        1e308.
 
     Examples
     --------
@@ -237,15 +238,17 @@ def estimate(
     (3.59e+16, 3.86e+16)
     """
     if not 0 < error < 1:
-        raise InputError(f"error is {error:g}; give a share between 0 and 1, such as 0.01 for 1 %")
+        raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence:g}; give a probability between 0 and 1, such as 0.95")
+        raise InputError(
+            f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95"
+        )
     if seconds is not None and not 0 < seconds < float("inf"):
-        raise InputError(f"seconds is {seconds:g}; give a time above 0, or leave it out")
+        raise InputError(f"seconds is {seconds:g}; expected a time above 0, or leave it out")
     if per == "edge":
-        raise UnsupportedError("per is 'edge'; counts of edges are not estimated: count per edge instead")
+        raise UnsupportedError("per is 'edge'; counts per edge cannot be estimated: count per edge instead")
     if per == "vertex" and engine == "gpu":
-        raise UnsupportedError("counts of vertices are estimated on CPUs; leave out engine, or give 'cpu'")
+        raise UnsupportedError("counts per vertex are estimated on CPUs only; leave engine out, or use 'cpu'")
     return EstimateCall(
         graph, motif, Goal(error, confidence, seconds), seed, options=options, cluster=cluster,
         engine="cpu" if per == "vertex" else engine, workers=workers, progress=progress, per=per, output=output,
@@ -310,13 +313,13 @@ class EstimateCall(CountCall):
         )
         if answer.relative_error <= goal.error or doubt:
             return answer
-        missed = f"the interval is {answer.relative_error:.2%} to either side, not {goal.error:.2%}: give more seconds"
+        missed = f"the interval is ±{answer.relative_error:.2%}, not ±{goal.error:.2%}: allow more seconds"
         return replace(answer, warning=missed)
 
     def _add_vertices(
         self, answer: Estimate, vertices: dict[str, dict[str, NDArray[Any]]], sample: VertexSample | None
     ) -> Estimate:
-        """Write the file, and add the counts of vertices and what is to be doubted about them."""
+        """Write the file, and add the counts of vertices and doubts about them."""
         goal, error, warning = self.goal, 0.0, answer.warning
         if sample is not None:
             error = sample.top_error(goal.confidence)
@@ -325,8 +328,8 @@ class EstimateCall(CountCall):
                     ""
                     if error <= goal.error
                     else (
-                        f"the largest estimates of vertices are {error:.2%} to either side, not {goal.error:.2%}: give "
-                        "more seconds"
+                        f"the largest estimates of vertices are within ±{error:.2%}, not ±{goal.error:.2%}: allow "
+                        f"more seconds"
                     )
                 )
         if self.target is not None:

@@ -1,4 +1,4 @@
-"""One way in: a graph is read once, from whatever holds it, and asked as many questions as one likes."""
+"""The entry point for graphs: read once, from any source, and used for any number of questions."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from papilio.tasks.worker_state import keep_graph
 
 
 class AskedOptions(GraphOptions, SizeOptions, total=False):
-    """What a function that asks for a motif takes beside its own parameters: how to read the graph, and sizes.
+    """Additional parameters of functions with a motif: options for reading the graph, and sizes.
 
-    Sizes are those of a motif that is given by its name: ``papilio.count(graph, "biclique", p=3, q=4)``.
+    Sizes are for a motif given by name: ``papilio.count(graph, "biclique", p=3, q=4)``.
     """
 
 
@@ -49,7 +49,7 @@ _READING = frozenset(GraphOptions.__annotations__)
 
 
 def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options that say how a graph is read, and the others."""
+    """Return the options for reading a graph, and the others."""
     return (
         {name: value for name, value in options.items() if name in _READING},
         {name: value for name, value in options.items() if name not in _READING},
@@ -57,22 +57,22 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 
 class Graph:
-    """A graph to ask questions of, as :func:`papilio.read` returns it.
+    """A graph, as returned by :func:`papilio.read`.
 
-    Everything that takes a graph takes one of these. What was prepared for a question stays in memory for the next one,
-    as long as this object lives and memory allows. A file or a store that changed meanwhile is an InputError.
+    Every function with a graph parameter accepts it. Prepared data stays in memory for the next question as long as
+    this object lives and memory allows. Raises InputError if the file or store has changed since it was read.
     """
 
     def __init__(self, store: GraphStore | None, labelled: LabelledGraph | None = None) -> None:
         if (store is None) == (labelled is None):
-            raise InputError("papilio.Graph is made by papilio.read(...), which takes whatever holds a graph")
+            raise InputError(
+                "papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph"
+            )
         self._store, self._labelled = store, labelled
-        self._file: str | None = None  # that was converted into the store
-        self._seen: dict[str, Any] | None = (
-            None  # what told the file, or the manifest, apart when it was read
-        )
+        self._file: str | None = None  # the source that was converted into the store
+        self._seen: dict[str, Any] | None = None  # identity of the file, or of the manifest, when it was read
         self._notes: list[str] = []
-        self._temporary = False  # whether the store is gone with this object
+        self._temporary = False  # whether the store ends with this object
 
     @property
     def held(self) -> GraphStore | LabelledGraph:
@@ -90,12 +90,12 @@ class Graph:
 
     @property
     def n_u(self) -> int:
-        """Vertices of layer U; of a unipartite graph all."""
+        """Number of vertices of layer U, or of a unipartite graph."""
         return self._sizes.n_u
 
     @property
     def n_v(self) -> int:
-        """Vertices of layer V; of a unipartite graph all."""
+        """Number of vertices of layer V, or of a unipartite graph."""
         return self._sizes.n_v
 
     @property
@@ -108,17 +108,17 @@ class Graph:
 
     @property
     def path(self) -> str | None:
-        """Where the store is; None for a graph in memory, or one whose store ends with this object."""
+        """Path of the store; None for a graph in memory, or if the store ends with this object."""
         return None if self._store is None or self._temporary else self._store.path
 
     @cached_property
     def hash(self) -> str:
-        """Content hash: the same for the same graph, wherever it was read from."""
+        """Content hash: equal for equal graphs, from any source."""
         return self._store.hash if self._store is not None else hash_graph(self._labelled.graph)  # type: ignore[union-attr]
 
     @property
     def source(self) -> str:
-        """What it was read from, in words."""
+        """Description of the source."""
         if self._file is not None:
             return self._file
         if self._labelled is not None:
@@ -148,13 +148,13 @@ class Graph:
         return f"{signed}{self.kind} graph: {sizes} vertices, {plural(self.n_edges, 'edge')}"
 
     def labels(self, layer: str) -> NDArray[Any] | None:
-        """Return the labels of layer ``u`` or ``v`` by id; None where the ids are the labels."""
+        """Return the labels of layer ``u`` or ``v`` by id; None if the ids are the labels."""
         if layer not in ("u", "v"):
             raise InputError(f"layer is {layer!r}; expected u or v")
         return self.held.labels(layer)  # type: ignore[arg-type]
 
     def save(self, path: str | os.PathLike[str]) -> Graph:
-        """Write a graph store, and return it opened; StoreError where something is at ``path``."""
+        """Write a graph store, and return it opened; StoreError if ``path`` exists."""
         self.require_current()
         target = local_path(read_path("path", path))
         if self._store is None:
@@ -193,16 +193,16 @@ class Graph:
         return getattr(interop, name)(LabelledGraph(self._store.read(), self.labels("u"), labels_v), **how)
 
     def require_current(self) -> None:
-        """Refuse a graph whose file or store changed since it was read: InputError."""
+        """Raise InputError if the file or store has changed since it was read."""
         if self._seen is not None and _look_at(self._seen["source"], self._seen) != self._seen:
             raise InputError(f"{self.source} changed after it was read; read it again with papilio.read")
 
     def keep_prepared(self) -> None:
-        """Have what is prepared for this graph kept until this object ends."""
+        """Keep the data prepared for this graph until this object ends."""
         keep_graph(self, self.hash)
 
     def doubt(self, kind: GraphKind) -> None:
-        """Refuse a graph that looks bipartite where one set of vertices is asked for; warn of the opposite."""
+        """Raise if a graph looks bipartite but the question needs one set of vertices; warn in the opposite case."""
         if self._labelled is not None:
             if self._labelled.origin is None:
                 return
@@ -215,14 +215,13 @@ class Graph:
             name = self.source
         if why and kind == "unipartite":
             raise UnsupportedError(
-                f"{name} looks bipartite ({why}), and cliques are counted in unipartite graphs; if both columns name "
-                "the same things, say so: kind='unipartite' (--unipartite)"
+                f"{name} looks bipartite ({why}), but cliques need a unipartite graph; if both columns name the same "
+                f"things, set kind='unipartite' (--unipartite)"
             )
         if why:
             self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
             warn_outside(
-                f"{self._notes[0]}; say which it is: kind='unipartite' if both columns name the same things, else "
-                "kind='bipartite'"
+                f"{self._notes[0]}; set kind='unipartite' if both columns name the same things, else kind='bipartite'"
             )
 
 
@@ -247,12 +246,12 @@ def _write_labelled(graph: LabelledGraph, path: Path) -> GraphStore:
 
 @checked
 def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
-    """Read a graph, once, from whatever holds it.
+    """Read a graph, once, from any source.
 
     Parameters
     ----------
     source : path, URL, pattern, ``-``, several paths, or object
-        A graph store; an edge list in a file of a format that :func:`papilio.convert` knows; a pattern such as
+        A graph store; an edge list in a format supported by :func:`papilio.convert`; a pattern such as
         ``part-*.csv``, a list of files, a URL or standard input (``-``); a data frame of pandas, polars (lazy, too) or
         Dask, a table of pyarrow, a relation of DuckDB; a graph of NetworkX, igraph or graph-tool; a SciPy sparse
         matrix, a NumPy array of shape (k, 2), or pairs.
@@ -263,16 +262,16 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
     Returns
     -------
     Graph
-        It is read as bipartite unless ``kind`` says otherwise. A file is converted into a store once. The store is kept
-        in the directory ``PAPILIO_CACHE``, else ``papilio`` in ``XDG_CACHE_HOME``, else ``~/.cache/papilio``, and is
-        used again as long as path, size, times and inode of the file are the same. How a file was read is an
-        :class:`papilio.errors.InputWarning`. Standard input, patterns, URLs and lists of files are converted for as
-        long as the graph lives.
+        The graph is bipartite unless ``kind`` is "unipartite". A file is converted to a store once. The store is kept
+        in the directory ``PAPILIO_CACHE``, else ``papilio`` in ``XDG_CACHE_HOME``, else ``~/.cache/papilio``, and
+        reused as long as the path, size, times and inode of the file are the same. An
+        :class:`papilio.errors.InputWarning` reports how a file was read. Standard input, patterns, URLs and lists of
+        files are converted anew; the store lives as long as the graph.
 
     Raises
     ------
     PapilioError
-        InputError for what is no graph, or keywords that do not fit it; otherwise as :func:`papilio.convert`;
+        InputError if it is not a graph or the keywords do not apply; otherwise as :func:`papilio.convert`;
         StoreError for a graph store that is missing, damaged, foreign or of a newer version.
 
     Examples
@@ -287,14 +286,14 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
 
 
 def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Graph:
-    """Return the graph of ``source``, taken as ``kind`` where ``reading`` does not say it; errors as :func:`read`.
+    """Return the graph of ``source``, read as ``kind`` unless ``reading`` sets it; errors as :func:`read`.
 
-    A graph that looks like the other kind is refused, or warned of, where nobody said what it is.
+    Raises or warns if a graph looks like the other kind and its kind was not set.
     """
     options = {name: value for name, value in reading.items() if value is not None}
     if isinstance(source, Graph):
         if options:
-            raise InputError(f"the graph was read already; give {_listed(options)} to papilio.read")
+            raise InputError(f"the graph is already read; pass {_listed(options)} to papilio.read")
         source.require_current()
         return source
     said = options.pop("kind", None)
@@ -307,9 +306,7 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Grap
 def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
     if isinstance(source, GraphStore | LabelledGraph | BipartiteGraph | UnipartiteGraph):
         if options:
-            raise InputError(
-                f"the graph was read already; {_listed(options)} would change how a file is read"
-            )
+            raise InputError(f"the graph is already read; {_listed(options)} would change how a file is read")
         return _opened(source) if isinstance(source, GraphStore) else Graph(None, label_any(source))
     paths = _paths_of(source)
     if paths is None:
@@ -340,7 +337,7 @@ def _listed(options: Any) -> str:
 
 
 def _paths_of(source: Any) -> list[str] | None:
-    """Return the paths that are given; None for an object."""
+    """Return the given paths; None for an object."""
     if isinstance(source, str | os.PathLike):
         return [os.fspath(read_path("graph", source))]
     if (
@@ -364,7 +361,7 @@ def _is_converted_aside(path: str) -> bool:
 class GraphInput:
     """The graph of one call: a store, or a labelled graph in memory that becomes a store when one is needed.
 
-    ``kind`` is what a file or an object that does not say it itself is read as, ``reading`` how.
+    ``kind`` is the default kind for a file or an object without one; ``reading`` has the reading options.
     """
 
     def __init__(
@@ -386,7 +383,7 @@ class GraphInput:
 
     @property
     def path(self) -> str | None:
-        """Where the store is, from whatever directory; None for a graph that ends with this process."""
+        """Absolute path of the store; None for a graph that ends with this process."""
         path = self.asked.path
         if self.labelled is not None:
             path = None if self.store is None else self.store.path
@@ -398,7 +395,7 @@ class GraphInput:
 
     @property
     def given(self) -> GraphStore | LabelledGraph:
-        """What was given, read once: takes the place of the caller's object in further calls."""
+        """The source, read once: replaces the caller's object in further calls."""
         return self.asked.held
 
     def job(self, question: Question, name: str = "memory:") -> JobSpec:
@@ -420,7 +417,7 @@ class GraphInput:
         return self.store
 
     def require_storable(self, target: Path | None) -> None:
-        """Refuse, before anything is counted, labels of a graph in memory that cannot be written: GraphError."""
+        """Raise GraphError, before counting, if labels of a graph in memory cannot be written."""
         if self.labelled is None or target is None:
             return
         for labels in (self.labelled.labels_u, self.labelled.labels_v):
@@ -451,5 +448,5 @@ class GraphInput:
         }
 
     def describe_reading(self) -> dict[str, Any]:
-        """Return where the graph comes from, how it was read and which lines were dropped."""
+        """Return the source of the graph, how it was read, and the dropped lines."""
         return self.asked.reading

@@ -56,30 +56,30 @@ def submit(
     steps: Count | None = None,
     **asked: Unpack[AskedOptions],
 ) -> JobDirectory:
-    """Give a count to a cluster and return once it has it; the cluster goes on when this process is gone.
+    """Submit a count to a cluster and return; the cluster continues without this process.
 
-    Parameters are those of :func:`count`, and:
+    Parameters are the same as for :func:`count`, and:
 
     cluster : str, path-like or distributed.Client
-        A scheduler that stays.
+        A permanent scheduler.
     job : path-like
-        Job directory, under the same path here and on all workers. Where it holds the answer, nothing is submitted.
+        Job directory, under the same path here and on all workers. If it has the answer, nothing is submitted.
     priority : {"low", "normal", "high"}
-        Among the jobs that share the cluster.
+        Priority among the jobs that share the cluster.
     samples, null, seed, steps : optional
         As for :func:`papilio.significance`: compare the count with random graphs. Without ``samples`` it is a count.
 
-    Where parts are needed, they are cut here, before the job is submitted.
+    If parts are needed, they are cut here, before the job is submitted.
 
     Returns
     -------
     JobDirectory
-        To look at; :func:`papilio.wait_job` waits for the result.
+        The job; :func:`papilio.wait_job` waits for its result.
 
     Raises
     ------
     PapilioError
-        As :func:`papilio.cluster.submit.submit_job` says.
+        As for :func:`papilio.cluster.submit.submit_job`.
     """
     from papilio.cluster.submit import submit_job
 
@@ -110,7 +110,7 @@ def open_job(path: str | os.PathLike[str]) -> JobDirectory:
     Raises
     ------
     StoreError
-        When it is no job directory.
+        If it is not a job directory.
     """
     return JobDirectory(path)
 
@@ -126,22 +126,22 @@ def resume_job(
     trust: bool = False,
     progress: Progress = None,
 ) -> CountResult:
-    """Go on with the job of a directory; graph, motif, granularity and output are those that it was begun with.
+    """Resume the job of a directory, with its original graph, motif, granularity and output.
 
     Parameters
     ----------
     cluster, engine, workers : optional
-        Where the rest is counted, as for :func:`count`; by default as before. ``workers`` given before holds
-        only for the cluster given before.
+        Where the missing leases run, as for :func:`count`; by default as before. An earlier ``workers`` applies only to
+        the earlier cluster.
     trust : bool
-        Whether to connect to the scheduler, and to replace the output, that the directory names although others can
-        write there.
+        Whether to connect to the scheduler, and to replace the output, named in the directory even if others can write
+        there.
 
     Raises
     ------
     InputError
-        When the graph was in memory: call :func:`count` with it again. When the directory, which another user owns or
-        can write to, names the scheduler, and neither ``cluster`` is given nor ``trust``; or an output that exists.
+        If the graph was in memory: call :func:`count` with it again. If another user owns the directory or can write to
+        it, and it names a scheduler (without ``cluster`` or ``trust``) or an existing output.
     PapilioError
         As for :func:`count`.
     """
@@ -176,21 +176,21 @@ def verify_job(
     engine: EngineChoice = "auto",
     seed: Seed = 0,
 ) -> tuple[JobCheck, Recount | None]:
-    """Check a finished job: ledger, tiling, sums, shards and graph; and count a sample of its leases again.
+    """Check a finished job (ledger, tiling, sums, shards, graph), and count a sample of its leases again.
 
     Parameters
     ----------
     sample : int
         Leases to count again in this process; 0 for none.
     engine : {"auto", "cpu", "gpu"}
-        Which engine counts them.
+        Engine that counts them.
     seed : int
-        Of the choice.
+        Seed of the choice.
 
     Raises
     ------
     PapilioError
-        Naming the first thing that is wrong.
+        For the first fault found.
     """
     directory = JobDirectory(path)
     checked = check_job(directory)

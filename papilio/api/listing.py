@@ -65,7 +65,7 @@ def enumerate(
 ) -> Any:
     """List motifs, each once: iterate them, or write them to files.
 
-    Without ``output`` the rows are found while they are iterated, in this process and in bounded memory::
+    Without ``output`` the rows are found during iteration, in this process and in bounded memory::
 
         for clique in papilio.enumerate(friends, "clique", k=4): ...
 
@@ -76,42 +76,41 @@ def enumerate(
     motif : Motif or str
         ``Biclique(p, q)`` with both sizes, ``Clique(k)``, ``MaximalBiclique()`` or ``MaximalClique()``.
     output : path-like, optional
-        A file, where the suffix says so (Parquet, CSV, TSV, JSON, JSON lines or Arrow), else a directory of Parquet
-        files to make. They have the columns ``u`` and ``v``, or ``n`` of a unipartite graph:
-        lists of labels of the graph, or ids where it has none, by rising id. Shards of leases pass through the
-        directory that it lies in, which all workers must be able to write to.
+        A file, if it has the suffix of a format (Parquet, CSV, TSV, JSON, JSON lines or Arrow), else a new directory of
+        Parquet files. The columns are ``u`` and ``v``, or ``n`` for a unipartite graph: lists of labels, or of ids if
+        the graph has no labels, in increasing order of ids. All workers must be able to write to the parent directory,
+        which also gets the shards of leases.
     limit : int, optional
-        Most rows: exactly so many are listed if there are as many, which ones is left open. All by default.
+        Maximum number of rows, all by default. If there are more motifs, an arbitrary selection is listed.
     with_u, with_v : iterable of str or int
-        Labels (ids, where there are none) of vertices of U and of V: only motifs that hold all of them are listed.
-        The search is restricted to what can go with them.
+        Labels (or ids, without labels) of vertices of U and of V: list only motifs that contain all of them. The search
+        is restricted accordingly.
     containing : iterable of str or int
-        As these, of a unipartite graph, or of whichever layer has a vertex of that label.
+        The same for a unipartite graph, or for the layer that has a vertex with this label.
     cluster, workers, progress
         As for :func:`papilio.count`.
     engine : {"auto", "cpu", "gpu"}
-        Bicliques of one size are listed on CPUs alone.
+        Bicliques of one size are listed on CPUs only.
     job : path-like, optional
-        Job directory, as for :func:`papilio.count`. It keeps the shards, which the files of the output share with it
-        on one file system.
+        Job directory, as for :func:`papilio.count`. It keeps the shards; on the same file system the output files share
+        their storage.
     options : mapping of str to str, optional
-        Of bicliques ``anchor`` (``auto``, ``u``, ``v``), of cliques of one k ``order``.
+        For bicliques ``anchor`` (``auto``, ``u``, ``v``), for cliques of one k ``order``.
     **asked
         As for :func:`papilio.count`.
 
     Returns
     -------
     Rows
-        Without ``output``: to iterate, ``.head(n)``, ``.to_batches()``, ``.to_arrow()``, ``.to_pandas()``.
+        Without ``output``: iterable, with ``.head(n)``, ``.to_batches()``, ``.to_arrow()``, ``.to_pandas()``.
     ListingResult
-        With it: ``output``, the directory; ``rows``; ``limit_reached``; ``checked``; and how it ran. Where all motifs
-        of the graph were asked for, they are also counted, and the listing is refused unless the numbers are equal.
+        With it: ``output``, the directory; ``rows``; ``limit_reached``; ``checked``; and run statistics. If all motifs
+        of the graph are listed, they are also counted, and the listing fails unless the numbers are equal.
 
     Raises
     ------
     PapilioError
-        As for :func:`papilio.count`; InputError also for labels that no vertex has, StoreError where something
-        stands at ``output``.
+        As for :func:`papilio.count`; InputError also for unknown labels, StoreError if ``output`` exists.
 
     Examples
     --------
@@ -132,9 +131,7 @@ def enumerate(
     if Path(output).suffix.lower() not in TABLE_SUFFIXES:
         return call(local_path(output), engine=engine).execute()
     if job is not None:
-        raise InputError(
-            f"output {output} is one file, and a job lists into a directory; leave out the suffix"
-        )
+        raise InputError(f"output {output} is a file, but a job lists into a directory; leave out the suffix")
     target = check_table_file(output, overwrite=False)
     with run_directory(target.parent) as scratch:
         result = call(Path(scratch) / "rows", engine=engine).execute()
@@ -143,12 +140,12 @@ def enumerate(
 
 
 def _require_here(**given: Any) -> None:
-    """Refuse what has no meaning for rows that are iterated in this process."""
+    """Raise for options that do not apply to rows iterated in this process."""
     named = [name for name, value in given.items() if value is not None and value not in ("inline", "auto")]
     if named:
         raise InputError(
-            f"{', '.join(named)} is given, and the rows are iterated on the processors of this process; give output, a "
-            "directory, to list elsewhere, as a job or on a GPU"
+            f"{', '.join(named)} is given, but rows are iterated on the processors of this process; set output to a "
+            f"directory to list elsewhere, as a job or on a GPU"
         )
 
 
@@ -169,8 +166,8 @@ def plan_listing(
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the listing of ``motif``, without running it.
 
-    Its work is an estimate: how many motifs there are is not known before they are counted or listed. Parameters
-    and errors are those of :func:`enumerate`.
+    Its work is an estimate: the number of motifs is unknown before they are counted or listed. Parameters and errors
+    are the same as for :func:`enumerate`.
     """
     return _call(
         graph, motif, local_path("listing"), limit=limit, required=(containing, with_u, with_v), options=options,
@@ -179,11 +176,11 @@ def plan_listing(
 
 
 _MANY_ROWS = 1_000_000
-"""From which on the predicted size of a listing is told before it is written."""
+"""Threshold above which the predicted size of a listing is reported before writing."""
 
 
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
-    """Go on with the listing of a job directory; as :func:`papilio.resume_job`, which calls this."""
+    """Resume the listing of a job directory; called by :func:`papilio.resume_job`."""
     target = Path(directory.settings["output"])
     source, question = GraphInput(directory.source), directory.job.question
     return _class_of(question)(source, question, target, job=directory.root, **where).execute()
@@ -207,15 +204,15 @@ def _call(
 
 
 def _class_of(question: Question) -> type[ListingCall]:
-    assert question.family.listed is not None, "a question with a listing can be listed"
+    assert question.family.listed is not None, "this question has no listing"
     kind: type[ListingCall] = resolve(question.family.listed.call)
     return kind
 
 
 class ListingCall(Call[ListingResult]):
-    """A listing; its rows go to a directory.
+    """A listing into a directory.
 
-    ``required`` are labels of vertices: of either layer, of U, of V. Without it the listing of the question has ids.
+    ``required`` has labels of vertices: of either layer, of U, of V. Without it, the listing of the question has ids.
     """
 
     phases = (*Call.phases, "check")
@@ -250,7 +247,7 @@ class ListingCall(Call[ListingResult]):
 
     @contextmanager
     def held_job(self) -> Iterator[JobSpec]:
-        """Give the job to this process alone: on the store, or on the graph in memory until the block ends."""
+        """Provide the job to this process only: on the store, or on the graph in memory until the block ends."""
         if self.source.store is None and not any(self._required or ()):
             with held_graph(self.source.read()) as name:
                 yield self.source.job(self.question, name)
@@ -258,12 +255,12 @@ class ListingCall(Call[ListingResult]):
             yield self.asked
 
     def rows(self) -> Rows:
-        """Return the rows, to be found while they are iterated."""
+        """Return the rows, found during iteration."""
         return Rows(self)
 
     def plan(self) -> CountPlan:
         with self.stack:
-            _ = self.asked  # labels that no vertex has are refused before workers start
+            _ = self.asked  # unknown labels raise before workers start
             return super().plan()
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path:
@@ -275,24 +272,24 @@ class ListingCall(Call[ListingResult]):
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
 
     def require_room(self) -> None:
-        """Refuse a target where something is, unless it is a listing of the same question that a job may replace."""
+        """Raise if the target exists, unless it is a listing of the same question that a job may replace."""
         may_replace = self._is_written() and self.job is not None
         target = self._directory
         if not os.access(target.parent, os.W_OK):
-            raise InputError(f"output {target} lies in a directory that this process cannot write to")
+            raise InputError(f"output {target} is in a directory that this process cannot write to")
         is_free = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
         if not is_free and not may_replace:
-            raise StoreError(f"{target} exists already; choose another directory, or remove it")
+            raise StoreError(f"{target} already exists; choose another directory, or remove it")
         self._foresee()
 
     def accept(self, plan: CountPlan) -> None:
-        """Tell how much will be written, where that is predicted; CapacityError where that is more than is free."""
+        """Report the predicted size of the output; CapacityError if it exceeds the free space."""
         rows, n_bytes = plan.listing_rows, plan.listing_bytes
         if rows is not None and n_bytes is not None and rows.value:
             self.require_space(rows, n_bytes)
 
     def require_space(self, rows: Range, n_bytes: Range) -> None:
-        """Do as :meth:`accept` with predicted rows and bytes."""
+        """Check predicted rows and bytes as in :meth:`accept`."""
         if rows.value >= _MANY_ROWS:
             self.listener(RowsKnown(round(rows.value), round(n_bytes.value), ""))
         place = self._directory.parent
@@ -300,11 +297,11 @@ class ListingCall(Call[ListingResult]):
         if n_bytes.low > free:
             raise CapacityError(
                 f"the listing is predicted to have {rows.show()} rows, and {show_bytes(round(n_bytes.low))} at least; "
-                f"{show_bytes(free)} are free at {place}: give limit (--limit), or another disk"
+                f"{show_bytes(free)} are free at {place}: set limit (--limit), or use another disk"
             )
 
     def _foresee(self) -> None:
-        """Tell how many rows there will be, where a job directory beside the target holds their number."""
+        """Report the number of rows, if a job directory next to the target has it."""
         job, store = self.asked, self.source.store
         known = find_answer(self._directory.parent, replace(job, listing=None).identity)
         if known is None or store is None or self._listing.with_u or self._listing.with_v:
@@ -335,8 +332,8 @@ class ListingCall(Call[ListingResult]):
             ):
                 if found != expected:
                     raise ExecutionError(
-                        f"{what}{found} of {job.motif.title} were listed in {job.source}, and {what}{expected} are "
-                        "counted there; nothing was written"
+                        f"{what}{found} of {job.motif.title} were listed in {job.source}, but {what}{expected} were "
+                        f"counted; nothing was written"
                     )
             self._checked = True
         return {"check": perf_counter() - began}
@@ -357,7 +354,7 @@ class ListingCall(Call[ListingResult]):
         return result
 
     def _is_whole(self) -> bool:
-        """Whether the target holds a listing of the same question whose files are as they were written."""
+        """Whether the target is an unchanged listing of the same question."""
         with suppress(StoreError):
             found = read_listing(self._directory)
             if found is not None and self._is_written():
@@ -372,7 +369,7 @@ class ListingCall(Call[ListingResult]):
 
     @contextmanager
     def settled(self, shards: Sequence[ListingShard]) -> Iterator[Sequence[ListingShard]]:
-        """Give the files of the rows that are written, which are there until the block ends; other ones may be new."""
+        """Provide the files of the written rows until the block ends; they may be replaced by new files."""
         yield shards
 
     def _write_rows(

@@ -1,4 +1,4 @@
-"""Cut a graph into parts that fit a memory: as a command of its own, or where a count needs it."""
+"""Cut a graph into parts that fit in memory: as a separate command, or if a count needs it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from papilio.api.call import Call
 
 CUTTING_SHARE = 0.5
-"""Share of the free memory of this machine that cutting takes where nothing else is said."""
+"""Default share of the free memory of this machine for cutting."""
 
 
 @checked
@@ -62,25 +62,25 @@ def partition(
     output : path-like
         Directory of the partition, which must not exist.
     motif : Motif
-        What will be counted: ``Butterfly()``, or a ``Biclique``, ``MaximalBiclique``, ``Clique`` or ``MaximalClique``,
-        whose parts serve all larger sizes as well.
+        Motif to count: ``Butterfly()``, or a ``Biclique``, ``MaximalBiclique``, ``Clique`` or ``MaximalClique``, whose
+        parts also support all larger sizes.
     per : {"total", "vertex", "edge"}
-        The finest counts that the parts are to serve.
+        Finest granularity of counts that the parts support.
     device_memory : int, optional
-        Bytes that a worker with a GPU may use on its device. Given, the parts are made for the gpu engine.
+        Bytes that a worker with a GPU may use on its device. If set, the parts are for the gpu engine.
     host_memory : int, optional
-        Bytes that a worker may use on its host, and that cutting may use here. At least one of both is given.
+        Bytes that a worker may use on its host, and that cutting may use here. At least one of the two is required.
     strategy : {"auto", "bcpar", "pair_blocks"}
-        How starts or roots are grouped; ``auto`` compares what each moves.
+        Grouping of starts or roots; ``auto`` compares the bytes that each strategy moves.
     options : mapping of str to str, optional
-        Those of the motif. ``anchor`` and ``algorithm`` of bicliques choose the layer of the roots, which is that of
+        Options of the motif. ``anchor`` and ``algorithm`` of bicliques choose the layer of the roots, which applies to
         all counts from these parts.
     threads : int, optional
-        Of cutting, and of the cpu workers that the parts are made for; by default all processors.
+        Number of threads, for cutting and for the cpu workers of the parts; by default all processors.
     temp_dir : path-like, optional
-        Directory for scratch files; by default that of ``output``.
+        Directory for scratch files; by default the directory of ``output``.
     progress : bool or callable, optional
-        True for a progress bar, on a terminal or in a notebook; a function is called with the share that is done,
+        True for a progress bar, on a terminal or in a notebook; a function is called with the share of completed work,
         from 0 to 1.
     **asked
         As for :func:`papilio.count`.
@@ -88,12 +88,12 @@ def partition(
     Returns
     -------
     Partition
-        ``manifest`` says strategy, decisions, sizes and replication.
+        ``manifest`` contains the strategy, decisions, sizes and replication.
 
     Raises
     ------
     PapilioError
-        InputError, StoreError or UnsupportedError for what is given; CapacityError, before anything is written, when
+        InputError, StoreError or UnsupportedError for wrong arguments; CapacityError, before anything is written, if
         even the smallest part does not fit.
     """
     reading, sizes = split_options(asked)
@@ -101,11 +101,11 @@ def partition(
     source = GraphInput(graph, question.family.graph_kind, reading)
     if source.store is None:
         raise InputError(
-            "a partition is of a stored graph, and this one is in memory; write it with papilio.Graph.save"
+            "a partition needs a stored graph, but this one is in memory; write it with papilio.Graph.save"
         )
     store = source.store
     if device_memory is None and host_memory is None:
-        raise InputError("a partition is made for a memory; give device_memory, host_memory or both")
+        raise InputError("a partition needs a memory limit; set device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)
     job = replace(job_of(store, question), budget=budget)
     engine: EngineName = "cpu" if device_memory is None else "gpu"
@@ -139,11 +139,11 @@ def _planned_worker(budget: Budget, threads: Threads | None) -> WorkerInfo:
 
 
 def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
-    """Return the job of a call within its budget: on the whole graph where that fits, else on parts of it.
+    """Return the job of a call within its budget: on the whole graph if it fits, else on parts of it.
 
-    Existing parts are taken, others are cut beside the output, or where all workers see them; those that do not stay
-    are removed when the call ends. CapacityError when even the smallest part does not fit. StoreError when existing
-    parts cannot be read. UnsupportedError when they are parts of another graph, or serve another question.
+    Existing parts are used; others are cut next to the output, or where all workers can read them. Temporary parts are
+    removed at the end of the call. Raises CapacityError if even the smallest part does not fit, StoreError if existing
+    parts cannot be read, UnsupportedError if they belong to another graph or question.
     """
     source, stack, budget, directory = call.source, call.stack, call.budget, call.kept_parts
     job = replace(job, budget=budget)
@@ -182,9 +182,9 @@ def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
 
 
 def _scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
-    """Return the directory for parts of the graph that last as long as a count, which all workers can reach.
+    """Return a directory for temporary parts of a count that all workers can access.
 
-    Beside the output, else beside the store; a directory for temporary files, which may be small, comes last.
+    Next to the output, else next to the store; the directory of temporary files, which may be small, comes last.
     """
     if target is not None:
         return target.parent
@@ -197,7 +197,7 @@ def _scratch_parent(executor: Executor, source: GraphInput, target: Path | None)
 
 @contextmanager
 def _parent_of(directory: Path) -> Iterator[None]:
-    """Make the directory above, such as a job's that does not exist yet, and remove it when the block fails."""
+    """Create the parent directory, such as a new job directory, and remove it if the block fails."""
     made = not directory.parent.exists()
     directory.parent.mkdir(exist_ok=True)
     try:
@@ -219,7 +219,7 @@ class _Planned(Exception): ...
 
 
 def _stop_when_planned(share: float) -> None:
-    """End a cut whose parts are planned, before any is written."""
+    """Raised to end a cut after its parts are planned, before any is written."""
     if share >= PLANNED_SHARE:
         raise _Planned
 
@@ -233,7 +233,7 @@ def _try_cut(
     output: Path,
     **how: Any,
 ) -> None:
-    """Plan the parts of a job within another budget, and write none; CapacityError where they do not fit."""
+    """Plan the parts of a job within another budget, without writing them; CapacityError if they do not fit."""
     own = job.budget.host_bytes and budget.host_bytes
     with suppress(_Planned):
         _cut(

@@ -1,4 +1,4 @@
-"""Motifs one by one: the rows of a listing while the search goes on, in bounded memory, without a file."""
+"""Motifs one by one: the rows of a listing during the search, in bounded memory, without a file."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from papilio.api.listing import ListingCall
 
 _WAITING = 8
-"""Blocks of rows that are found ahead of whoever iterates: the search stands still when there are so many."""
+"""Maximum number of blocks of rows found ahead of the iteration; beyond it the search pauses."""
 
 _POLL_S = 0.1
-"""How often a search that stands still looks whether anybody still wants its rows."""
+"""Interval at which a paused search checks if its rows are still wanted."""
 
 
 class _Left(Exception):
-    """Ends a search whose rows nobody wants any more."""
+    """Raised to end a search whose rows are no longer wanted."""
 
 
 class Rows(Tabular):
-    """The motifs of a graph, found while they are iterated; :func:`papilio.enumerate` returns it.
+    """The motifs of a graph, found during iteration; returned by :func:`papilio.enumerate`.
 
-    Each row is a tuple of labels (of ids, where there are none) by rising id: of a biclique a pair of tuples, its
-    vertices of U and of V. Every iteration searches anew, on the processors of this process, a few blocks of rows
-    ahead; one that is left half way ends its search. The order of the rows is not defined. The prepared graph stays in
+    Each row is a tuple of labels (or ids, without labels) in increasing order of ids; for a biclique a pair of tuples,
+    its vertices of U and of V. Every iteration searches again, on the processors of this process, a few blocks of rows
+    ahead; an abandoned iteration ends its search. The order of the rows is not defined. The prepared graph stays in
     memory as long as this object lives.
     """
 
@@ -68,20 +68,20 @@ class Rows(Tabular):
 
     @checked
     def head(self, n: Count = 10) -> list[tuple[Any, ...]]:
-        """Return the first ``n`` rows that are found."""
+        """Return the first ``n`` rows found."""
         with closing(self.__iter__()) as rows:
             return [*islice(rows, n)]
 
     def to_batches(self) -> Iterator[Any]:
         """Yield the rows as Arrow batches: a column of lists of labels for each of :attr:`columns`.
 
-        GraphError for labels of a graph in memory that have no Arrow type.
+        Raises GraphError if labels of a graph in memory have no Arrow type.
         """
         return self._batches(None)
 
     @property
     def schema(self) -> Any:
-        """Of the batches; the graph is prepared for it."""
+        """Schema of the batches; reading it prepares the graph."""
         with ExitStack() as stack:
             names, sizes, _, _, _ = self._prepare(stack)
             return list_schema(self.columns, names, sizes)

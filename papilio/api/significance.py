@@ -112,10 +112,10 @@ def ask(
     """Return the call of a count within ``memory`` or, with ``samples``, of a count beside random graphs."""
     if samples is None:
         _require_none(
-            {"null": null, "seed": seed, "steps": steps}, "which is for random graphs: give samples, too"
+            {"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too"
         )
         return CountCall(graph, motif, **memory, **common)
-    _require_none(memory, "and random graphs are drawn from the whole graph: leave it out")
+    _require_none(memory, "but random graphs are drawn from the whole graph: leave it out")
     ensemble: dict[str, Any] = {"samples": samples, "null": null, "seed": seed or 0, "steps": steps}
     return SignificanceCall(graph, motif, **ensemble, **{"output": None, "overwrite": False, **common})
 

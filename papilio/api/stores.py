@@ -7,7 +7,7 @@ from papilio.storage.convert import convert as _convert
 from papilio.storage.generate import generate as _generate
 
 CONVERT_PHASES = {"read": ("reading", "bytes"), "write": ("sorting and writing", "edges")}
-"""Of :data:`papilio.storage.convert.ConvertProgress`: the words of the bar and the unit."""
+"""Text of the bar and unit for each phase of :data:`papilio.storage.convert.ConvertProgress`."""
 
 convert = shows_phases(CONVERT_PHASES)(_convert)
 generate = shows_units("generating")(_generate)

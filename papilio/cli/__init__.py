@@ -1,7 +1,7 @@
-"""The command line: translates flags to the calls of the Python interface and answers to text or JSON.
+"""The command line: translates flags to calls of the Python interface, and answers to text or JSON.
 
-Signals are listened for before anything heavy is imported. Numba and Arrow import cffi, pandas and SciPy where they
-find them, which takes a second; no command needs these, so that a process of the command line has none of them.
+Signal handlers are installed before any heavy import. Numba and Arrow import cffi, pandas and SciPy if installed, which
+takes a second; no command needs them, so a process of the command line hides them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNUSED = ("cffi", "pandas", "scipy")
 
 
 class _Unused:
-    """Finds the libraries that no command uses nowhere."""
+    """Makes the libraries that no command uses impossible to import."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -34,14 +34,14 @@ class _Unused:
 
 
 _NEW_OBJECTS = 20_000
-"""Python looks for garbage after so many new objects. Nearly all that a short command makes are modules, which stay: at
-the usual 700 a count of a small graph spends a tenth of its time looking."""
+"""Number of new objects before a garbage collection. Most objects of a short command belong to modules and stay: at the
+default of 700, counting in a small graph spends a tenth of its time in the collector."""
 
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit with one of the documented codes; no traceback for expected errors.
 
-    Without ``args`` this process is that of the command.
+    Without ``args``, this process belongs to the command.
     """
     if args is None:
         sys.meta_path.insert(0, _Unused)

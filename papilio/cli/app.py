@@ -1,4 +1,4 @@
-"""The command ``papilio``: its commands, exit codes and last line of defence."""
+"""The command ``papilio``: commands, exit codes and the handling of errors."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from papilio.interrupts import check
 from papilio.version import __version__
 
 EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
-    (InputError, 2, "wrong usage, or an input that is not what it should be"),
+    (InputError, 2, "wrong usage, or invalid input"),
     (StoreError, 3, "a graph store or file is missing, corrupt or cannot be written"),
-    (UnsupportedError, 4, "motif, engine and graph do not go together"),
-    (EngineUnavailableError, 4, "the engine asked for cannot run here"),
+    (UnsupportedError, 4, "motif, engine and graph do not match"),
+    (EngineUnavailableError, 4, "the requested engine cannot run here"),
     (CapacityError, 5, "something does not fit: ids, counters or memory"),
     (ClusterError, 6, "the cluster cannot be reached or started, or lost what the run needs"),
     (JobCancelledError, 7, "the job was cancelled"),
-    (JobUnfinishedError, 8, "the job did not end within the time given to wait; it goes on"),
+    (JobUnfinishedError, 8, "the job did not end within the waiting time; it continues"),
     (ExecutionError, 1, "the run did not end with an exact answer"),
 )
-"""Exit code of each class of errors; the first class that fits counts."""
+"""Exit code of each error class; the first matching row applies."""
 
 INTERRUPTED, PIPE_CLOSED, TERMINATED = 130, 141, 143
 
@@ -51,42 +51,42 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
     [
         "  0    success",
         *(f"  {code}    {meaning}" for _, code, meaning in sorted(EXIT_CODES, key=lambda row: row[1])),
-        f"  {INTERRUPTED}  interrupted (Ctrl-C); nothing partial is left behind",
-        f"  {PIPE_CLOSED}  the program that read the output ended first, as head does",
-        f"  {TERMINATED}  terminated (SIGTERM); nothing partial is left behind",
+        f"  {INTERRUPTED}  interrupted (Ctrl-C); no partial output is left behind",
+        f"  {PIPE_CLOSED}  the reader of the output ended first, as head does",
+        f"  {TERMINATED}  terminated (SIGTERM); no partial output is left behind",
     ]
 )
 
 
 _COMMANDS = {
     "convert": ("stores:convert", "Convert an edge list into a graph store."),
-    "cache": ("stores:cache", "List or clear the conversions of files that were counted in."),
+    "cache": ("stores:cache", "List or clear cached conversions of edge lists."),
     "info": ("stores:info", "Describe a graph: sizes, degrees, signs, provenance."),
     "generate": ("stores:generate", "Generate a synthetic graph into a new store."),
-    "partition": ("stores:partition", "Cut a graph into parts that fit a worker's memory."),
+    "partition": ("stores:partition", "Cut a graph into parts that fit in a worker's memory."),
     "plan": ("count:plan", "Show how a motif would be counted: work, memory, decisions."),
     "count": ("count:count", "Count a motif in a graph."),
     "estimate": ("count:estimate", "Estimate a count by random probes, with an interval."),
-    "significance": ("count:significance", "Compare a count with those of random graphs."),
+    "significance": ("count:significance", "Compare a count with the counts of random graphs."),
     "census": ("measure:census", "Count the butterflies of a signed graph by class."),
-    "enumerate": ("count:enumerate_", "List a motif one by one, as rows of Parquet files."),
+    "enumerate": ("count:enumerate_", "List every occurrence of a motif, as rows."),
     "project": ("count:project", "Project to one layer: pairs with weights and q-values."),
     "decompose": ("count:decompose", "Peel a graph into dense parts: wing or tip numbers."),
     "measure": ("measure:measure", "Measure a graph: clustering, cohesion, top vertices and edges."),
-    "jobs": ("jobs:jobs", "List the job directories at and below a directory."),
-    "status": ("jobs:status", "Show state and progress of a job."),
-    "resume": ("jobs:resume", "Go on with a job."),
-    "verify": ("jobs:verify", "Check a finished job, and count a sample of it again."),
-    "submit": ("jobs:submit", "Give a job to a cluster and leave."),
+    "jobs": ("jobs:jobs", "List the job directories in a directory, three levels deep."),
+    "status": ("jobs:status", "Show the state and progress of a job."),
+    "resume": ("jobs:resume", "Resume a job."),
+    "verify": ("jobs:verify", "Check a finished job; optionally recount a sample."),
+    "submit": ("jobs:submit", "Submit a job to a cluster and return."),
     "wait": ("jobs:wait", "Wait for a job, and print the count."),
-    "cancel": ("jobs:cancel", "Stop a job; what is counted is kept."),
+    "cancel": ("jobs:cancel", "Cancel a job; completed work is kept."),
     "logs": ("jobs:logs", "Print the log of a submitted job."),
-    "scale": ("scaling:scale", "Measure how a count scales with the workers."),
-    "report": ("scaling:report", "Write the report of a job or of a scaling experiment."),
-    "slurm": ("cluster:slurm", "Run on a cluster that Slurm manages."),
-    "doctor": ("cluster:doctor", "Check what this machine, a cluster and a graph offer."),
+    "scale": ("scaling:scale", "Measure how a count scales with the number of workers."),
+    "report": ("scaling:report", "Write a report on a job or a scaling experiment."),
+    "slurm": ("cluster:slurm", "Run on a Slurm cluster."),
+    "doctor": ("cluster:doctor", "Check this machine, a cluster and a graph."),
 }
-"""Where each command is, in ``papilio.cli``, and what it does."""
+"""Location of each command in ``papilio.cli``, and its summary."""
 
 
 _SPEECH = {"--quiet": QUIET, "--verbose": VERBOSE}
@@ -94,9 +94,9 @@ _SPEECH = {"--quiet": QUIET, "--verbose": VERBOSE}
 
 @contextmanager
 def _ended_with_its_reader() -> Iterator[None]:
-    """End the process without a word when nobody reads what the block writes any more.
+    """End the process silently if the reader of its output is gone.
 
-    ClusterError for another connection that broke.
+    Raises ClusterError if another connection broke.
     """
     try:
         yield
@@ -107,19 +107,19 @@ def _ended_with_its_reader() -> Iterator[None]:
         closed = [descriptor for descriptor, _ in pipes.poll(0)]
         if not closed:
             raise ClusterError(f"a connection broke ({error}); try again") from error
-        for descriptor in closed:  # what is left to write goes nowhere
+        for descriptor in closed:  # discard the remaining output
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         sys.exit(PIPE_CLOSED)
 
 
 class _LazyGroup(CommandGroup):
-    """Commands whose modules are imported when they are called; all take ``--quiet`` and ``--verbose`` anywhere."""
+    """Commands whose modules are imported on demand; all accept ``--quiet`` and ``--verbose`` anywhere."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
         words = shlex.join(["papilio", *args])
         given = {word for word in args[: args.index("--") if "--" in args else None] if word in _SPEECH}
         if len(given) > 1:
-            raise click.UsageError("--quiet and --verbose contradict each other; give one of them")
+            raise click.UsageError("--quiet and --verbose contradict each other; use one of them")
         args = [word for word in args if word not in given]
         with _ended_with_its_reader():
             context = super().make_context(info_name, args, *rest, **extra)
@@ -160,11 +160,11 @@ class _LazyGroup(CommandGroup):
     "--quiet",
     is_flag=True,
     expose_value=False,
-    help="Say nothing but the answer and errors; with every command, at any place.",
+    help="Print only the answer and errors; allowed anywhere on the command line.",
 )
 @click.option(
     "--verbose", is_flag=True, expose_value=False,
-    help="Say also what is done when, and every decision; with every command, at any place.",
+    help="Also print each step with its time, and every decision; allowed anywhere on the command line.",
 )  # fmt: skip
 def cli() -> None:
     """Count dense motifs exactly in large graphs, on one machine, its GPUs, or a Dask cluster."""
@@ -192,10 +192,10 @@ def run(args: list[str] | None = None) -> NoReturn:
     except OSError as error:
         check()
         click.echo(
-            f"papilio: the system refuses it ({error}); see that there is room and permission", err=True
+            f"papilio: the system reports an error ({error}); check free space and permissions", err=True
         )
         sys.exit(exit_code_of(StoreError()))
     except Exception:
-        check()  # libraries turn what a signal raises into errors of theirs
+        check()  # libraries turn an exception raised by a signal into their own errors
         raise
     sys.exit(0)

@@ -89,8 +89,8 @@ ENSEMBLE_OPTIONS = with_options(
 def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Count MOTIF in the graph STORE.
 
-    The count goes to standard output, and with --per but no --output the largest counts after it; of several
-    sizes a table. Everything else goes to standard error.
+    The count goes to standard output, followed by the largest counts if --per is given without --output; several sizes
+    make a table. Everything else goes to standard error.
 
     \b
     papilio count butterfly STORE
@@ -126,26 +126,30 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
 @STORE
 @PER_FLAG
 @click.option(
-    "--error", type=share, default="1%", show_default=True, help="Half of the interval, of the estimate."
+    "--error",
+    type=share,
+    default="1%",
+    show_default=True,
+    help="Half-width of the interval, relative to the estimate.",
 )
 @click.option(
     "--confidence", type=share, default="95%", show_default=True,
-    help="Probability that the interval holds the exact count.",
+    help="Probability that the interval contains the exact count.",
 )  # fmt: skip
 @click.option(
     "--seconds", type=float, metavar="S",
-    help="Time for the probes, beside reading and preparing; as long as it takes by default.",
+    help="Time limit for the probes, excluding reading and preparing; by default, until --error is reached.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
-@with_rows("the estimate as a row, or those of all vertices")
+@with_rows("the estimate as a row, or the estimates of all vertices")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
 
-    The estimate and the ends of the interval go to standard output, everything else to standard error. Where counting
-    takes no longer, the motifs are counted: then it is one number. With --per vertex but no --output the largest
-    estimates of vertices follow, and --error is that of these.
+    The estimate and the ends of the interval go to standard output, everything else to standard error. If counting
+    takes no longer, the motifs are counted and a single number is printed. With --per vertex but no --output, the
+    largest estimates of vertices follow, and --error applies to them.
 
     \b
     papilio estimate biclique STORE -p 6 -q 6
@@ -162,7 +166,7 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
 @click.command(cls=MotifGroup)
 @STORE
 @ENSEMBLE_OPTIONS
-@with_rows("the counts of the samples, or the sizes or vertices with their z")
+@with_rows("the counts of the samples, or the z of each size or vertex")
 @JOB_FLAG
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
@@ -171,9 +175,9 @@ def significance(
 ) -> None:
     """Compare the count of MOTIF in the graph STORE with its counts in random graphs.
 
-    Standard output has a line of names and one of values: observed, mean, std, z, p_more and p_less (one-sided p of at
-    least, or at most, so many) and p_value (two-sided); of several sizes a line for each, and with --per vertex the
-    largest z of each layer. Everything else goes to standard error.
+    Standard output gets a line of names and a line of values: observed, mean, std, z, p_more and p_less (one-sided
+    p-values of counts at least, or at most, as large as observed) and p_value (two-sided). Several sizes get a line
+    each; --per vertex prints the largest z of each layer. Everything else goes to standard error.
 
     \b
     papilio significance butterfly STORE
@@ -190,7 +194,7 @@ def significance(
 
 _ROW_FORMAT = click.option(
     "--format", "row_format", type=click.Choice(TABLE_FORMATS),
-    help="Format of the rows on standard output, TSV by default; a file has that of its suffix.",
+    help="Format of the rows on standard output, TSV by default; the suffix of a file determines its format.",
 )  # fmt: skip
 
 
@@ -202,19 +206,25 @@ _ROW_FORMAT = click.option(
     "- or nothing is standard output.",
 )  # fmt: skip
 @_ROW_FORMAT
-@click.option("--limit", type=integer, metavar="N", help="Most that are listed; all by default.")
+@click.option("--limit", type=integer, metavar="N", help="Maximum number of rows; all by default.")
 @click.option(
-    "--with-u", multiple=True, metavar="LABEL", help="Only those that hold this vertex of U; may be repeated."
+    "--with-u",
+    multiple=True,
+    metavar="LABEL",
+    help="List only motifs with this vertex of U; may be repeated.",
 )
 @click.option(
-    "--with-v", multiple=True, metavar="LABEL", help="Only those that hold this vertex of V; may be repeated."
+    "--with-v",
+    multiple=True,
+    metavar="LABEL",
+    help="List only motifs with this vertex of V; may be repeated.",
 )
 @click.option(
     "--containing", multiple=True, metavar="LABEL",
-    help="Only those that hold this vertex, of a unipartite graph or of either layer; may be repeated.",
+    help="List only motifs with this vertex, of a unipartite graph or of either layer; may be repeated.",
 )  # fmt: skip
 @JOB_FLAG
-@click.option("--dry-run", is_flag=True, help="Show how they would be listed; list nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan without listing anything.")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def enumerate_(
@@ -229,11 +239,11 @@ def enumerate_(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """List MOTIF in the graph STORE: to standard output while they are found, or to files.
+    """List every MOTIF in the graph STORE: to standard output as they are found, or to files.
 
-    The rows have the columns u and v, or n of a unipartite graph: the labels of their vertices; u1, u2, ... in CSV and
-    TSV where all have the same size. With --output the path goes to standard output. Everything else goes to standard
-    error. papilio count says how many there are, without listing them.
+    The rows have the columns u and v, or n for a unipartite graph, with the labels of the vertices; in CSV and TSV the
+    columns are u1, u2, ... if all motifs have the same size. With --output the path goes to standard output. Everything
+    else goes to standard error. To count without listing, use papilio count.
 
     \b
     papilio enumerate biclique STORE -p 3 -q 4 | head
@@ -260,7 +270,7 @@ def _list_rows(
     *given: Any,
     **options: Any,
 ) -> Any:
-    """Write the rows of a function that lists to standard output, or return its answer if it has an output."""
+    """Write the rows of a listing function to standard output, or return its answer if it has an output."""
     if output is None or output == STANDARD_OUTPUT:
         target = RowTarget.standard_output(row_format, as_json)
         cluster = None if options["cluster"] == "auto" else options["cluster"]
@@ -286,7 +296,7 @@ def _list_rows(
 )  # fmt: skip
 @click.option(
     "--weighting", type=click.Choice(get_args(Weighting)),
-    help="Weight of a pair beside the number of its common neighbours.",
+    help="Weight of a pair, in addition to the number of common neighbours.",
 )  # fmt: skip
 @click.option(
     "--significance", type=click.Choice(get_args(PairTest)),
@@ -324,8 +334,8 @@ def project(
     """Project the bipartite graph STORE to one layer: pairs of its vertices with common neighbours.
 
     The columns are source and target (labels), common (number of common neighbours), weight with --weighting, p and q
-    with --significance. Rows go to standard output while they are found, or to files; everything else goes to standard
-    error. papilio count projection prints how many pairs there are.
+    with --significance. Rows go to standard output as they are found, or to files; everything else goes to standard
+    error. papilio count projection prints the number of pairs.
 
     \b
     papilio project STORE --layer u --format csv | head
@@ -348,30 +358,35 @@ _SHOWN_LEVELS = 5
 @BIPARTITE_STORE
 @click.option(
     "--layer", type=click.Choice(["u", "v"]),
-    help="Tip: the layer whose vertices are peeled; the other stays whole.",
+    help="For tip: the layer whose vertices are peeled.",
 )  # fmt: skip
 @click.option(
     "--output", type=click.Path(allow_dash=True), metavar="DIR",
-    help="Directory to make: numbers and components as Parquet files. Or a file for the numbers alone, by its suffix "
-    "or --format; - is standard output.",
+    help="Directory to create, for numbers and components as Parquet files; or a file for the numbers only, its "
+    "format by suffix or --format; - is standard output.",
 )  # fmt: skip
 @FORMAT_FLAG
-@click.option("--overwrite", is_flag=True, help="Replace a decomposition or a file that is at --output.")
-@click.option("--no-hierarchy", is_flag=True, help="Numbers alone, without the components of every level.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing decomposition or file.")
+@click.option(
+    "--no-hierarchy", is_flag=True, help="Compute only the numbers, not the components of every level."
+)
 @click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
-    help="auto takes the first GPU that can be used; gpu is never replaced by cpu.",
+    help="auto uses the first usable GPU; gpu never falls back to cpu.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=integer, metavar="N", help="Threads of the cpu engine; all processors by default."
+    "--threads",
+    type=integer,
+    metavar="N",
+    help="Number of threads of the cpu engine; all processors by default.",
 )
 @JSON_FLAG
 def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> None:
     """Peel the bipartite graph STORE: the wing number of every edge (bitruss), or the tip number of every vertex of a
     layer, and the dense parts at every level.
 
-    The largest number goes to standard output, everything else to standard error. It runs in this process: on all its
-    processors, or on its first GPU.
+    The largest number goes to standard output, everything else to standard error. The command runs in this process, on
+    all its processors or on its first GPU.
 
     \b
     papilio decompose wing STORE --output wings
@@ -393,7 +408,7 @@ def _report(result: DecompositionResult) -> None:
     graph = result.graph
     say(
         f"{result.kind} numbers of {result.n_items:,} {items} in {graph['n_u']:,} x {graph['n_v']:,} vertices: "
-        f"largest {result.max_number:,}, different ones {len(sizes):,}"
+        f"largest {result.max_number:,}, distinct {len(sizes):,}"
     )
     top = sorted(sizes)[-_SHOWN_LEVELS:]
     if top:

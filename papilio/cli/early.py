@@ -1,6 +1,6 @@
-"""Waits that need no processor, begun before a command is loaded: the start of the GPU driver and of a context.
+"""Start the GPU driver and a context before a command is loaded: both wait without using the processor.
 
-On an H200 they take 0.14 and 0.13 s, as long as importing the rest.
+On an H200 they take 0.14 and 0.13 s, as long as the remaining imports.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ _COUNTING = ("count", "enumerate", "decompose", "census", "measure")
 """Commands that run in this process by default."""
 
 _ELSEWHERE = ("--cluster", "--engine=cpu", "--help")
-"""Beginnings of words that tell them so, or that there is nothing to run."""
+"""Prefixes of arguments that send the command elsewhere or to the CPU, or run nothing."""
 
 
 def begin_driver(words: Sequence[str]) -> None:
-    """Start the driver in a thread where this command line, without the program, runs on a GPU of this process.
+    """Start the driver in a thread if these arguments will run on a GPU of this process.
 
-    It is a guess: a command that takes no GPU after all loses nothing but the memory of a context while it lasts. Where
-    there are several GPUs workers may have them, and none gets a context.
+    This is a guess: a command that uses no GPU after all only loses the memory of a context while it runs. If there are
+    several GPUs, workers may use them, and no context is created.
     """
     if not words or words[0] not in _COUNTING or any(word.startswith(_ELSEWHERE) for word in words):
         return
     if "cpu" in words or find_spec("cupy") is None:
         return
-    # Imported here, by the main thread: a thread that imports beside it may find its modules half imported.
+    # Import in the main thread: a second importing thread may see half-imported modules.
     from papilio.kernels.device.discovery import begin_context
 
-    # The interpreter waits for it at its end: a driver that is left while it starts may crash.
+    # Not a daemon: the interpreter waits for it at exit, because a driver abandoned during its start may crash.
     Thread(target=begin_context, name="papilio-driver").start()

@@ -53,22 +53,27 @@ _OUTPUT = with_rows("all values")
 _SIZES = with_options(
     *(
         click.option(
-            f"--{bound}-{side}", type=integer, metavar="N", help=f"{text} vertices of {side.upper()}."
+            f"--{bound}-{side}",
+            type=integer,
+            metavar="N",
+            help=f"{text} number of vertices of {side.upper()}.",
         )
         for side in "uv"
-        for bound, text in (("min", "Least"), ("max", "Most"))
+        for bound, text in (("min", "Minimum"), ("max", "Maximum"))
     )
 )
 
-_THREADS = click.option("--threads", type=integer, metavar="N", help="All processors by default.")
+_THREADS = click.option(
+    "--threads", type=integer, metavar="N", help="Number of threads; all processors by default."
+)
 
 
 @click.group(cls=CommandGroup)
 def measure() -> None:
-    """Measure the graph STORE: clustering, cohesion, what is in the most butterflies; of a unipartite one cliques.
+    """Measure the graph STORE: clustering, cohesion and top vertices; cliques in unipartite graphs.
 
-    Answers go to standard output, everything else to standard error; what has no denominator is undefined, null in JSON
-    and in files.
+    Answers go to standard output, everything else to standard error. Values without a denominator are undefined: null
+    in JSON and in files.
     """
 
 
@@ -82,7 +87,7 @@ def _answer(
     to_arrow: Callable[[Any], Any] | None = None,
     **options: Any,
 ) -> None:
-    """Measure a graph; write the lines of the result on standard output, how it was made on standard error."""
+    """Measure a graph; write the result to standard output and how it was computed to standard error."""
     target = take_target(options, as_json, writes_files=writes_files)
     with show_progress() as bar:
         result = measured(store, progress=bar, **options)
@@ -113,17 +118,17 @@ def robins_alexander(**options: Any) -> None:
 
 @measure.command()
 @STORE
-@click.option("--layer", type=click.Choice(["u", "v"]), help="Whose vertices; by default those of both.")
+@click.option("--layer", type=click.Choice(["u", "v"]), help="Layer to measure; both by default.")
 @_OUTPUT
 @_THREADS
 @JSON_FLAG
 def latapy(**options: Any) -> None:
-    """Clustering of every vertex: mean overlap with the vertices of its layer that it shares a neighbour with.
+    """Clustering of every vertex: mean overlap with vertices of its layer that share a neighbour.
 
     The overlap of two vertices is the number of their common neighbours divided by the number of neighbours of either
     (dot), by the lesser degree (min), or by the larger one (max) (Latapy, Magnien and Del Vecchio 2008). Standard
-    output gets the means of each layer, of the vertices for which it is defined and of all (as 0 where it is not). It
-    runs in this process.
+    output gets two means of each layer: over the vertices with a defined value, and over all (undefined values as 0).
+    The command runs in this process.
     """
     _answer(papilio.latapy_clustering, _mean_lines, writes_files=True, **options)
 
@@ -133,11 +138,11 @@ def latapy(**options: Any) -> None:
 @_PER_FLAG
 @_OUTPUT
 def local(**options: Any) -> None:
-    """Clustering of every vertex or edge: butterflies over those that are possible.
+    """Clustering of every vertex or edge: the share of possible butterflies that exist.
 
-    closed: the share of the paths of three edges with this edge, or an edge of this vertex, in the middle that lie on a
-    butterfly. square: the share of a vertex of the squares that its neighbours could make. Standard output gets the
-    means of each layer, or of the edges, of those for which it is defined and of all (as 0 where it is not).
+    closed: of the paths of three edges with this edge, or an edge of this vertex, in the middle, the share on a
+    butterfly. square: of the squares that the neighbours of a vertex could form, the share that exists. Standard output
+    gets two means of each layer, or of the edges: over the defined values, and over all (undefined values as 0).
     """
     _answer(papilio.local_clustering, _mean_lines, writes_files=True, **options)
 
@@ -146,10 +151,10 @@ def local(**options: Any) -> None:
 @_COUNT_OPTIONS
 @with_rows("the levels")
 def cohesion(**options: Any) -> None:
-    """How the vertices in 0, 1, 2, 4, 8, ... butterflies or more hang together.
+    """Connectivity of the vertices in at least 0, 1, 2, 4, 8, ... butterflies.
 
-    For each of these the subgraph that they induce: vertices, edges, connected components, vertices of the largest one,
-    least degree, and the number of edges whose removal surely disconnects it (0 if it is in pieces).
+    For each level, the induced subgraph: vertices, edges, connected components, vertices of the largest component,
+    minimum degree, and a number of edges whose removal is certain to disconnect it (0 if it is not connected).
     """
     _answer(papilio.cohesion_profile, _level_lines, **options)
 
@@ -163,11 +168,11 @@ def cohesion(**options: Any) -> None:
     default=10,
     show_default=True,
     metavar="N",
-    help="How many of each layer, or of the edges.",
+    help="Number of vertices of each layer, or of edges.",
 )
-@with_rows("these counts")
+@with_rows("the largest counts")
 def top(**options: Any) -> None:
-    """The vertices or edges in the most butterflies, by their labels; those in none are left out."""
+    """The vertices or edges in the most butterflies, by label; zero counts are left out."""
     _answer(
         papilio.top_butterflies,
         lambda result: _tabbed((each.place, *each.labels, each.count) for each in result.largest),
@@ -180,7 +185,7 @@ def top(**options: Any) -> None:
 @STORE
 @click.option(
     "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
-    help="The largest clique of the graph, or also the size of that of every vertex.",
+    help="Find a largest clique of the graph, or also the size of the largest clique of every vertex.",
 )  # fmt: skip
 @with_rows("the sizes of all vertices")
 @_THREADS
@@ -188,8 +193,8 @@ def top(**options: Any) -> None:
 def maximum_clique(**options: Any) -> None:
     """A largest clique of a unipartite graph: its size, then the labels of its vertices.
 
-    With --per vertex also how many vertices have a largest clique of each size; a vertex without edges is a clique of
-    size 1. It runs in this process.
+    With --per vertex, also the number of vertices by the size of their largest clique; a vertex without edges is a
+    clique of size 1. The command runs in this process.
     """
     _answer(papilio.maximum_clique, _maximum_lines, writes_files=options["per"] == "vertex", **options)
 
@@ -198,9 +203,9 @@ def maximum_clique(**options: Any) -> None:
 @STORE
 @click.option(
     "--by", type=click.Choice(["edges", "balanced"]), default="edges", show_default=True,
-    help="What is large: the number of edges, or of the vertices of the smaller side.",
+    help="Measure of size: the number of edges, or of vertices of the smaller side.",
 )  # fmt: skip
-@click.option("-n", type=integer, default=100, show_default=True, metavar="N", help="How many.")
+@click.option("-n", type=integer, default=100, show_default=True, metavar="N", help="Number of bicliques.")
 @_SIZES
 @with_rows("the bicliques")
 @_THREADS
@@ -208,9 +213,9 @@ def maximum_clique(**options: Any) -> None:
 def maximal_biclique_top(
     min_u: int | None, min_v: int | None, max_u: int | None, max_v: int | None, **options: Any
 ) -> None:
-    """The largest maximal bicliques: for each its size, its vertices of U and of V, by their labels.
+    """The largest maximal bicliques: for each its size and the labels of its vertices of U and V.
 
-    Of equal ones those come first whose ids do. It runs in this process.
+    Ties are broken by vertex ids. The command runs in this process.
     """
     motif = MaximalBiclique(min_u or 1, min_v or 1, max_u, max_v)
     _answer(papilio.top_bicliques, _biclique_lines, motif=motif, **options)
@@ -239,7 +244,7 @@ def _tabbed(rows: Iterable[Iterable[object]]) -> list[str]:
 
 
 def _mean_lines(result: LatapyClustering | LocalClustering) -> list[str]:
-    """Return the means of each layer, or of the edges: of those that have a value, then of all."""
+    """Return two means of each layer, or of the edges: over the defined values, then over all."""
     summaries = result.summaries()
     rows = [["of", "size", "defined", "mean", *next(iter(summaries.values())).mean]]
     for place, summary in summaries.items():
@@ -279,7 +284,7 @@ def _say_count(counted: CountResult) -> None:
     )
     if counted.job_directory is not None:
         say(
-            f"job {counted.job_directory}: {counted.leases_before:,} of {counted.leases:,} leases counted before"
+            f"job {counted.job_directory}: {counted.leases_before:,} of {counted.leases:,} leases completed before"
         )
 
 
@@ -292,19 +297,19 @@ _FORMATS = (".svg", ".png")
 @STORE
 @click.option(
     "--pair-side", type=click.Choice(["u", "v"]), required=True,
-    help="The layer of the pair whose signs make the class; ++/-- and +-/+- depend on it.",
+    help="Layer of the pair whose signs define the class; ++/-- and +-/+- depend on it.",
 )  # fmt: skip
 @click.option(
     "--top", type=click.IntRange(1, 2**63 - 1), metavar="N",
-    help="Also list the N pairs with the most butterflies of the group that --by names.",
+    help="Also list the N pairs with the most butterflies in the group given by --by.",
 )  # fmt: skip
 @click.option(
     "--by", type=click.Choice([*PAIR_ORDERS]),
-    help="With --top: the butterflies that order the pairs; conflicting are the mixed ones.",
+    help="With --top: the group of butterflies that ranks the pairs; conflicting are the mixed ones.",
 )  # fmt: skip
 @click.option(
     "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
-    help="Classes in all, or also of each vertex of the pair side, into the --output file.",
+    help="Count the classes of the whole graph, or also of each vertex of the pair side (with --output or --format).",
 )  # fmt: skip
 @with_rows("the classes; with --top for the pairs, with --per vertex for the vertices")
 @click.option(
@@ -373,7 +378,7 @@ def _check_asked(
     if (top is None) != (by is None):
         raise InputError(f"--top and --by go together; give --by {', '.join(PAIR_ORDERS)} and --top N")
     if per == "vertex" and top is not None:
-        raise InputError("--top lists pairs and --per vertex writes vertices; ask for one of them at a time")
+        raise InputError("--top lists pairs and --per vertex writes vertices; use one of them at a time")
     if per == "vertex" and output is None and target is None:
         raise InputError("--per vertex needs --output FILE for the classes of the vertices, or --format")
 
@@ -384,7 +389,7 @@ def _pair_lines(found: CensusPairs) -> list[str]:
 
 
 def _check_figure(figure: str, overwrite: bool) -> Path:
-    """Refuse, before anything is counted, a figure that cannot be made."""
+    """Check, before counting, that the figure can be written."""
     path = Path(figure)
     if path.suffix not in _FORMATS:
         raise InputError(f"figure is {figure!r}; expected a file name that ends in {' or '.join(_FORMATS)}")

@@ -1,9 +1,9 @@
 """Flags made from the fields of dataclasses, and commands with a subcommand for each motif.
 
-A field ``pair_side`` is the flag ``--pair-side``, a field ``p`` the flag ``-p``. Its annotation says the type and the
-limits, and the docstring of its class what it means. Beside a field ``max_p`` the field ``p`` may be left open, which
-is ``--all-p``; where several may be, ``--all`` leaves all of them open. What an engine may choose
-(:attr:`papilio.motifs.Motif.choices`) are flags, too.
+A field ``pair_side`` is the flag ``--pair-side``, a field ``p`` the flag ``-p``. Its annotation gives the type and the
+limits, the docstring of its class the help. If a field ``max_p`` exists, ``--all-p`` leaves the field ``p`` open; with
+several such fields, ``--all`` leaves all of them open. The options of engines (:attr:`papilio.motifs.Motif.choices`)
+are flags, too.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _MotifFlags:
         if several:
             tables["--all"] = f"({', '.join(self._sizes)})"
         for flag, what in tables.items():
-            text = f"Every {what}, in one run; the answer is a table."
+            text = f"Count every {what} in one run; the answer is a table."
             options.append(click.Option([flag], is_flag=True, help=text))
         return options
 
@@ -103,7 +103,7 @@ class _MotifFlags:
         ]
 
     def read(self, given: dict[str, Any]) -> tuple[Motif, dict[str, str]]:
-        """Return the motif and the options of its engine; InputError for sizes and sides missing or contradictory."""
+        """Return the motif and the options of its engine; InputError if sizes or sides are missing or contradictory."""
         chosen = {name: given[name] for name in self._defaults if given.get(name) is not None}
         if self._listed:
             self._require_sizes(chosen)
@@ -119,25 +119,27 @@ class _MotifFlags:
         missing = [name for name in self._sizes if name not in chosen and self._defaults[name] is None]
         if missing:
             raise InputError(
-                f"a listing needs {' and '.join(map(_flag, missing))} with a number: it has motifs of one size"
+                f"a listing needs {' and '.join(map(_flag, missing))} with a number: all its motifs have one size"
             )
 
     def _is_open(self, name: str, given: dict[str, Any]) -> bool:
         flag, size, largest = _flag(name), given[name], given[f"max_{name}"]
         every = next((each for each in (f"all_{name}", "all") if given.get(each)), None)
         if every is not None and size is not None:
-            raise InputError(f"{flag} {size} and {_flag(every)} contradict each other; give one of them")
+            raise InputError(f"{flag} {size} and {_flag(every)} contradict each other; use one of them")
         if every is not None or size is not None:
             return size is None
         if largest is not None:
-            raise InputError(f"--max-{name} {largest} bounds the sizes of --all-{name}, which is not given")
+            raise InputError(
+                f"--max-{name} {largest} is a limit of --all-{name}, which is missing: add --all-{name}"
+            )
         if self._defaults[name] is None:
             more = f"; --all counts every ({', '.join(self._sizes)})" if len(self._sizes) > 1 else ""
             raise InputError(f"{self._kind.name} needs {flag} with a number, or --all-{name}{more}")
         return False
 
     def _require_choice(self, name: str, chosen: dict[str, Any]) -> None:
-        """Refuse to choose where the question depends on it."""
+        """Require an explicit choice if the question depends on it."""
         values = get_args(self._hints[name])
         is_needed = self._defaults[name] is MISSING
         if is_needed or len({self._kind(**chosen, **{name: value}) for value in values}) > 1:
@@ -151,10 +153,10 @@ class _MotifFlags:
 
 
 class MotifGroup(click.Group):
-    """A command with a subcommand for each motif: all have its flags, and each those of its motif.
+    """A command with a subcommand for each motif, which adds the flags of the motif.
 
-    The name of the motif is the first word that is no flag, wherever that stands, or the value of ``--motif``. The
-    function gets ``motif``, a Motif, ``engine_options``, and the values of its own flags.
+    The name of the motif is the first word that is not a flag, at any position, or the value of ``--motif``. The
+    function receives ``motif`` (a Motif), ``engine_options`` and the values of its own flags.
     """
 
     def __init__(
@@ -241,7 +243,7 @@ class MotifGroup(click.Group):
                 raise
             owner = min(owners, key=lambda kind: len(kind.__mro__))
             asked = error.ctx.command.name if error.ctx is not None else ""
-            message = f"{asked} does not take {flag}, which belongs to {owner.name}"
+            message = f"{asked} has no option {flag}; it belongs to {owner.name}"
             raise InputError(message) from None
 
     def _has(self, kind: type[Motif], flag: str) -> bool:

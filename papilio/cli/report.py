@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from papilio.tasks.significance import SignificanceResult
 
 MATRIX_WIDTH = 120
-"""Columns of text up to which a table of counts is written as a matrix."""
+"""Maximum width, in columns of text, of a table of counts written as a matrix."""
 
 
 QUIET, VERBOSE = "papilio.quiet", "papilio.verbose"
-"""Keys in the context of a command that is to say nothing but the answer and errors, or all there is to say."""
+"""Keys in the context of a command that prints only the answer and errors, or everything."""
 
 
 def _is(key: str) -> bool:
@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 
 def show_progress() -> ProgressBar:
-    """Return what says how far the command is."""
+    """Return the progress bar of the command."""
     return ProgressBar(quiet=_is(QUIET), verbose=_is(VERBOSE))
 
 
@@ -54,7 +54,7 @@ def print_json(data: dict[str, Any]) -> None:
 
 
 def answer(result: Any, as_json: bool, write: Callable[[Any], None]) -> None:
-    """Write a result: as one JSON object, or as ``write`` does it for people."""
+    """Write a result as one JSON object, or by ``write`` as text."""
     if as_json:
         print_json(result.to_dict())
     else:
@@ -62,7 +62,7 @@ def answer(result: Any, as_json: bool, write: Callable[[Any], None]) -> None:
 
 
 def say_seconds(seconds: Mapping[str, float]) -> None:
-    """Say how long each phase took."""
+    """Print the duration of each phase."""
     say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in seconds.items()))
 
 
@@ -71,7 +71,7 @@ def _vertices(kind: str, n_u: int, n_v: int) -> str:
 
 
 def report_result(result: CountResult) -> None:
-    """Write a count or a listing, and how much of it the job directory held already."""
+    """Write a count or a listing, and the part of it that the job directory already held."""
     from papilio.tasks.result import ListingResult
     from papilio.tasks.significance import SignificanceResult
 
@@ -84,9 +84,9 @@ def report_result(result: CountResult) -> None:
     else:
         _report_count(result)
     if result.reused:
-        say(f"job {result.job_directory}: finished before; nothing was {done} now")
+        say(f"job {result.job_directory}: was already finished; nothing was {done} now")
     elif result.leases_before:
-        say(f"job {result.job_directory}: resumed, {result.leases_before} leases were {done} before")
+        say(f"job {result.job_directory}: resumed; {result.leases_before} leases were {done} before")
     elif result.job_directory is not None:
         say(f"job {result.job_directory}: finished")
 
@@ -124,13 +124,14 @@ def _report_count(result: CountResult) -> None:
 def _report_listing(result: ListingResult) -> None:
     click.echo(result.output)
     listed = f"{result.rows:,} listed" if result.left is None else f"{result.rows:,} kept of {result.count:,}"
-    checked = ", as many as there are by a count" if result.checked and result.left is None else ""
+    checked = ", confirmed by a count" if result.checked and result.left is None else ""
     say(f"{result.motif.title}: {listed} in {plural(result.files, 'file')}{checked}")
     if result.limit_reached:
         name, *flags = result.motif.words
         say(
-            f"the limit of {result.listing.limit:,} was reached, there may be more: "
-            f"papilio count {name} {result.graph['path'] or 'STORE'} {' '.join(flags)} says how many"
+            f"the limit of {result.listing.limit:,} was reached; there may be more. To count them: "
+            f"papilio count "
+            f"{name} {result.graph['path'] or 'STORE'} {' '.join(flags)}"
         )
     _say_run(result, "listed")
 
@@ -154,7 +155,7 @@ def _report_significance(result: SignificanceResult) -> None:
 
 
 def show_number(value: Any) -> str:
-    """Return a value as text: an integer with all digits, a float with six, and a dash for what is undefined."""
+    """Return a value as text: an integer with all digits, a float with six, and a dash if it is undefined."""
     return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -171,9 +172,10 @@ def _say_run(result: CountResult, done: str) -> None:
 
 
 def table_lines(table: Mapping[Cell, int], key: Sequence[str] = ("p", "q")) -> list[str]:
-    """Return a table of counts by size: a matrix where there are two and it fits a line, else a line for each cell.
+    """Return a table of counts by size: a matrix if there are two sizes and it fits on a line, else a line for each
+    cell.
 
-    All digits are written. Cells that are 0 are left out, in a matrix as ``0``.
+    All digits are written. Cells that are 0 are left out; in a matrix they are ``0``.
     """
     rows, columns = sorted({cell[0] for cell in table}), sorted({cell[-1] for cell in table})
     if len(key) == 2 and len(rows) > 1 and 2 <= len(columns) <= MATRIX_WIDTH // 3:
@@ -189,7 +191,7 @@ def table_lines(table: Mapping[Cell, int], key: Sequence[str] = ("p", "q")) -> l
 
 
 def class_lines(classes: tuple[CensusClass, ...], table: Mapping[Cell, int]) -> list[str]:
-    """Return the counts and shares of the classes, then those of the groups, one on each line."""
+    """Return the counts and shares of the classes, then of the groups, one per line."""
     rows = rows_by_class(classes, table)
     groups = {each.group: (0, 0.0) for each, _, _ in rows}
     for each, count, share in rows:
@@ -206,12 +208,13 @@ def align(rows: list[list[str]]) -> list[str]:
 
 
 def report_estimate(result: Estimate) -> None:
-    """Write an estimate with its interval, or the count where the search was run in full."""
+    """Write an estimate with its interval, or the count if the search ran in full."""
     where = f"engine {result.engine} ({result.cluster})"
     if result.exact is not None:
         click.echo(result.exact)
         say(
-            f"{result.motif.title}: {result.exact:,}, counted, which takes no longer than an estimate; {where}"
+            f"{result.motif.title}: {result.exact:,}, counted, because counting takes no longer than estimating; "
+            f"{where}"
         )
     else:
         low, high = result.interval
@@ -221,7 +224,8 @@ def report_estimate(result: Estimate) -> None:
             f"confidence (±{result.relative_error:.2%})"
         )
         say(
-            f"{plural(result.probes, 'probe')}, worth {result.effective_probes:,.0f} of equal weight, the heaviest "
+            f"{plural(result.probes, 'probe')}, equivalent to {result.effective_probes:,.0f} of equal weight; the "
+            f"heaviest is "
             f"{result.largest_share:.2%} of the estimate; seed {result.seed}, {where}"
         )
     if result.output is not None:
@@ -239,12 +243,12 @@ def report_estimate(result: Estimate) -> None:
 
 
 def report_plan(made: CountPlan) -> None:
-    """Write what a plan says."""
+    """Write a plan."""
     click.echo("\n".join(plan_lines(made)))
 
 
 def plan_lines(made: CountPlan) -> list[str]:
-    """Return what a plan says, one line per subject."""
+    """Return the lines of a plan, one per subject."""
     job, memory = made.job, made.memory
     work = [lease.work for lease in made.leases]
     return [
@@ -273,7 +277,7 @@ def _time_of(made: CountPlan) -> str:
 
 
 def _rows_of(made: CountPlan) -> list[str]:
-    """Return what a listing will have, as far as it is predicted."""
+    """Return the predicted size of a listing; empty if there is no prediction."""
     rows, n_bytes = made.listing_rows, made.listing_bytes
     if rows is None or n_bytes is None:
         return []
@@ -282,7 +286,7 @@ def _rows_of(made: CountPlan) -> list[str]:
 
 
 def partition_lines(manifest: PartitionManifest) -> list[str]:
-    """Return what a partition is, one line per subject."""
+    """Return the description of a partition, one line per subject."""
     parts = manifest.parts
     lines = [
         f"{plural(len(parts), 'part')} by {manifest.strategy} of a graph of {plural(manifest.n_edges, 'edge')}, "
@@ -302,7 +306,7 @@ def partition_lines(manifest: PartitionManifest) -> list[str]:
 
 
 def report_store(store: GraphStore, as_json: bool) -> None:
-    """Write the path of a new store, then what was made and what was left out; or its manifest as JSON."""
+    """Write the path of a new store, then a description and the dropped input; or its manifest as JSON."""
     from papilio.storage.reading import first_line, show_dropped
 
     manifest = store.manifest
@@ -335,17 +339,17 @@ def report_store(store: GraphStore, as_json: bool) -> None:
 
 
 def say_reading(reading: Reading) -> None:
-    """Write how a file of edges was read: one line, then notes; only doubts if an earlier conversion is used."""
+    """Write how a file of edges was read: one line, then notes; only doubts if a cached conversion is used."""
     say(reading.line)
     provenance, doubts = reading.store.manifest.provenance, reading.doubts
     for note in doubts if reading.reused else provenance.get("notes", ()):
         say(f"note: {note}")
     if doubts:
-        say(f"to read it in another way: papilio convert {shlex.quote(reading.name)} STORE, with such flags")
+        say(f"to read it differently: papilio convert {shlex.quote(reading.name)} STORE, with these flags")
 
 
 def conversion_lines(conversions: Sequence[Conversion], now_s: float) -> list[str]:
-    """Return a line for each conversion in the cache, under a head."""
+    """Return a header line, and a line for each conversion in the cache."""
     rows = [["bytes", "last used", "state", "read as", "source"]]
     for each in conversions:
         options = [f"{name}={value}" for name, value in each.options.items()]
@@ -371,7 +375,7 @@ def _lines_of(provenance: Mapping[str, Any]) -> str:
 
 
 def info_lines(described: dict[str, Any]) -> list[str]:
-    """Return what a description of a store says, one line per subject."""
+    """Return the description of a store, one line per subject."""
     density, signs = described["density"], described["signs"]
     lines = [
         f"path        {described['path']}",

@@ -1,4 +1,4 @@
-"""The commands that make, keep and describe graph stores: convert, cache, info, generate."""
+"""The commands that create, cache and describe graph stores: convert, cache, info, generate."""
 
 from __future__ import annotations
 
@@ -53,16 +53,21 @@ from papilio.storage.statistics import describe
 @reading_options(*TIME_FLAG)
 @KIND_FLAG
 @click.option(
-    "--memory", "memory_bytes", type=size, help="Bound of the memory, such as 2GiB; by default a quarter."
+    "--memory",
+    "memory_bytes",
+    type=size,
+    help="Memory limit, such as 2GiB; a quarter of the memory by default.",
 )
-@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")
+@click.option(
+    "--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
 @JSON_FLAG
 def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Convert the edge lists INPUT... into the one graph store OUTPUT.
 
     INPUT is a file, a directory of files (such as Spark, Dask and Hive write), a pattern, a URL (https, s3 ...), or -
-    for standard input; several files are read as the first is. Two .npy files hold one endpoint each.
+    for standard input; the first file determines how the others are read. Two .npy files hold one endpoint each.
 
     \b
     Formats: KONECT, SNAP, MovieLens, Matrix Market, DIMACS, CSV, TSV, plain edge lists, lists with a line of sizes,
@@ -86,10 +91,10 @@ _CACHE_COLUMNS = ("source", "kind", "options", "state", "n_bytes", "last_used", 
 @JSON_FLAG
 @click.pass_context
 def cache(context: click.Context, /, as_json: bool, **options: Any) -> None:
-    """List the conversions of files that were counted in: size, last use, state, kind and options, source.
+    """List the cached conversions of edge lists: size, last use, state, kind and options, source.
 
-    The state is valid (the next call uses it), changed or gone (the source), outdated (of another version of Papilio)
-    or damaged. Standard error gets the directory: PAPILIO_CACHE, else papilio in XDG_CACHE_HOME or ~/.cache.
+    The state is valid (the next call uses it), changed or gone (the source), outdated (made by another version of
+    Papilio) or damaged. Standard error gets the directory: PAPILIO_CACHE, else papilio in XDG_CACHE_HOME or ~/.cache.
     """
     target = take_target(options, as_json, writes_files=False)
     if context.invoked_subcommand is not None:
@@ -119,7 +124,7 @@ def cache(context: click.Context, /, as_json: bool, **options: Any) -> None:
 @click.option("--stale", is_flag=True, help="Remove all conversions that are not valid.")
 @JSON_FLAG
 def clear(pattern: str | None, everything: bool, stale: bool, as_json: bool) -> None:
-    """Remove conversions, of the sources whose path or name matches PATTERN; stores and sources are left alone.
+    """Remove cached conversions of sources whose path or name matches PATTERN; stores and sources are kept.
 
     \b
     papilio cache clear 'ratings*.csv'
@@ -162,7 +167,7 @@ def info(store: str, verify: bool, as_json: bool, **reading: Any) -> None:
 
 @click.group(cls=CommandGroup)
 def generate() -> None:
-    """Generate a synthetic graph into a new store; the same from the same seed."""
+    """Generate a synthetic graph into a new store; the same seed gives the same graph."""
 
 
 _MODEL_OPTIONS = with_options(
@@ -172,7 +177,7 @@ _MODEL_OPTIONS = with_options(
     click.option(
         "--signs", type=float, help="Make a signed graph: each edge is positive with this probability."
     ),
-    click.option("--memory", "memory_bytes", type=size, help="Host memory to stay within, for example 2GiB."),
+    click.option("--memory", "memory_bytes", type=size, help="Limit of host memory, for example 2GiB."),
     click.option("--overwrite", is_flag=True, help="Replace an existing store."),
     JSON_FLAG,
 )
@@ -208,13 +213,13 @@ for _model in (Rmat, PowerLaw, Planted, Blocks, Complete):
 @click.command(cls=MotifGroup, motif_flag=True)
 @STORE
 @click.argument("output", type=click.Path())
-@click.option("--motif", required=True, metavar="MOTIF", help="What will be counted.")
+@click.option("--motif", required=True, metavar="MOTIF", help="Motif to count.")
 @click.option(
     "--per",
     type=click.Choice(GRANULARITIES),
     default="total",
     show_default=True,
-    help="The finest counts that the parts are to serve.",
+    help="Finest granularity of counts that the parts support.",
 )
 @BUDGET_OPTIONS
 @click.option(
@@ -222,22 +227,24 @@ for _model in (Rmat, PowerLaw, Planted, Blocks, Complete):
     type=click.Choice(STRATEGIES),
     default="auto",
     show_default=True,
-    help="How work items are grouped; auto compares what bcpar and pair_blocks would move.",
+    help="Grouping of work items; auto compares the bytes moved by bcpar and pair_blocks.",
 )
 @click.option(
     "--threads",
     type=THREADS,
-    help="Threads of cutting and of the CPU workers that the parts are made for; by default all processors.",
+    help="Number of threads, for cutting and for the CPU workers of the parts; all processors by default.",
 )
-@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; by default that of OUTPUT.")
+@click.option(
+    "--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default."
+)
 @JSON_FLAG
 def partition(
     store: str, output: str, motif: Motif, as_json: bool, engine_options: dict[str, str], **options: Any
 ) -> None:
-    """Cut the graph STORE into parts that fit a worker's memory, once, into the directory OUTPUT.
+    """Cut the graph STORE into parts that fit in a worker's memory, and write them to the directory OUTPUT.
 
-    The parts are made for workers with a GPU where --device-memory is given, else for CPU workers. Parts of bicliques
-    and cliques serve all larger sizes.
+    With --device-memory the parts are for GPU workers, else for CPU workers. Parts for bicliques and cliques also
+    support all larger sizes.
 
     \b
     papilio partition STORE PARTS --motif butterfly --device-memory 8GiB --host-memory 16GiB

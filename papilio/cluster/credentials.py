@@ -77,8 +77,8 @@ def write_credentials(folder: Path) -> None:
                 file.write(text)
     except OSError as error:
         raise StoreError(
-            f"{folder}: credentials cannot be written there ({error.strerror}); give a directory that does not exist, "
-            "in one that you can write to"
+            f"{folder}: cannot write credentials there ({error.strerror}); choose a new directory inside one that "
+            f"you can write to"
         ) from error
 
 

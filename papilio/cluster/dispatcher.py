@@ -58,7 +58,7 @@ def find_store_problem(source: str, graph_hash: str) -> str | None:
     except PapilioError as error:
         return str(error)
     if store.hash != graph_hash:
-        return f"{source} holds another graph there ({store.hash}, not {graph_hash})"
+        return f"{source} is a different graph there ({store.hash}, not {graph_hash})"
     return None
 
 
@@ -275,8 +275,8 @@ class Dispatcher(Generic[AnyTask, Result]):
         waiting = not self._worker_of and self._source.has_more
         if waiting and self._places:
             raise ExecutionError(
-                f"none of {len(self._places)} idle workers was given what is left of the work; count again, and report "
-                "this as a bug of papilio"
+                f"none of {len(self._places)} idle workers can be given the remaining work; count again, and report "
+                f"this as a bug in papilio"
             )
         return waiting
 
@@ -325,7 +325,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         except FutureCancelledError as dropped:
             raise ClusterError(
                 f"the scheduler dropped {task} of worker {address} ({future.status}); "
-                "was it stopped, restarted, or the task cancelled? count again"
+                "the worker may have been stopped or restarted, or the task cancelled: count again"
             ) from dropped
         except (TimeoutError, OSError):
             if address in self._pool.live_workers():
@@ -468,14 +468,14 @@ class Dispatcher(Generic[AnyTask, Result]):
         if not self._places and waited > REPLACEMENT_S:
             last = f"; the last one: {self._losses[-1]}" if self._losses else ""
             raise ClusterError(
-                f"all workers are gone and none came back within {REPLACEMENT_S:.0f} s; "
-                f"see the workers' logs (memory?) and start the cluster again{last}"
+                f"all workers are gone and none returned within {REPLACEMENT_S:.0f} s; check the workers' logs (out "
+                f"of memory?) and restart the cluster{last}"
             )
         paused = self._places and all(live[address] == "paused" for address in self._places)
         if paused and waited > STALL_S:
             raise ClusterError(
-                f"all {len(self._places)} workers are paused by their memory limit for {STALL_S:.0f} s; "
-                "give them more memory"
+                f"all {len(self._places)} workers have been paused at their memory limit for {STALL_S:.0f} s; use "
+                f"workers with more memory"
             )
 
     def _add(self, address: str) -> None:

@@ -105,8 +105,8 @@ def check_machine() -> list[Check]:
         ("python", ("ok", f"{platform.python_version()}, papilio {__version__}"), ""),
         *(("packages", outcome, "") for outcome in _probe_packages()),
         ("processors", _probe_processors(), ""),
-        ("memory", _probe_memory(), "little is left: end other programs or ask for more memory"),
-        ("gpu driver", _probe_driver(gpus, driver), "see nvidia-smi; under Slurm ask for GPUs (--gpus)"),
+        ("memory", _probe_memory(), "little memory is free: end other programs or request more memory"),
+        ("gpu driver", _probe_driver(gpus, driver), "see nvidia-smi; under Slurm request GPUs (--gpus)"),
         *((f"gpu {index}", _probe_gpu(gpu), _TOO_OLD) for index, gpu in enumerate(gpus)),
         ("cupy", _probe_cupy(tools, driver, gpus), "set CUPY_CACHE_DIR to a writable directory, or install it again"),
         ("nvrtc", _probe_nvrtc(tools), ""),
@@ -115,9 +115,9 @@ def check_machine() -> list[Check]:
         ("cpu code", _probe_cpu_code(), ""),
         ("numba cache", _probe_cache(numba_cache_directory(), "NUMBA_CACHE_DIR"), ""),
         ("kernel cache", kernel_cache, ""),
-        ("temporary space", _probe_temporary(), "free some, or set TMPDIR to a larger file system"),
+        ("temporary space", _probe_temporary(), "free some space, or set TMPDIR to a larger file system"),
         *((name, _probe_optional(name, use), "") for name, use in OPTIONAL.items()),
-        ("slurm", _probe_slurm(), "load the Slurm module, or mend PATH"),
+        ("slurm", _probe_slurm(), "load the Slurm module, or correct PATH"),
     ]  # fmt: skip
     checks = []
     for name, outcome, advice in table:
@@ -199,7 +199,7 @@ def _probe_cupy(
         if not gpus:
             return "skip", "not installed; the cpu engine needs none"
         extra = "cuda12" if driver is not None and driver[0] < 13 else "cuda13"
-        return "fail", "not installed, and there is a GPU", f'pip install "papilio[{extra}]"'
+        return "fail", "not installed, although there is a GPU", f'pip install "papilio[{extra}]"'
     if isinstance(tools, Exception):
         return "fail", f"cannot be imported: {type(tools).__name__}: {tools}"
     found = f"{tools.cupy} for CUDA {tools.cuda[0]}.{tools.cuda[1]}"
@@ -226,7 +226,7 @@ def _probe_machine_code(capability: Version, driver: Version | None) -> Outcome:
     n_modules = count_cubins(number, (driver or (0,))[0])
     if n_modules:
         return "ok", f"{n_modules} modules for compute capability {title}"
-    advice = "kernels are compiled at their first run; papilio doctor --warm does it ahead"
+    advice = "kernels are compiled at their first run; papilio doctor --warm compiles them now"
     return "skip", f"none for compute capability {title}", advice
 
 
@@ -247,7 +247,11 @@ def _probe_dask_cuda(gpus: Sequence[GpuInfo]) -> Outcome:
         return "ok", version
     if not gpus:
         return "skip", "not installed; needed only for GPUs"
-    return "warn", "not installed, and there is a GPU", f"for --cluster cuda: {how_to_install('dask_cuda')}"
+    return (
+        "warn",
+        "not installed, although there is a GPU",
+        f"for --cluster cuda: {how_to_install('dask_cuda')}",
+    )
 
 
 def _probe_cache(path: Path, variable: str) -> Outcome:
@@ -256,7 +260,9 @@ def _probe_cache(path: Path, variable: str) -> Outcome:
         return "fail", f"{path} cannot be written to", f"set {variable} to a writable directory"
     kind = find_filesystem(path)
     found = f"{path} ({kind or 'file system unknown'})"
-    advice = f"machines that compile at the same time may spoil it: set {variable} to a node-local directory"
+    advice = (
+        f"machines that compile at the same time may corrupt it: set {variable} to a node-local directory"
+    )
     return ("warn", found, advice) if kind in SHARED_FILESYSTEMS else ("ok", found)
 
 
@@ -270,7 +276,7 @@ def _probe_cpu_code() -> Outcome:
     found = count_packaged()
     if found is not None:
         return "ok", "{1} functions for {0} processors".format(*found)
-    advice = "kernels are compiled at their first run; papilio doctor --warm does it ahead"
+    advice = "kernels are compiled at their first run; papilio doctor --warm compiles them now"
     return "skip", "none for this processor", advice
 
 
@@ -363,7 +369,7 @@ def check_worker_gpus(workers: Mapping[str, WorkerFacts]) -> Check:
     idle = {gpu.uuid for facts in workers.values() for gpu in facts.gpus} - set(first.values()) - {""}
     if idle:
         advice = "a worker uses its first GPU only: start one worker per GPU with 'dask cuda worker'"
-        return Check("worker gpus", "warn", f"{found}; {len(idle)} of the GPUs they see are nobody's", advice)
+        return Check("worker gpus", "warn", f"{found}; {len(idle)} of the GPUs they see are unused", advice)
     return Check("worker gpus", "ok", f"{found}, each its own")
 
 
@@ -374,7 +380,7 @@ def check_worker_stores(path: str, problems: Mapping[str, str | None]) -> Check:
         return Check("worker store reach", "ok", f"all {len(problems)} workers read {path}")
     address, problem = next(iter(failing.items()))
     what = f"{len(failing)} of {len(problems)} workers do not; {address}: {problem}"
-    advice = "put the store where every worker sees it at the same path"
+    advice = "put the store where every worker can read it at the same path"
     return Check("worker store reach", "fail", what, advice)
 
 
@@ -386,7 +392,7 @@ def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int 
         with make_executor(cluster, "auto", n_workers) as executor:
             return _check_started(executor, store)
     except PapilioError as error:
-        return [Check("cluster", "fail", str(error), "see docs/cli.md for what --cluster takes")]
+        return [Check("cluster", "fail", str(error), "see docs/cli.md for the values of --cluster")]
 
 
 def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
@@ -406,7 +412,7 @@ def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
     facts = {}
     for address, answer in answers.items():
         if isinstance(answer, BaseException):
-            what = f"{address} cannot describe itself: {type(answer).__name__}: {answer}"
+            what = f"{address} cannot be examined: {type(answer).__name__}: {answer}"
             advice = "see that worker's log; install the same papilio there"
             checks.append(Check("worker", "fail", what, advice))
         else:

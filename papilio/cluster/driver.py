@@ -95,8 +95,8 @@ def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
             if path.is_dir():
                 raise
             raise StoreError(
-                f"{parent}: cannot create a directory for partial results there ({error.strerror}); "
-                "choose an output in a directory that this process and all workers can write to"
+                f"{parent}: cannot create a directory for partial results ({error.strerror}); choose an output in a "
+                f"directory that this process and all workers can write to"
             ) from error
         finally:
             for _ in range(_REMOVAL_ATTEMPTS):
@@ -125,7 +125,7 @@ def plan_job(
     The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
     workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
     ``predict`` to probe the items for the time of the run. CapacityError, before anything is read, when the job cannot
-    fit a worker's memory. ClusterError when a worker does not find the store, or finds other items than the others.
+    fit a worker's memory. ClusterError if a worker does not find the store, or finds other items than the others.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -166,8 +166,8 @@ def count_job(
 
     The vectors of partials pass through ``shard_parent``, which is None when the executor runs in this process; leases
     of a listing without a session write there, and the caller owns their files. A session registers finished leases;
-    leases finished in earlier sessions do not run again. TilingError when the results do not tile the items exactly.
-    FailedItemsError when work items fail wherever they run; with a session, all others are finished and kept.
+    leases finished in earlier sessions do not run again. TilingError if the results do not tile the items exactly.
+    FailedItemsError if work items fail wherever they run; with a session, all others are finished and kept.
     PapilioError as the tasks raise; with the worker named. Exceptions that ``accept`` raises for the plan end the run
     before it begins.
     """
@@ -360,7 +360,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     """Count ``sample`` random finished leases again, or all if there are fewer.
 
     ExecutionError naming the first lease whose total, cells, vectors or rows differ, or whose work differs if engines
-    do the same work. TilingError when the engine finds other work items. InputError when the graph was in memory.
+    do the same work. TilingError if the engine finds other work items. InputError if the graph was in memory.
     """
     if directory.source is None:
         raise InputError(f"the graph of {directory.root} was in memory; its leases cannot be counted again")
@@ -373,8 +373,8 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
         plan, (worker,), _ = plan_job(executor, job, engine, ignore_events, predict=False)
         if plan.key != directory.plan_key:
             raise TilingError(
-                f"{directory.root} holds the plan {directory.plan_key}; the {plan.engine} engine makes the plan "
-                f"{plan.key} here: its work items are others"
+                f"{directory.root} has the plan {directory.plan_key}, but the {plan.engine} engine makes the plan "
+                f"{plan.key} here, with other work items"
             )
         run_id = uuid4().hex
         shards = None if job.listing is None else stack.enter_context(TemporaryDirectory())
@@ -418,8 +418,8 @@ def _compare(lease: LeaseResult, again: LeaseResult, same_work: bool) -> None:
     for what, recorded, counted in _answers(lease, again, same_work):
         if recorded != counted:
             raise ExecutionError(
-                f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: the ledger holds {what}: "
-                f"{recorded}, of engine {lease.engine}; engine {again.engine} counts {counted}"
+                f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: the ledger has {what}: "
+                f"{recorded}, from engine {lease.engine}; engine {again.engine} counts {counted}"
             )
 
 
@@ -431,5 +431,5 @@ def _compare_rows(lease: LeaseResult, again: LeaseResult) -> None:
     if missing:
         raise ExecutionError(
             f"items [{lease.start}, {lease.stop}) of partition {lease.partition}: {missing} of the {lease.total} "
-            f"rows of {lease.listed[0].path} ... are not listed again"
+            f"rows of {lease.listed[0].path} ... are missing from the new listing"
         )

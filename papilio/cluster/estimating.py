@@ -56,7 +56,7 @@ class Sampled(NamedTuple):
     """The estimate from the probes of a job."""
 
     plan: CountPlan
-    sample: Sample | None  # None where the job is to be counted
+    sample: Sample | None  # None if the job is to be counted
     interval: tuple[float, float]
     seconds: dict[str, float]
     vertices: VertexSample | None = None  # where the counts of vertices are estimated

@@ -129,8 +129,8 @@ class TaskList(Generic[ListedTask]):
         """Put a task first again, under a new key; ClusterError if it has already crashed too many workers."""
         if task.attempt + 1 >= MAX_ATTEMPTS:
             raise ClusterError(
-                f"{task} took {MAX_ATTEMPTS} workers down, the last one {worker}; "
-                "see that worker's log: it most likely ran out of memory"
+                f"{task} ended {MAX_ATTEMPTS} workers, the last one {worker}; see its log: it most likely ran out of "
+                f"memory"
             )
         self._pending.appendleft(replace(task, attempt=task.attempt + 1))
 
@@ -202,7 +202,7 @@ class Executor(Protocol):
 def machine_errors_named(where: str) -> Iterator[None]:
     """Add worker and task ``where`` to errors of the machine: memory, open files, room on a disk.
 
-    Raises CapacityError when memory ran out, WorkerError for an error of the operating system that no part of Papilio
+    Raises CapacityError if memory ran out, WorkerError for an error of the operating system that no part of Papilio
     has explained.
     """
     try:
@@ -211,8 +211,8 @@ def machine_errors_named(where: str) -> Iterator[None]:
         raise CapacityError(f"{where}: out of memory ({error}); use workers with more memory") from None
     except OSError as error:
         raise WorkerError(
-            f"{where}: the machine refuses what it needs ({type(error).__name__}: {error}); make room (open files: "
-            "ulimit -n; disk: df), ask papilio doctor, then count again"
+            f"{where}: a resource of the machine is exhausted ({type(error).__name__}: {error}); make room (open "
+            f"files: ulimit -n; disk: df), run papilio doctor, then count again"
         ) from error
 
 
@@ -229,7 +229,7 @@ def check_versions(workers: Sequence[WorkerInfo]) -> None:
 def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName, str, tuple[WorkerInfo, ...]]:
     """Return the engine, why it was chosen, and the workers that can run it.
 
-    An explicit ``gpu`` is never replaced by ``cpu``. ClusterError when two processes would share a GPU.
+    An explicit ``gpu`` is never replaced by ``cpu``. ClusterError if two processes would share a GPU.
     UnsupportedError for ``gpu`` on an executor that does not offer it. EngineUnavailableError for ``gpu`` when no
     worker can run it.
     """
@@ -240,13 +240,13 @@ def choose_engine(executor: Executor, choice: EngineChoice) -> tuple[EngineName,
             raise UnsupportedError(executor.gpu_refusal)
         if not able:
             raise EngineUnavailableError(
-                f"engine gpu was asked for and worker {workers[0].name} on {workers[0].host} cannot run it: "
-                f"{workers[0].gpu_missing}; use the engine cpu, or workers with a GPU"
+                f"worker {workers[0].name} on {workers[0].host} cannot run the engine gpu: {workers[0].gpu_missing}; "
+                f"use the engine cpu, or workers with a GPU"
             )
         check_devices(able)
-        return "gpu", f"asked for; {len(able)} of {len(workers)} workers have a GPU", able
+        return "gpu", f"requested; {len(able)} of {len(workers)} workers have a GPU", able
     if choice == "cpu":
-        return "cpu", "asked for", workers
+        return "cpu", "requested", workers
     if executor.gpu_refusal is None and able:
         check_devices(able)
         return "gpu", f"{len(able)} of {len(workers)} workers have a GPU ({able[0].gpu})", able
@@ -268,7 +268,7 @@ class InlineExecutor(Executor):
     def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
         if n_workers not in (None, 1):
             raise InputError(
-                f"workers is {n_workers}; the inline cluster is one worker: use the local cluster"
+                f"workers is {n_workers}; the inline cluster has one worker: use the local cluster"
             )
         self.workers = (describe_worker("inline", threads),)
 

@@ -64,7 +64,7 @@ class ExistingExecutor(DaskPool):
     """
 
     name = "existing"
-    remedy = "check that its scheduler and its workers run, and that this machine can reach them"
+    remedy = "check that its scheduler and workers are running, and that this machine can reach them"
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class ExistingExecutor(DaskPool):
             address, stranger = _address_in(path), find_stranger(path)
             if stranger is not None:
                 _LOG.warning(
-                    "papilio: scheduler file %s: %s, who may run code as you through the scheduler that it names",
+                    "papilio: scheduler file %s: %s, who could run code as you through its scheduler",
                     path, stranger,
                 )  # fmt: skip
         try:
@@ -120,9 +120,9 @@ class ExistingExecutor(DaskPool):
             client = Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
             raise ClusterError(
-                f"no Dask scheduler answers at {address} within {CONNECT_S:.0f} s ({error}); check that it runs, that "
-                "this machine can reach it, and, where it takes TLS alone, that the address begins with tls:// and "
-                "Dask's configuration names the credentials (distributed.comm.tls)"
+                f"no Dask scheduler answers at {address} within {CONNECT_S:.0f} s ({error}); check that it is "
+                f"running and that this machine can reach it; for TLS, the address must begin with tls:// and Dask's "
+                f"configuration must name the credentials (distributed.comm.tls)"
             ) from error
         return stack.enter_context(client)
 
@@ -177,8 +177,8 @@ def _address_in(path: Path) -> str:
             time.sleep(0.05)
     except FileNotFoundError as error:
         raise ClusterError(
-            f"cluster {str(path)!r} is none of auto, inline, local and cuda, no address such as "
-            "tcp://host:8786, and no scheduler file that exists"
+            f"cluster is {str(path)!r}; expected auto, inline, local, cuda, an address such as tcp://host:8786, or "
+            f"an existing scheduler file"
         ) from error
     except StoreError as error:
         raise ClusterError(f"{path} is not a scheduler file ({error})") from error

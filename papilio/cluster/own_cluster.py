@@ -79,8 +79,8 @@ class OwnCluster(DaskPool):
         """
         if self._insecure:
             _LOG.warning(
-                "papilio: the %s cluster starts without credentials, as asked for (insecure): any user who can "
-                "connect to this machine can run code as you while it runs",
+                "papilio: the %s cluster starts without credentials (insecure): any user who can connect to this "
+                "machine can run code as you while it runs",
                 self.name,
             )
         scratch = stack.enter_context(run_directory(scratch_parent, private=True))
@@ -105,8 +105,8 @@ class LocalExecutor(OwnCluster):
 
     name = "local"
     gpu_refusal: str | None = (
-        "engine gpu is not offered by the local cluster, whose processes would share one GPU; "
-        "use --cluster cuda (one worker per GPU) or --cluster inline"
+        "the local cluster does not support the engine gpu, because its processes would share one GPU; use --cluster "
+        "cuda (one worker per GPU) or --cluster inline"
     )
 
     def __init__(
@@ -114,7 +114,7 @@ class LocalExecutor(OwnCluster):
     ) -> None:
         super().__init__(1 if n_workers is None else n_workers, insecure=insecure)
         if threads is not None and threads < 1:
-            raise InputError(f"threads is {threads}; at least 1")
+            raise InputError(f"threads is {threads}; the minimum is 1")
         self._threads = threads
 
     def _make_cluster(self, **common: Any) -> Any:
@@ -143,9 +143,7 @@ class CudaExecutor(OwnCluster):
         self._devices = list_visible_ids()
         n_gpus = len(self._devices)
         if n_workers is not None and not 1 <= n_workers <= n_gpus:
-            raise InputError(
-                f"workers is {n_workers}; this machine offers 1 to {n_gpus} GPUs, one worker each"
-            )
+            raise InputError(f"workers is {n_workers}; this machine supports 1 to {n_gpus}, one per GPU")
         super().__init__(n_workers or n_gpus, insecure=insecure)
 
     def _make_cluster(self, **common: Any) -> Any:

@@ -105,15 +105,14 @@ class DaskPool(Executor):
     in_process = False
     workers: tuple[WorkerInfo, ...] = ()  # as found at the start or the last refresh
     remedy = (
-        "a worker that ends at once was perhaps killed for lack of memory; make room (memory: free; processes: "
-        "ulimit -u; open files: ulimit -n; temporary files: df, another TMPDIR), ask papilio doctor, or use --cluster "
-        "inline"
+        "a worker that ends at once may have run out of memory; make room (memory: free; processes: ulimit -u; open "
+        "files: ulimit -n; temporary files: df, another TMPDIR), run papilio doctor, or use --cluster inline"
     )
     """Advice for a cluster that does not start."""
 
     def __init__(self, n_workers: int, *, inside_worker: bool = False) -> None:
         if n_workers < 1:
-            raise InputError(f"workers is {n_workers}; at least 1")
+            raise InputError(f"workers is {n_workers}; the minimum is 1")
         self.interrupt: Callable[[], None] = lambda: None
         self._inside_worker = inside_worker
         self._n_workers = n_workers
@@ -152,7 +151,7 @@ class DaskPool(Executor):
         self._stack.close()
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        """Wait until ``n_workers`` run; ClusterError when no other worker joins in time.
+        """Wait until ``n_workers`` run; ClusterError if no other worker joins in time.
 
         Dask's own wait makes a cluster in this process forget a lost worker before its loss is reported; the cluster
         then fails at the report, and when it is closed.
@@ -163,8 +162,8 @@ class DaskPool(Executor):
                 joined, deadline = len(live), monotonic() + JOIN_S
             elif monotonic() > deadline:
                 raise ClusterError(
-                    f"{joined} of {n_workers} workers joined the {self.name} cluster, none of them in the last "
-                    f"{JOIN_S:.0f} s; start workers, or ask for fewer"
+                    f"{joined} of {n_workers} workers joined the {self.name} cluster, none in the last {JOIN_S:.0f} "
+                    f"s; start workers, or request fewer"
                 )
             sleep(_POLL_S)
 
@@ -178,7 +177,7 @@ class DaskPool(Executor):
         ClusterError if the scheduler does not answer.
         """
         self.interrupt()
-        lost = "the connection to the scheduler was lost; start it again, then count again"
+        lost = "lost the connection to the scheduler; restart it, then count again"
         if self.client.status != "running":
             raise ClusterError(lost)
         try:
@@ -251,7 +250,7 @@ class DaskPool(Executor):
         hosts = {worker.name: worker.host for worker in workers}
         for address, problem in answers.items():
             if problem is not None and not isinstance(problem, OSError):
-                where = "it must lie where every worker can read it"
+                where = "it must be where every worker can read it"
                 if is_cached(job.source):
                     where += (
                         ": set PAPILIO_CACHE, the directory of converted files, to one that all workers share"

@@ -255,7 +255,7 @@ class ProgressBar:
                 self._finished += work
                 self._show_work(0)
             case RowsKnown(rows, n_bytes, job):
-                known = f"{rows:,} rows to write, {n_bytes:,} bytes of labels before compression, as {job} counted"
+                known = f"{rows:,} rows to write, {n_bytes:,} bytes of labels before compression, as counted by {job}"
                 if not self._quiet:
                     self._write(known if job else f"about {rows:,} rows and {show_bytes(n_bytes)} to write")
 

@@ -80,8 +80,8 @@ class SbatchSpec:
         match = _GPUS.fullmatch(self.gpus_per_node)
         if match is None:
             raise InputError(
-                f"gpus per node is {self.gpus_per_node!r}; write a number from 1, or a type and a number "
-                "such as a100:4"
+                f"gpus per node is {self.gpus_per_node!r}; expected a number from 1, or a type and a number such as "
+                f"a100:4"
             )
         return int(match["count"])
 
@@ -94,30 +94,30 @@ class SbatchSpec:
         )
         refusals = [
             (has_gpus and self.workers_per_node != 1,
-             f"workers per node is {self.workers_per_node} beside gpus per node {self.gpus_per_node}; "
-             "each GPU has one worker: give one of the two"),
+             f"workers per node is {self.workers_per_node} and gpus per node is {self.gpus_per_node}; each GPU has "
+             f"one worker: set only one of the two"),
             (has_gpus and self.engine == "cpu",
              "the engine cpu would leave the GPUs idle; leave out the gpus per node"),
             (not has_gpus and self.engine == "gpu", "the engine gpu needs gpus per node"),
             (self.store == "-", "a batch job has no standard input (-); name a graph store or a file of edges"),
             (self.memory_bytes < self.tasks_per_node * 2**20,
-             f"memory is {self.memory_bytes} bytes for a node; at least 1 MiB for each worker"),
+             f"memory is {self.memory_bytes} bytes for a node; each worker needs at least 1 MiB"),
             (not MIN_GRACE_S <= self.grace_s < limit_s,
-             f"grace is {self.grace_s} s with a time limit of {limit_s} s; between {MIN_GRACE_S} s and the limit"),
+             f"grace is {self.grace_s} s with a time limit of {limit_s} s; expected between {MIN_GRACE_S} s and the "
+             f"limit"),
             (any(not 1 <= n <= total for n in self.array),
-             f"array is {', '.join(map(str, self.array))}; numbers of workers from 1 to {total}, "
-             "which is nodes times workers per node"),
+             f"array is {', '.join(map(str, self.array))}; expected numbers of workers from 1 to {total} (nodes "
+             f"times workers per node)"),
             (self.array and has_counts,
-             "the jobs of an array would write the same file of counts; leave one of the two out"),
+             "the jobs of an array would write the same file of counts; leave out one of the two"),
             (self.array and has_job,
-             "the jobs of an array would share one job directory; leave one of the two out"),
+             "the jobs of an array would share one job directory; leave out one of the two"),
             (self.max_requeues and not has_job,
-             f"requeue is {self.max_requeues}, which needs a job directory: "
-             "without one each run would start from nothing"),
+             f"requeue is {self.max_requeues}, which needs a job directory: without one, each run would start again"),
             (has_counts and self.per == "total" and self.command == "count",
-             "counts need per vertex or per edge; a total goes to the output of the job"),
+             "a file of counts needs per vertex or per edge; the output of the job contains the total"),
             (self.experiment is not None and not self.array,
-             "the jobs of a scaling experiment are an array; give its numbers of workers"),
+             "the jobs of a scaling experiment are an array; set its numbers of workers"),
         ]  # fmt: skip
         refusal = next((message for is_wrong, message in refusals if is_wrong), None)
         if refusal is not None:
@@ -131,7 +131,7 @@ class SbatchSpec:
         for name in ("partition", "account", "name"):
             require_plain(name, getattr(self, name) or "", _LOST_IN_DIRECTIVES)
         if "/" in (self.name or ""):
-            raise InputError(f"name is {self.name!r}; it is part of the names of the logs: leave out the /")
+            raise InputError(f"name is {self.name!r}; it is part of the log names: leave out the /")
 
 
 def call_slurm(
@@ -150,7 +150,7 @@ def call_slurm(
         raise ClusterError(f"{refusal}: {lines[0]}; {advice}") from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterError(
-            f"{command[0]} does not answer ({error}); check that Slurm's controller runs"
+            f"{command[0]} does not answer ({error}); check that Slurm's controller is running"
         ) from error
 
 
@@ -162,7 +162,7 @@ def require_plain(what: str, text: str, others: str = "") -> None:
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs") or character in others:
             raise InputError(
-                f"{what} is {text!r}; leave out the character {character!r}, which is not kept there"
+                f"{what} is {text!r}; leave out the character {character!r}, which is lost there"
             )
 
 
@@ -182,7 +182,7 @@ def parse_time(text: str) -> int:
             hours, minutes, rest = {1: [0, *parts, 0], 2: [0, *parts], 3: parts}[len(parts)]
         seconds = ((int(match["days"] or 0) * 24 + hours) * 60 + minutes) * 60 + rest
     if seconds < 1:
-        raise InputError(f"time is {text!r}; write minutes, HH:MM:SS or D-HH:MM:SS")
+        raise InputError(f"time is {text!r}; expected minutes, HH:MM:SS or D-HH:MM:SS")
     return seconds
 
 

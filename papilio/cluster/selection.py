@@ -106,17 +106,17 @@ def _split(cluster: Any) -> tuple[str | None, list[str]]:
     options = [option for option in text.split(",") if option]
     unknown = [option for option in options if option != _INSECURE]
     if unknown and name != "slurm":
-        raise InputError(f"{unknown[0]!r} is no option of the {name} cluster; known: {_INSECURE}")
+        raise InputError(f"{unknown[0]!r} is not an option of the {name} cluster; known: {_INSECURE}")
     return name, options
 
 
 def with_insecure(cluster: str) -> str:
-    """Return the name of the same cluster without credentials; InputError when the run does not start it."""
+    """Return the name of the same cluster without credentials; InputError if the run does not start it."""
     name, options = _split(cluster)
     if name is None:
         raise InputError(
-            f"insecure is for clusters that a run starts ({', '.join(OWN_CLUSTERS)}); how to connect to {cluster} is "
-            "said by Dask's configuration"
+            f"insecure is only for clusters that a run starts ({', '.join(OWN_CLUSTERS)}); Dask's configuration "
+            f"determines how to connect to {cluster}"
         )
     return f"{name}:{','.join(dict.fromkeys([_INSECURE, *options]))}"
 
@@ -154,7 +154,7 @@ def _missing(engine: EngineChoice, find: Callable[[], str | None]) -> str | None
         return "the engine is cpu"
     missing = find()
     if engine == "gpu" and missing is not None:
-        raise EngineUnavailableError(f"engine gpu was asked for and cannot run here: {missing}")
+        raise EngineUnavailableError(f"engine gpu cannot run here: {missing}")
     return missing
 
 
@@ -162,17 +162,17 @@ def _choose_own(engine: EngineChoice, n_workers: int | None) -> tuple[str, str]:
     missing = _missing(engine, missing_for_gpu)
     if n_workers not in (None, 1):
         lacking = _missing(engine, missing_for_cuda)
-        why = f"{n_workers} workers are asked for"
+        why = f"{n_workers} workers are requested"
         return ("cuda", why) if lacking is None else ("local", f"{why}; {lacking}")
     if missing is not None:
-        return "inline", f"{missing}: this process counts, with all its processors"
+        return "inline", f"{missing}: this process counts on all its processors"
     n_gpus = len(list_visible_ids())
     if n_gpus == 1 or n_workers == 1:
-        return "inline", f"one GPU is {'visible' if n_gpus == 1 else 'asked for'}: this process counts on it"
+        return "inline", f"one GPU is {'visible' if n_gpus == 1 else 'requested'}: this process counts on it"
     lacking = missing_for_cuda()
     if lacking is not None:
-        return "inline", f"{n_gpus} GPUs are visible, and this process counts on one of them: {lacking}"
-    return "cuda", f"{n_gpus} GPUs are visible: a worker for each"
+        return "inline", f"{n_gpus} GPUs are visible; this process counts on one of them: {lacking}"
+    return "cuda", f"{n_gpus} GPUs are visible: one worker per GPU"
 
 
 def find_stranger(path: Path) -> str | None:
@@ -185,14 +185,14 @@ def find_stranger(path: Path) -> str | None:
         try:
             found = place.stat()
         except OSError as error:
-            return f"{place} cannot be looked at ({error.strerror})"
+            return f"{place} cannot be examined ({error.strerror})"
         if found.st_uid not in (os.geteuid(), 0):
             return f"{place} belongs to {_name_of(found.st_uid)}"
         if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
             continue
         by_group = found.st_mode & stat.S_IWGRP and not _is_private_group(found.st_gid)
         if by_group or found.st_mode & stat.S_IWOTH:
-            return f"{place} can be written to by others (mode {stat.S_IMODE(found.st_mode):04o})"
+            return f"{place} is writable by others (mode {stat.S_IMODE(found.st_mode):04o})"
     return None
 
 
@@ -208,8 +208,8 @@ def require_trusted(cluster: str | None, named_in: Path) -> None:
         stranger = find_stranger(file)
         if stranger is not None:
             raise InputError(
-                f"{named_in} says to run on {cluster!r}, and {stranger}: whoever it is could run code as you; name the "
-                "cluster yourself (--cluster), or say that you trust them (--trust)"
+                f"{named_in} names the cluster {cluster!r}, and {stranger}, who could run code as you; name the "
+                f"cluster yourself (--cluster), or trust them (--trust)"
             )
 
 
@@ -223,8 +223,7 @@ def require_trusted_output(output: str | None, named_in: Path) -> None:
     stranger = find_stranger(named_in)
     if stranger is not None:
         raise InputError(
-            f"{named_in} says to write {output}, which exists, and {stranger}: move it away, or say that you trust "
-            "them (--trust)"
+            f"{named_in} names the existing output {output}, and {stranger}: move it away, or trust them (--trust)"
         )
 
 

@@ -65,7 +65,7 @@ def parse_slurm_options(text: str) -> dict[str, Any]:
         key, sign, value = item.partition("=")
         if not (sign and value) or (key not in _OPTIONS and key != "gpus"):
             raise InputError(
-                f"{item!r} is no option of the slurm cluster; known: {', '.join([*_OPTIONS, 'gpus'])}, "
+                f"{item!r} is not an option of the slurm cluster; known: {', '.join([*_OPTIONS, 'gpus'])}, "
                 "as in slurm:partition=long,cores=4,memory=16GiB,time=01:00:00"
             )
         require_plain(f"{key} of the slurm cluster", value, _LOST_IN_SCRIPTS)
@@ -76,7 +76,7 @@ def parse_slurm_options(text: str) -> dict[str, Any]:
         try:
             arguments[name] = convert(value)
         except ValueError as error:
-            raise InputError(f"{key} of the slurm cluster is {value!r}; a whole number") from error
+            raise InputError(f"{key} of the slurm cluster is {value!r}; expected a whole number") from error
     return arguments
 
 
@@ -89,8 +89,8 @@ class SlurmExecutor(OwnCluster):
 
     name = "slurm"
     remedy = (
-        "check memory, processes (ulimit -u) and open files (ulimit -n) of this machine, and that the directory which "
-        "it shares with the workers (jobqueue.slurm.shared-temp-directory, else the current one) can be written to"
+        "check memory, processes (ulimit -u) and open files (ulimit -n) of this machine, and that the directory "
+        "shared with the workers (jobqueue.slurm.shared-temp-directory, else the current one) is writable"
     )
 
     def __init__(self, options: str = "", n_workers: int | None = None, *, insecure: bool = False) -> None:
@@ -112,14 +112,14 @@ class SlurmExecutor(OwnCluster):
         for key in ("cores", "memory"):
             if not (self._arguments.get(key) or dask.config.get(f"jobqueue.slurm.{key}", None)):
                 raise InputError(
-                    f"the slurm cluster needs {key} per worker; give them as in slurm:cores=4,memory=16GiB, "
-                    f"or in Dask's configuration (jobqueue.slurm.{key})"
+                    f"the slurm cluster needs {key} per worker; set them as in slurm:cores=4,memory=16GiB, or in "
+                    f"Dask's configuration (jobqueue.slurm.{key})"
                 )
         config = self._share_config(stack)
         self._cluster = stack.enter_context(
             self._make_cluster(job_script_prologue=[*_configured("job-script-prologue"), *_exports(config)])
         )
-        refusal, script = "Slurm refuses the jobs of the workers", self._cluster.job_script()
+        refusal, script = "Slurm rejects the jobs of the workers", self._cluster.job_script()
         call_slurm(["sbatch", "--test-only"], refusal, "change the options", script=script)
         self._cluster.scale(jobs=self._n_workers)
         return stack.enter_context(Client(self._cluster, set_as_default=False))
@@ -172,15 +172,15 @@ class SlurmExecutor(OwnCluster):
                     ", ".join(f"{job} {state}" for job, state in queue.items()) or "none is left in the queue"
                 )
                 raise ClusterError(
-                    f"{found} of {n_workers} workers joined the slurm cluster; jobs: {seen}; look at the output "
-                    "of the jobs (slurm:logs=DIR chooses where) and at the partition, cores, memory and time"
+                    f"{found} of {n_workers} workers joined the slurm cluster; jobs: {seen}; check the logs of the "
+                    f"jobs (in the directory slurm:logs=DIR) and the partition, cores, memory and time"
                 )
 
 
 def _read_queue() -> dict[str, str]:
     """Return state and reason of every job of this user that Slurm has not ended, by id."""
     command = ["squeue", "--me", "--noheader", "--format=%i %T %r", "--states=PENDING,CONFIGURING,RUNNING"]
-    answer = call_slurm(command, "squeue fails", "check that Slurm's controller runs")
+    answer = call_slurm(command, "squeue fails", "check that Slurm's controller is running")
     return {job: state for job, _, state in (line.partition(" ") for line in answer.splitlines())}
 
 

@@ -154,7 +154,7 @@ class _Coordinator:
             if isinstance(error, _DisplacedError) or (
                 isinstance(error, ClusterError) and self._own_worker_ends(GRACE_S)
             ):
-                self._log.write(f"this coordinator makes way: {error}")
+                self._log.write(f"this coordinator is superseded: {error}")
                 return "displaced"
             state, reason = "failed", str(error)
         except Exception as error:
@@ -176,13 +176,13 @@ class _Coordinator:
         )
         if lost is not None:
             self._log.write(
-                f"the one before it, process {lost.pid} on {lost.host}, was lost; its leases that the ledger "
-                "does not hold are handed out again"
+                f"its predecessor, process {lost.pid} on {lost.host}, was lost; leases missing from the ledger are "
+                f"dispatched again"
             )
             if me.losses >= MAX_LOSSES:
                 raise ExecutionError(
-                    f"the coordinator was lost with its worker {me.losses} times without a finished lease, at last on "
-                    f"{lost.host}; see the workers' logs (memory?)"
+                    f"the coordinator was lost with its worker {me.losses} times without finishing a lease, most "
+                    f"recently on {lost.host}; see the workers' logs (out of memory?)"
                 )
         self._note("waiting", "its coordinator has just begun")
 
@@ -223,7 +223,7 @@ class _Coordinator:
 
     def _missing_workers(self, wanted: int) -> str | None:
         found = len(find_workers(self._client))
-        return None if found >= wanted else f"{found} of {wanted} workers are there"
+        return None if found >= wanted else f"{found} of {wanted} workers have joined"
 
     def _other_holder(self) -> str | None:
         holder = find_holder(self._root / "ledger.jsonl")
@@ -246,9 +246,9 @@ class _Coordinator:
     def _log_workers(self, known: dict[str, dict[str, Any]]) -> None:
         before, self._hosts = self._hosts, {name: str(info.get("host")) for name, info in known.items()}
         for address in self._hosts.keys() - before.keys():
-            self._log.write(f"worker {address} on {self._hosts[address]} came")
+            self._log.write(f"worker {address} on {self._hosts[address]} joined")
         for address in before.keys() - self._hosts.keys():
-            self._log.write(f"worker {address} on {before[address]} went; its leases are handed out again")
+            self._log.write(f"worker {address} on {before[address]} left; its leases are dispatched again")
 
     def _own_worker_ends(self, within_s: float) -> bool:
         """Whether the worker that this runs in ends, after which the scheduler starts another coordinator."""
@@ -268,8 +268,8 @@ class _Coordinator:
                 self._work, self._work_done = plan.predicted_ns, plan.work_finished
                 self._log.write(
                     f"plan {plan.key}: {plan.n_items} items, {plan.total_work} {plan.work_unit}, "
-                    f"{plan.work_finished / max(plan.predicted_ns, 1):.1%} of them done before, about "
-                    f"{plan.predicted_run_s:.3g} s to go; engine {plan.engine}, {plan.n_workers} workers"
+                    f"{plan.work_finished / max(plan.predicted_ns, 1):.1%} of them already done, about "
+                    f"{plan.predicted_run_s:.3g} s left; engine {plan.engine}, {plan.n_workers} workers"
                 )
             case LeaseFinished(_, work):
                 self._work_done += work
@@ -303,7 +303,7 @@ class _Coordinator:
                 self._note(state, reason)
                 return
             except StoreError as error:
-                self._log.write(f"cannot note the end, tries again: {error}")
+                self._log.write(f"cannot record the end of the job; trying again: {error}")
                 if not self._root.is_dir():
                     return
                 time.sleep(RETRY_S)
@@ -340,15 +340,15 @@ def submit_job(
 
     Returns once the cluster has the job. The job is on a store, and its directory ``root`` and ``output`` have the same
     paths for this process and all workers. The coordinator waits for ``workers`` of them before the first lease;
-    ``count`` is ``papilio.count``. InputError when the job is submitted already, or the cluster would end with this
-    process. JobBusyError when another process runs the job. ClusterError when the cluster cannot be reached, or a
-    worker does not see the store or the job directory. PapilioError when the engine or the memory does not fit, as for
+    ``count`` is ``papilio.count``. InputError if the job is submitted already, or the cluster would end with this
+    process. JobBusyError if another process runs the job. ClusterError if the cluster cannot be reached, or a
+    worker does not see the store or the job directory. PapilioError if the engine or the memory does not fit, as for
     a count.
     """
     if isinstance(cluster, str) and cluster.split(":")[0] in OWN_CLUSTERS:
         raise InputError(
-            f"cluster is {cluster!r}, which ends with this process; submit to a scheduler that stays: an address "
-            "such as tcp://host:8786, or a scheduler file"
+            f"cluster is {cluster!r}, which ends with this process; submit to a permanent scheduler: an address such "
+            f"as tcp://host:8786, or a scheduler file"
         )
     with ExistingExecutor(cluster, priority=priority) as executor:
         name, _, chosen = choose_engine(executor, job.settle_engine(engine)[0])
@@ -413,8 +413,8 @@ def _clear_way(client: Client, root: Path, address: str) -> None:
     is_live = active is not None and not control.is_cancelled(submission=active.id)
     if active is not None and is_live and (pending or active.cluster != address):
         raise InputError(
-            f"the job of {root} is submitted to {active.cluster} already; "
-            f"papilio wait {root} waits for it, papilio cancel {root} takes it back"
+            f"the job of {root} is already submitted to {active.cluster}; papilio wait {root} waits for it, papilio "
+            f"cancel {root} cancels it"
         )
     if published:
         client.unpublish_dataset(name)
@@ -425,11 +425,11 @@ def find_folder_problem(folder: str, probe: str) -> str | None:
     own = Path(folder) / f"{probe}-{socket.gethostname()}-{os.getpid()}"
     try:
         if (Path(folder) / probe).read_text(encoding="utf-8") != probe:
-            return f"{folder} is another directory there"
+            return f"{folder} is a different directory there"
         own.write_text(probe, encoding="utf-8")
         own.unlink()
     except FileNotFoundError:
-        return f"{folder} is not there, or another directory"
+        return f"{folder} does not exist there, or is a different directory"
     except OSError as error:
         return f"{folder} cannot be written to there ({error.strerror})"
     return None
@@ -451,8 +451,8 @@ def _require_folder(client: Client, folder: Path) -> None:
         # A worker that has left does not answer.
         if problem is not None and not isinstance(problem, OSError):
             raise ClusterError(
-                f"worker {address} cannot use the job: {problem}; the job directory and the output must lie "
-                "where this machine and every worker can write to them under the same path"
+                f"worker {address} cannot use the job: {problem}; this machine and every worker must be able to "
+                f"write to the job directory and the output under the same path"
             )
 
 

@@ -193,7 +193,7 @@ def top_butterflies(
 ) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
-    ``largest`` of the result has up to ``n`` entries per layer, or edges, by falling count, ties by id; entries in no
+    ``largest`` of the result has up to ``n`` entries per layer, or edges, by decreasing count, then id; entries in no
     butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
@@ -216,7 +216,7 @@ def _read(edges: Edges, threads: int) -> BipartiteGraph:
 def _vertex_paths(edges: Edges) -> dict[str, NDArray[np.uint64]]:
     """Return, by layer, the number of three-edge paths whose middle edge is at each vertex.
 
-    CapacityError when a vertex could be in more than 2^63 - 1 butterflies; else each number is below 2^64.
+    CapacityError if a vertex could be in more than 2^63 - 1 butterflies; else each number is below 2^64.
     """
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
     wedges = count_wedges(degrees, edges.once)
@@ -239,7 +239,7 @@ def _edge_paths(edges: Edges) -> NDArray[np.uint64]:
 def _local_values(
     butterflies: NDArray[np.uint64], three_paths: NDArray[np.uint64], per: Per
 ) -> dict[str, NDArray[np.float64]]:
-    """Return ``closed``, and ``square`` for vertices; NaN where no butterfly is possible.
+    """Return ``closed``, and ``square`` for vertices; NaN if no butterfly is possible.
 
     Each butterfly of a vertex contains two of its paths; each butterfly of an edge contains one.
     """

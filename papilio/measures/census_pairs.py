@@ -105,7 +105,7 @@ class CensusPair:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CensusPairs(Answer):
-    """The pairs with the most butterflies of a group, by falling butterflies, ties by ids; none without any."""
+    """The pairs with the most butterflies of a group, by decreasing butterflies, ties by ids; none without any."""
 
     census: CensusResult  # of the whole graph
     by: PairOrder
@@ -189,7 +189,7 @@ class CensusVertices(Answer):
         return preview(("label", *groups), rows)
 
     def to_arrow(self) -> Any:
-        """Return a row for each vertex: layer, id, label (where there are labels), classes and groups."""
+        """Return a row for each vertex: layer, id, label (if there are labels), classes and groups."""
         values = {name: self.classes.by_id(name) for name in self.classes}
         return columns_table(self.held, {self.pair_side: values | sum_groups(values)})
 
@@ -353,6 +353,6 @@ def _require_census(counted: CensusResult, totals: Any, times: int) -> None:
     for (each, number, _), walked in zip(counted.rows, totals, strict=True):
         if walked != times * number:
             raise ExecutionError(
-                f"the pairs have {walked // times} butterflies {each.name}, the census {number}: was the graph "
-                "changed meanwhile? Count again; if they still differ, please report it"
+                f"the pairs have {walked // times} butterflies {each.name}, the census {number}: the graph may have "
+                f"changed meanwhile: count again, and report it if they still differ"
             )

@@ -1,9 +1,9 @@
 """Clustering of vertices by the pairs that they make with others of their layer, on CPU threads.
 
-Two vertices of a layer of degrees d and e with c common neighbours, c at least 1, overlap by c / (d + e - c), by
-c / min(d, e), or by c / max(d, e); the clustering of a vertex is the mean over all vertices that it shares a neighbour
-with (Latapy, Magnien and Del Vecchio, Social Networks 30(1), 2008). Each vertex walks its wedges, counts the common
-neighbours of every vertex that it meets, adds up the overlaps and forgets them: O(wedges of the layer) time, no list of
+Two vertices of a layer of degrees d and e with c common neighbours, c at least 1, overlap by c / (d + e - c), by c /
+min(d, e), or by c / max(d, e); the clustering of a vertex is the mean over all vertices with a common neighbour
+(Latapy, Magnien and Del Vecchio, Social Networks 30(1), 2008). Each vertex walks its wedges, counts the common
+neighbours with every vertex that it meets, and adds up the overlaps: O(wedges of the layer) time, without a list of
 pairs.
 
 Exactness: c, d, e and the number of vertices met are integers. Each overlap is one division, correctly rounded; their
@@ -142,7 +142,7 @@ Report = Callable[[float], None]
 
 
 class IndexedLayer(NamedTuple):
-    """Where a layer is in a wedge index."""
+    """Position of a layer in a wedge index."""
 
     n: int
     first: int  # its first row
@@ -150,7 +150,7 @@ class IndexedLayer(NamedTuple):
 
 
 def layer_of(index: WedgeIndex, layer: Layer) -> IndexedLayer:
-    """Return where a layer is."""
+    """Return the position of a layer."""
     if layer == "u":
         return IndexedLayer(index.n_u, 0, index.order_u)
     return IndexedLayer(index.n_v, index.n_u, index.order_v)
@@ -166,7 +166,8 @@ def _add_costs(rows: WedgeRows, first: Index, sign_bits: Index, costs: Ints) -> 
 
 
 def wedge_costs(rows: WedgeRows, layer: IndexedLayer, *, signed: bool) -> Ints:
-    """Return the wedges that start at each rank, its ways back to itself included, and one more; int64, shape (n,)."""
+    """Return the number of wedges that start at each rank, including wedges back to itself, plus 1; int64, shape
+    (n,)."""
     costs = np.ones(layer.n, np.int64)
     _add_costs(rows, layer.first, int(signed), costs)
     return costs

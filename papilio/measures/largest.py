@@ -90,7 +90,7 @@ def maximum_clique(
     Raises
     ------
     InputError
-        For an invalid number of threads, or an output that cannot be written or has nothing to hold.
+        For an invalid number of threads, or an output that cannot be written or would be empty.
     UnsupportedError
         For a bipartite graph.
     CapacityError
@@ -153,7 +153,7 @@ def _largest(roots: _Roots, report: Report) -> int:
 
 
 def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
-    """Return the ids, rising, of a clique of the largest size: the first one that a search in order finds."""
+    """Return the ids, ascending, of a clique of the largest size: the first one that a search in order finds."""
     if size == 0:
         return np.zeros(0, np.int64)
     found: list[MaximumSearch] = []
@@ -168,7 +168,9 @@ def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
     runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.max_later), roots.threads)
     runner.run(cut_by_cost(roots.costs, roots.threads), work, lambda: bool(found))
     if not found:
-        raise ExecutionError(f"no clique of {size} vertices was found again; report this")
+        raise ExecutionError(
+            f"no clique of {size} vertices was found in the second search; please report this"
+        )
     first = min(found, key=lambda search: int(search.record[1]))
     members = roots.later.vertices[first.members[: int(first.record[2])]]
     return np.sort(members).astype(np.int64)
@@ -210,7 +212,7 @@ def top_bicliques(
     graph: Any,
     *,
     by: Literal["edges", "balanced"] = "edges",
-    n: Annotated[int, Between(1, MOST, "they are held in memory; list them all instead")] = 100,
+    n: Annotated[int, Between(1, MOST, "they are held in memory; list all of them instead")] = 100,
     motif: MaximalBiclique | None = None,
     threads: Threads | None = None,
     progress: Progress = None,
@@ -225,7 +227,7 @@ def top_bicliques(
     by : {"edges", "balanced"}
         Ranking: by the number of edges, or by the number of vertices of the smaller side.
     n : int
-        How many; all, if there are fewer. Ties go to the first ids, U before V.
+        Number of bicliques; all, if there are fewer. Ties go to the first ids, U before V.
     motif : MaximalBiclique, optional
         Least and largest sizes of both sides.
     threads : int, optional

@@ -3,8 +3,8 @@
 A vertex walks its wedges and counts, for every vertex that it meets, the common neighbours of each kind: ``++`` (both
 edges positive), ``+-`` (different signs) and ``--``. The six classes of the pair are products of these three numbers,
 computed at once, without a list of pairs. The best pairs of a thread are in a heap of at most ``k`` rows; pairs are
-totally ordered (more butterflies first, then the lesser ids), so the best of all threads together do not depend on
-which thread met which pair.
+totally ordered (more butterflies first, then the lesser ids), so the best of all threads together do not depend on the
+assignment of pairs to threads.
 
 Exactness: the three numbers of a pair of degrees d and e sum to at most min(d, e) < 2^31, so its classes together are
 below 2^61. The sums over pairs are kept as in :mod:`papilio.kernels.wedge.loops`; the sums of a vertex are bounded when
@@ -203,7 +203,7 @@ def find_pairs(
 
     ``chosen`` selects among ``CENSUS_CLASSES``; pairs without any such butterfly are left out, and at most ``k``
     returned. The rows, int64 of shape (n, 6), are butterflies of the chosen classes, lesser id, larger id, common
-    neighbours ``++``, ``--`` and ``+-``; by falling butterflies, then ids.
+    neighbours ``++``, ``--`` and ``+-``; by decreasing butterflies, then ids.
     """
     index = index_signed(graph, side)
     rows, items = index.rows, index.items
@@ -233,7 +233,7 @@ def sum_vertices(
     """Return the butterflies of each class that each vertex of a signed layer is in, by pairs of this layer.
 
     The counts, uint64 of shape (6, n), are by class, in the order of ``CENSUS_CLASSES``, and id.
-    CapacityError when a vertex could be in more than 2^63 - 1 butterflies.
+    CapacityError if a vertex could be in more than 2^63 - 1 butterflies.
     """
     index = index_signed(graph, side)
     check_vertices(graph, index.max_degree)

@@ -44,7 +44,7 @@ _Found = TypeVar("_Found")
 _LEVEL_COLUMNS = ("least", "n_u", "n_v", "n_edges", "components", "largest", "least_degree", "cut_at_most")
 
 Values = Mapping[str, NDArray[np.float64]]
-"""By name, a value of each vertex of a layer, or of each edge; NaN where it is undefined."""
+"""By name, a value of each vertex of a layer, or of each edge; NaN if it is undefined."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class RobinsAlexander(Answer):
 
     @property
     def value(self) -> float | None:
-        """The float nearest to the fraction; None where it is undefined."""
+        """The float nearest to the fraction; None if it is undefined."""
         fraction = self.fraction
         return None if fraction is None else float(fraction)
 
@@ -186,7 +186,7 @@ class LatapyClustering(_Clustering):
         return self._describe("Latapy's clustering")
 
     def to_arrow(self) -> Any:
-        """Return a row for each vertex: layer, id, label (where there are labels), partners, dot, min, max."""
+        """Return a row for each vertex: layer, id, label (if there are labels), partners, dot, min, max."""
         columns = {
             layer: {"partners": self.partners.by_id(layer), **self.values.by_id(layer)}
             for layer in self.values
@@ -209,7 +209,7 @@ class LatapyClustering(_Clustering):
 class LocalClustering(_Clustering):
     """Butterflies as a share of possible ones, of every vertex or every edge.
 
-    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and ``square`` for vertices; NaN where no
+    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and ``square`` for vertices; NaN if no
     butterfly is possible. ``butterflies`` and ``three_paths`` are the exact numbers behind them. Edges are sorted by
     (u, v); ``values.aligned("edge")`` has the order of the input.
     """
@@ -260,7 +260,7 @@ class LocalClustering(_Clustering):
         read_argument("n", n, Count)
         read_argument("by", by, Literal["closed", "square"])
         if by == "square" and self.per == "edge":
-            raise InputError("by is 'square', which edges do not have; expected closed")
+            raise InputError("by is 'square', which is not defined for edges; use closed")
         return find_top_values(self._named(by), self.held, n)
 
     def to_dict(self) -> dict[str, Any]:
@@ -310,7 +310,7 @@ class CohesionProfile(Answer):
 
 @dataclass(frozen=True)
 class LargestBiclique:
-    """A maximal biclique: its size by the chosen ranking, the ids of both sides, rising, and their labels."""
+    """A maximal biclique: its size by the chosen ranking, the ids of both sides, ascending, and their labels."""
 
     size: int
     u: tuple[int, ...]
@@ -372,7 +372,7 @@ class MaximumClique(Answer):
     """A largest clique of a unipartite graph and, if requested, the size of the largest clique of every vertex."""
 
     size: int  # its vertices; 0 in a graph without vertices
-    members: tuple[int, ...]  # their ids, rising
+    members: tuple[int, ...]  # their ids, ascending
     labels: tuple[Any, ...]  # their labels; the ids in a graph without labels
     sizes: Vectors[
         NDArray[np.int32]
@@ -409,12 +409,13 @@ class MaximumClique(Answer):
         read_argument("n", n, Count)
         if "n" not in self.sizes:
             raise InputError(
-                "the answer is one clique, labels; per='vertex' gives the size of that of every vertex"
+                "the answer is one clique (see labels); use per='vertex' for the size of the largest clique of every "
+                "vertex"
             )
         return find_top_values({"n": self.sizes.by_id("n")}, self.held, n)
 
     def histogram(self) -> list[tuple[int, int]]:
-        """Return how many vertices have a largest clique of each size, by rising size."""
+        """Return how many vertices have a largest clique of each size, by increasing size."""
         found = np.unique(self.sizes.by_id("n"), return_counts=True) if "n" in self.sizes else ((), ())
         return [(int(size), int(n)) for size, n in zip(*found, strict=True)]
 
@@ -434,7 +435,7 @@ def first_of(found: tuple[_Found, ...], n: int, asked: int, what: str) -> tuple[
     """Return the first ``n``; InputError if more than requested in the call."""
     read_argument("n", n, Count)
     if n > asked:
-        raise InputError(f"n is {n}, and {asked} {what} were asked for; ask again with n={n}")
+        raise InputError(f"n is {n}, but only {asked} {what} were requested; run again with n={n}")
     return found[:n]
 
 

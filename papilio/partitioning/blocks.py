@@ -38,7 +38,7 @@ from papilio.parts import Block, CliquePart, EndBlock, Layer, MaximalPart, RootP
 from papilio.storage.edge_files import numbers_of
 from papilio.storage.sealed import SealedReader, SealedWriter
 
-PARTITION_ADVICE = "the partition is damaged, make it again"
+PARTITION_ADVICE = "the partition is damaged; create it again"
 
 BlockKind = Literal["starts", "ends", "roots", "maximal", "cliques"]
 

@@ -1,6 +1,6 @@
 """Cuts a stored unipartite graph into parts for cliques (:class:`~papilio.parts.CliquePart`), out of core.
 
-1. Reduce the graph to the vertices that can be in a clique of the least size. Rank them by rising degree, ties by id.
+1. Reduce the graph to the vertices that can be in a clique of the least size. Rank them by ascending degree, then id.
    Write the later neighbours of each to disk by rank, and for maximal cliques the earlier ones, too. The engines follow
    this order in every part, because degeneracy order would take one pass over the edges per round.
 2. Group the possible first vertices of cliques so that each group's neighbours (the later ones, or all) fit in a part.
@@ -61,7 +61,7 @@ from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
 
 VERTEX_BYTES = 64
-"""Host memory per vertex beside its rows: needs and cost of a root, its group, and its place among the roots."""
+"""Host memory per vertex besides its rows: needs and cost of a root, its group, and its place among the roots."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ def cut_cliques(
         host = HostBudget.of(needs.rows, request, VERTEX_BYTES)
         groups, reason = _group(needs, host)
         order = (
-            "by rising degree",
+            "by increasing degree",
             f"at most {int(needs.sizes.max(initial=0))} neighbours of a root are needed",
         )
         return run.cut_groups(
@@ -166,7 +166,9 @@ def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
     of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
     whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
     if request.fits(whole):
-        return np.where(wanted, 0, -1).astype(np.int32), "one part: all that can be in a clique fits one"
+        return np.where(wanted, 0, -1).astype(
+            np.int32
+        ), "one part: everything that can be in a clique fits in one part"
     indptr = offsets_of(needs.sizes)
     column_bytes = ceil(price.vertex) + ceil(price.entry) * later
     root_bytes = np.where(wanted, ceil(price.root) + ceil(price.root_entry) * later, 0)
@@ -179,7 +181,7 @@ def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
     except CapacityError as error:
         _refuse_worst(needs, indptr, column_bytes, root_bytes, request, error)
         raise
-    why = "the graph does not fit one part, and roots that share neighbours do not repeat them"
+    why = "the graph does not fit in one part; roots that share neighbours share their storage"
     return np.where(wanted, groups, -1).astype(np.int32), why
 
 
@@ -199,8 +201,8 @@ def _refuse_worst(
     if needed > request.limit_bytes:
         raise CapacityError(
             f"vertex {int(needs.later.order[worst])}, a root that needs {int(indptr[worst + 1] - indptr[worst]):,} "
-            f"neighbours, takes {needed:,} bytes with the edges at these, and a part may take {request.limit_bytes:,}; "
-            f"give a part at least {needed:,} bytes"
+            f"neighbours, takes {needed:,} bytes with their edges, more than the {request.limit_bytes:,} bytes of a "
+            f"part; allow at least {needed:,} bytes per part"
         ) from cause
 
 

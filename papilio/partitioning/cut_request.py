@@ -28,16 +28,16 @@ class CutRequest:
     per: Granularity  # counts that the parts must serve; edge ids are kept for ``edge`` only
     part_bytes: PartBytes  # memory of the worker that runs one part, by the sizes of the part
     limit_bytes: int  # maximum of ``part_bytes``
-    host_bytes: int  # host memory for the data of the cut, beside the imported libraries
+    host_bytes: int  # host memory for the data of the cut, besides the imported libraries
     threads: Threads  # of the cutter
     strategy: Strategy = "auto"  # ``pair_blocks``: butterflies only
-    scratch: Path | None = None  # directory for temporary files; by default beside the output
+    scratch: Path | None = None  # directory for temporary files; by default besides the output
 
     def __post_init__(self) -> None:
         check_fields(self)
         least = self.part_bytes.of(PartSizes(0, 0, 0, 0))
         if self.limit_bytes <= least:
-            raise CapacityError(f"a part may take {self.limit_bytes} bytes; an empty one takes {least}")
+            raise CapacityError(f"a part may take {self.limit_bytes} bytes, but an empty part takes {least}")
         if self.host_bytes < 1:
             raise CapacityError(
                 f"cutting may take {self.host_bytes} bytes of host memory; expected at least 1"

@@ -185,7 +185,7 @@ class CutRun:
         held = held_bytes + store.n_u + store.n_v
         if held >= given:
             raise CapacityError(
-                f"cutting may take {given:,} bytes of host memory, and {held:,} are taken before a row of "
+                f"cutting may take {given:,} bytes of host memory, but {held:,} are used before a row of "
                 f"{store.path} is read"
             )
         disk = self.write_rows(given - held, keep_u=keep_u, keep_v=keep_v, **options)
@@ -319,8 +319,8 @@ def _tell_parts(parts: Sequence[PartInfo], request: CutRequest, nothing: str) ->
     worst = max(range(len(parts)), key=needs.__getitem__)
     return (
         f"{len(parts):,} parts",
-        f"part {worst} needs most, {needs[worst]:,} of {limit:,} bytes; all together they need "
-        f"{sum(needs) / (len(needs) * limit):.0%} of what they may",
+        f"part {worst} is the largest, {needs[worst]:,} of {limit:,} bytes; on average parts use "
+        f"{sum(needs) / (len(needs) * limit):.0%} of the limit",
     )
 
 

@@ -1,6 +1,6 @@
 """The rows of a graph by rank, on disk: made out of core, read one range of rows at a time.
 
-In a unipartite graph, vertices are ranked by rising degree, ties by id. The later neighbours of a vertex are its row
+In a unipartite graph, vertices are ranked by increasing degree, then id. The later neighbours of a vertex are its row
 in U, the earlier neighbours its row in V; a fourth pass counts the later neighbours of each vertex.
 
 There are three passes over the store. The first counts degrees, which determine the total order of
@@ -10,7 +10,7 @@ file. Threads then sort the buckets and write them in order, while the spill fil
 from the other (the work of a start depends on its middles' rows) are added up on the way. If all entries fit in the
 given memory, the spill is an array instead of a file.
 
-Memory holds 28 bytes per vertex, beside the buffers of threads. The disk holds at most 8 bytes per edge for the spill
+Memory holds 28 bytes per vertex, besides the buffers of threads. The disk holds at most 8 bytes per edge for the spill
 and 4 for each of the two directions, plus 8 each with edge ids.
 """
 
@@ -90,7 +90,7 @@ class Ranking:
 
 
 def rank_layer(degree: Ints) -> Ranking:
-    """Return the order of a layer by falling degree, without isolated vertices."""
+    """Return the order of a layer by decreasing degree, without isolated vertices."""
     order = order_falling(degree)[: np.count_nonzero(degree)].astype(np.int32)
     return Ranking(order, *rank_vertices(order, degree))
 
@@ -98,7 +98,7 @@ def rank_layer(degree: Ints) -> Ranking:
 def rank_by_degree(
     store: GraphStore, keep: NDArray[np.bool_] | None, degree: Ints, threads: int
 ) -> tuple[Ranking, Ranking]:
-    """Return the order of a unipartite graph by rising degree, ties by id; one pass over the store.
+    """Return the order of a unipartite graph by increasing degree, ties by id; one pass over the store.
 
     Also returns the offsets of the rows of later neighbours, and of earlier ones. Kept isolated vertices are included.
     """
@@ -240,7 +240,7 @@ class LayerSort:
 
     def _check_places(self, good: bool) -> None:
         if not good:
-            raise StoreError(f"{self._store.path}: the edges changed while they were read; run it again")
+            raise StoreError(f"{self._store.path}: the edges changed during reading; run it again")
 
     def _sort(self, progress: PassProgress | None) -> None:
         sizes = np.diff(self._places)
@@ -326,7 +326,7 @@ class DiskRows:
 
 
 def _check_vertices(store: GraphStore, host_bytes: int, with_edges: bool) -> int:
-    """Return the bytes left beside the vertex arrays; raise CapacityError if these and a row group do not fit."""
+    """Return the bytes left besides the vertex arrays; raise CapacityError if these and a row group do not fit."""
     vertices = VERTEX_BYTES * (store.n_u + store.n_v)
     scan = SCAN_BYTES[with_edges] * largest_batch(store)
     if vertices + scan > host_bytes:
@@ -370,8 +370,8 @@ def write_disk_rows(
     if longest * SORT_BYTES[with_edges] > free_bytes:
         raise CapacityError(
             f"{store.path}: sorting the {longest} neighbours of its largest vertex needs "
-            f"{longest * SORT_BYTES[with_edges]} bytes of host memory beside the vertex arrays and {free_bytes} are "
-            f"left of {host_bytes}"
+            f"{longest * SORT_BYTES[with_edges]} bytes of host memory besides the vertex arrays, but {free_bytes} "
+            f"are left of {host_bytes}"
         )
     if store.kind == "unipartite":
         u, v = rank_by_degree(store, keep_u, degree_u, count_threads)
@@ -381,7 +381,7 @@ def write_disk_rows(
     del degree_u, degree_v
     ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, v.rank), "v": (v.rank, u.rank)}
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
-    with os_errors_named(place.parent, "name a scratch directory with room"):
+    with os_errors_named(place.parent, "use a scratch directory with more space"):
         scratch = Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent))
     rows = DiskRows(scratch, u, v, with_edges)
     with ExitStack() as stack:

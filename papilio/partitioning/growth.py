@@ -96,7 +96,7 @@ def require_roots_fit(costs: Ints, limit_bytes: int, names: Ints | None = None) 
         root = worst if names is None else int(names[worst])
         raise CapacityError(
             f"root {root} with its closure needs {int(costs[worst]):,} bytes, more than the {limit_bytes:,} bytes "
-            "of a part; give a part more memory, or cut by pairs of blocks where the motif allows it"
+            "of a part; allow more memory per part, or cut by pairs of blocks if the motif supports it"
         )
 
 
@@ -154,7 +154,7 @@ memory.
 """
 
 _ROOT_BYTES, _COLUMN_BYTES = 104, 32
-"""Host memory per root and per column beside the chunks: arguments, values, orders, costs and groups."""
+"""Host memory per root and per column besides the chunks: arguments, values, orders, costs and groups."""
 
 _ORDER_BYTES = 96
 """Host memory per column while the roots are ordered: values, and sums for each thread."""
@@ -274,7 +274,7 @@ def _share_memory(indptr: Ints, n_columns: int, host_bytes: int) -> tuple[int, i
         needed = host_bytes - room + max(held + largest, _ORDER_BYTES * n_columns)
         raise CapacityError(
             f"grouping {n_roots:,} roots with {n_columns:,} columns needs at least {needed:,} bytes of host memory, "
-            f"more than the {host_bytes:,} that it may have; raise --host-memory"
+            f"more than the limit of {host_bytes:,}; raise --host-memory"
         )
     return at_once, share
 

@@ -74,7 +74,7 @@ class HeldRows(NamedTuple):
 
 
 class Heap(NamedTuple):
-    """Roots by falling key, ties by number: a binary heap of ``size[0]`` nodes with their keys."""
+    """Roots by decreasing key, ties by number: a binary heap of ``size[0]`` nodes with their keys."""
 
     nodes: Ids
     keys: NDArray[np.float64]

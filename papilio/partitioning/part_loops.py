@@ -1,8 +1,8 @@
 """The loops that cut parts of roots and cliques out of rows, for ``root_parts`` and ``clique_parts``.
 
-Bicliques: vertices are ranks in their layer, by falling degree; left is the anchored layer. Every left vertex has a
+Bicliques: vertices are ranks in their layer, by decreasing degree; left is the anchored layer. Every left vertex has a
 group; the groups, in order, are the parts. The *columns* of a part are the right vertices adjacent to its roots. From
-the list of each column, the part keeps the vertices of its own and later groups.
+the list of each column, the part keeps the vertices of its group and later ones.
 
 Cliques: vertices are ranks. The *candidates* of a part are the later neighbours of its roots; the *outer* vertices,
 for maximal cliques, their earlier neighbours. A vertex may have several of these roles.

@@ -2,10 +2,10 @@
 
 1. Anchor one layer, as the engines choose it; reduce the graph to its core and write it as rows on disk.
 2. Group the vertices of the anchored layer so that the closure of each group fits in a part. The closure consists of
-   the group's columns (the right vertices adjacent to its roots), with their lists cut to the vertices of its own and
-   later groups.
-3. Each group becomes a part: all edges between the columns of its roots and the left vertices of its own and later
-   groups, reduced once more.
+   the group's columns (the right vertices adjacent to its roots), with their lists cut to the vertices of its group and
+   later ones.
+3. Each group becomes a part: all edges between the columns of its roots and the left vertices of its group and later
+   ones, reduced once more.
 
 The price of a closure is at least the bytes that the part needs. A part holds the roots, the columns, the lists, and
 the other vertices in the lists. Each of these vertices is in at least as many lists as a biclique has right vertices.
@@ -161,7 +161,7 @@ class HostBudget(NamedTuple):
 
     @classmethod
     def of(cls, rows: AnchoredRows, request: CutRequest, left_bytes: int, right_bytes: int = 0) -> HostBudget:
-        """Share the memory left beside the rows and these bytes for each left and right vertex.
+        """Share the memory left besides the rows and these bytes for each left and right vertex.
 
         Raises CapacityError if no memory is left to cut a part.
         """
@@ -176,8 +176,8 @@ class HostBudget(NamedTuple):
         fixed = materialise_bytes(rows, 0)
         if rows.n_edges and room <= fixed:
             raise CapacityError(
-                f"cutting a part takes more than {fixed:,} bytes of host memory beside {held:,} for the vertices, and "
-                f"{request.host_bytes:,} are given; give at least {2 * fixed + held:,}"
+                f"cutting a part takes more than {fixed:,} bytes of host memory besides {held:,} for the vertices, "
+                f"but the limit is {request.host_bytes:,}; allow at least {2 * fixed + held:,}"
             )
         entry = max(int(min(price.entry, price.root_entry)), 1)
         most = min((request.limit_bytes - price.fixed) // entry, rows.n_edges)
@@ -322,7 +322,7 @@ def group_roots(
     """
     host = HostBudget.of(rows, request, LEFT_BYTES, RIGHT_BYTES)
     if host.request.fits(PartSizes(rows.left.n_rows, rows.n_edges, rows.right.n_rows, 0)):
-        why = "one part: all that can be in a biclique fits one part"
+        why = "one part: everything that can be in a biclique fits in one part"
         return np.zeros(rows.left.n_rows, np.int32), why, host.threads
     degrees = np.diff(rows.left.indptr)[::-1]
     indptr = offsets_of(degrees)
@@ -347,7 +347,7 @@ def group_roots(
                 raise
             failures.append((cost - limit, root, error))
         else:
-            why = "the core does not fit one part, and roots that share columns do not repeat them"
+            why = "the core does not fit in one part; roots that share columns share their storage"
             return groups, why, host.threads
     excess, worst, cause = min(failures, key=itemgetter(0))
     raise _root_too_large(rows, request, host.request.limit_bytes, worst, excess) from cause
@@ -375,21 +375,21 @@ def _root_too_large(
     needed, more_host = limit_bytes + excess, ""
     if limit_bytes < request.limit_bytes:
         more_host = (
-            "; it may take no more because larger parts are cut in more host memory than the "
-            f"{request.host_bytes:,} bytes given, so give more of that"
+            "; the limit is low because larger parts need more host memory for cutting than the "
+            "{request.host_bytes:,} bytes allowed, so raise that"
         )
     return ClosureTooLargeError(
-        f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of its "
-        f"neighbours, and a part may take {limit_bytes:,}; give a part at least {needed:,} bytes, or anchor the other "
-        f"layer{more_host}"
+        f"vertex {vertex} of layer {layer}, a root with {degree:,} edges, needs {needed:,} bytes with the lists of "
+        f"its neighbours, more than the {limit_bytes:,} bytes of a part; allow at least {needed:,} bytes per part, "
+        f"or anchor the other layer{more_host}"
     )
 
 
 LEFT_BYTES = 28
-"""Host memory per left vertex beside that: its group, its place among the roots, offsets and bytes during grouping."""
+"""Host memory per left vertex besides that: its group, its place among the roots, offsets and bytes during grouping."""
 
 RIGHT_BYTES = 12
-"""Host memory per right vertex beside that: bytes of its list during grouping."""
+"""Host memory per right vertex besides that: bytes of its list during grouping."""
 
 
 def cut_roots(
@@ -434,7 +434,7 @@ def cut_roots(
             refused, rows = rows.left.layer.upper(), rows.swap()
             anchor_choice = (
                 f"layer {rows.left.layer.upper()} anchored",
-                f"a vertex of layer {refused} fits no part with the lists of its neighbours",
+                f"a vertex of layer {refused} does not fit in a part with the lists of its neighbours",
             )
             try:
                 groups, reason, threads = group_roots(rows, request, _fewest(rows, least)[1], shrinks=shrinks)
@@ -477,7 +477,7 @@ def _choose_anchor(
     why = explain_choices(motif, request.per, sizes, swapped, (anchor, "auto"), "auto")[0]
     layer = f"layer {'V' if swapped else 'U'} anchored"
     if why[0] != layer:
-        why = layer, "nothing is searched: closed forms are all that is asked for"
+        why = layer, "nothing to search: closed forms give all counts"
     return anchor, swapped, why
 
 

@@ -264,7 +264,7 @@ def _sort_rows(
 
 @compiled
 def _first_not_above(indptr: Ints, degree: Index) -> Index:
-    """Return the first row with at most ``degree`` entries, of rows of falling length."""
+    """Return the first row with at most ``degree`` entries, of rows of decreasing length."""
     low, high = 0, indptr.size - 1
     while low < high:
         middle = (low + high) // 2

@@ -122,7 +122,7 @@ class PartitionManifest:
         )
         problem = _problem(manifest)
         if problem is None and manifest.hash != (found := _hash_of(data)):
-            problem = f"hash is {manifest.hash} and what it says has {found}"
+            problem = f"hash is {manifest.hash}, but the content has {found}"
         if problem:
             raise StoreError(f"{name}: {problem}; {PARTITION_ADVICE}")
         return manifest
@@ -156,9 +156,9 @@ def _part_problem(
 ) -> str | None:
     items, work = (part.table.get(name) or [-1] for name in ("items", "work"))
     if part.index != index:
-        return f"part {index} says that it is part {part.index}"
+        return f"part {index} is recorded as part {part.index}"
     if tuple(kinds.get(name) for name in part.blocks) != _BLOCKS[manifest.family]:
-        return f"part {index} has blocks {', '.join(part.blocks)}, which are not those of {manifest.family}"
+        return f"part {index} has blocks {', '.join(part.blocks)}, which do not match {manifest.family}"
     if part.n_items < 1 or part.n_items != part.sizes.roots:
         return f"part {index} has {part.n_items} items and {part.sizes.roots} starts or roots"
     if len(items) != len(work) or (items[0], work[0], items[-1], work[-1]) != (0, 0, part.n_items, part.work):
@@ -240,8 +240,8 @@ class Partition:
         """Raise UnsupportedError if the partition belongs to a graph with another content hash."""
         if graph_hash != self.manifest.graph_hash:
             raise UnsupportedError(
-                f"{self.path} is a partition of the graph {self.manifest.graph_hash} and this graph is "
-                f"{graph_hash}; make a partition of this one"
+                f"{self.path} is a partition of the graph {self.manifest.graph_hash}, but this graph is "
+                f"{graph_hash}; create a partition of this graph"
             )
 
     def require_serves(self, motif: Motif, per: Granularity) -> None:
@@ -255,7 +255,7 @@ class Partition:
             rows = (row for row in FAMILIES.values() if row.parted and row.parted.kind == manifest.family)
             served = " or ".join(row.motif.name for row in rows)
             raise UnsupportedError(
-                f"{self.path} has parts for {served} and {motif.title} is asked for; make a partition for it"
+                f"{self.path} has parts for {served}, not for {motif.title}; create a partition for it"
             )
         p, q = parted.least_sizes(motif)
         if p < manifest.least_p or q < manifest.least_q:
@@ -263,12 +263,12 @@ class Partition:
             if family_of(motif).graph_kind == "unipartite":
                 told = f"cliques of at least {manifest.least_p} vertices", f"{p}"
             raise UnsupportedError(
-                f"{self.path} serves {told[0]}, and {motif.title} asks for {told[1]}; make a partition for that"
+                f"{self.path} supports {told[0]}, but {motif.title} needs {told[1]}; create a partition for it"
             )
         if GRANULARITIES.index(per) > GRANULARITIES.index(manifest.per):
             raise UnsupportedError(
-                f"{self.path} was made for counts per {manifest.per} and counts per {per} are asked for; "
-                f"make it again with --per {per}"
+                f"{self.path} was created for counts per {manifest.per}, not per {per}; create it again with --per "
+                f"{per}"
             )
 
 
@@ -285,7 +285,7 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
         text = read_file(filesystem, f"{root}/{PARTITION_NAME}")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(
-            f"{name} has no {PARTITION_NAME}: it is not a partition of a graph; make one with papilio partition"
+            f"{name} has no {PARTITION_NAME}: it is not a partition of a graph; create one with papilio partition"
         ) from error
     except OSError as error:
         raise StoreError(f"{name}: {PARTITION_NAME} cannot be read ({error})") from error

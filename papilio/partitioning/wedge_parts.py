@@ -144,7 +144,7 @@ class Planner:
         strategy = self.request.strategy
         if strategy == "bcpar":
             groups = tuple(map(self._group, self.layers))
-            return CutPlan("bcpar", f"asked for: {_tell('bcpar', groups)}", (), groups)
+            return CutPlan("bcpar", f"requested: {_tell('bcpar', groups)}", (), groups)
         try:
             grids = tuple(map(self._lay_out, self.layers))
         except CapacityError as error:
@@ -154,7 +154,7 @@ class Planner:
         decisions = self._tell_grids(grids)
         told = _tell("pair_blocks", grids)
         if strategy == "pair_blocks":
-            return CutPlan("pair_blocks", f"asked for: {told}", decisions, grids)
+            return CutPlan("pair_blocks", f"requested: {told}", decisions, grids)
         if all(grid.moved_bytes == grid.stored_bytes for grid in grids):
             return CutPlan("pair_blocks", f"no block is moved twice: {told}", decisions, grids)
         no_try = self._tell_effort(grids)
@@ -170,7 +170,7 @@ class Planner:
         if budget.tight_part() == self.request.part_bytes:
             return decisions
         most, host = f"{budget.block_bytes:,}", f"{self.request.host_bytes:,}"
-        limited = f"parts hold at most {most} bytes, as the cutter has {host} of host memory"
+        limited = f"parts hold at most {most} bytes, because the cutter has {host} of host memory"
         return (*decisions, ("smaller parts", limited))
 
     def _tell_effort(self, grids: tuple[Grid, ...]) -> str | None:
@@ -181,8 +181,8 @@ class Planner:
         if grow_s <= _RUNS * saved_s:
             return None
         return (
-            f"to group {entries:,} entries takes about {grow_s:.0f} s, and no grouping saves more than {saved_s:.1f} s "
-            f"of moving a run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
+            f"grouping {entries:,} entries takes about {grow_s:.0f} s, and saves at most {saved_s:.1f} s of data "
+            f"movement per run, {_RUNS * saved_s:.0f} s in {_RUNS} runs"
         )
 
     def _budget(self, copies: float, most_bytes: int | None = None) -> BlockBudget:
@@ -219,7 +219,7 @@ class Planner:
             decisions = (*decisions, ("no bcpar", str(error)))
             return CutPlan("pair_blocks", f"bcpar cannot: {told}", decisions, grids)
         if not groups[-1].complete:
-            shown = ("no bcpar", f"given up: {_tell('bcpar', groups)}, and had not grouped all starts then")
+            shown = ("no bcpar", f"abandoned: {_tell('bcpar', groups)}, before all starts were grouped")
             return CutPlan("pair_blocks", f"moves fewer bytes than bcpar: {told}", (*decisions, shown), grids)
         why = f"moves fewer bytes than pair_blocks: {_tell('bcpar', groups)}"
         return CutPlan("bcpar", why, (("no pair_blocks", told),), tuple(groups))
@@ -242,7 +242,7 @@ def _tell(strategy: str, layers: Sequence[Grid | Groups]) -> str:
 def _tell_grid(layer: str, grid: Grid) -> tuple[str, str]:
     return (
         f"{grid.first_end.size} x {grid.last_start.size} blocks of layer {layer.upper()}",
-        f"{grid.stored_bytes:,} bytes stored and {grid.moved_bytes:,} moved: every block of ends once, with each the "
+        f"{grid.stored_bytes:,} bytes stored and {grid.moved_bytes:,} moved: each block of ends once, each with the "
         f"blocks of starts after it; {grid.n_parts:,} pairs can have wedges",
     )
 

@@ -179,7 +179,7 @@ def choose_grid(survey: LayerSurvey, budget: BlockBudget, n_shapes: int, pool: E
     costs = _LayerCosts.of(survey, part)
     if costs.least > budget.room_bytes:
         raise CapacityError(
-            f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, and the largest "
+            f"the cutter has {budget.block_bytes:,} bytes of host memory for the blocks of a part, but the largest "
             f"rows of layer {survey.rows.own.layer.upper()} take more"
         )
     shares = costs.start_shares(budget.room_bytes, n_shapes)
@@ -421,7 +421,8 @@ def _group_chunk(own: LayerRows, chunk: _Chunk, budget: BlockBudget) -> tuple[Id
         raise CapacityError(
             f"a part may take {budget.limit_bytes:,} bytes; vertex {own.order[chunk.starts[worst]]} of layer "
             f"{own.layer.upper()} with its closure needs up to {needed + part.fixed + 1:,} (with "
-            f"{budget.block_bytes:,} bytes of host memory for cutting it): give parts more memory, or use pair_blocks"
+            f"{budget.block_bytes:,} bytes of host memory for cutting it): allow more memory per part, or use "
+            f"pair_blocks"
         )
     groups = grow_groups(priced, room - kept_back)
     stored = sizes.middle + sizes.end_entry * chunk.n_ends

@@ -6,7 +6,7 @@
     jobs/wN-rK/        the job directory of repetition K with N workers
     report/            the report of ``papilio report``
 
-A repetition counts when its end is in the ledger of its point. A killed repetition is measured again from the
+A repetition counts if its end is in the ledger of its point. A killed repetition is measured again from the
 beginning: the time of a resumed job would be meaningless.
 """
 
@@ -67,7 +67,7 @@ class Experiment:
     motif: Motif
     per: Granularity
     mode: Mode
-    # one for each number of workers, rising; the same store for all in strong scaling
+    # one for each number of workers, ascending; the same store for all in strong scaling
     graphs: tuple[PointGraph, ...]
     repeat: int  # repetitions of each point
     cluster: str  # where it runs; ``sbatch`` for one Slurm job for each point
@@ -80,14 +80,16 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.graphs or list(self.workers) != sorted(set(self.workers)):
-            raise InputError(f"an experiment has points with {self.workers} workers; expected rising numbers")
+            raise InputError(
+                f"the points of the experiment have {self.workers} workers; expected increasing numbers"
+            )
 
     @property
     def workers(self) -> tuple[int, ...]:
         return tuple(graph.workers for graph in self.graphs)
 
     def graph_for(self, workers: int) -> PointGraph:
-        """Return the graph of a point; InputError when the experiment has no such point."""
+        """Return the graph of a point; InputError if the experiment has no such point."""
         for graph in self.graphs:
             if graph.workers == workers:
                 return graph
@@ -160,7 +162,7 @@ class _Description:
 class ExperimentDirectory:
     """The directory of an experiment, opened for reading; opening it reads ``scale.json`` only.
 
-    StoreError if it holds no experiment, or one of another version of the format.
+    StoreError if it is not an experiment, or has another version of the format.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -170,7 +172,7 @@ class ExperimentDirectory:
             data = read_json(file, _ADVICE)
         except FileNotFoundError as error:
             raise StoreError(
-                f"{self.root} holds no scaling experiment: it has no {EXPERIMENT_FILE}"
+                f"{self.root} is not a scaling experiment: it has no {EXPERIMENT_FILE}"
             ) from error
         data = require_format(data, str(file), FORMAT, FORMAT_VERSION, "a scaling experiment", _ADVICE)
         described = read_record(_Description, data, str(file), _ADVICE)
@@ -200,13 +202,13 @@ class ExperimentDirectory:
             if kind == "run":
                 run = read_record(RunRecord, {"workers": workers, "outcome": None, **fields}, name, _ADVICE)
                 if run.question != self.experiment.question_of(workers):
-                    raise StoreError(f"{name} is a run of another point or experiment; {_ADVICE}")
+                    raise StoreError(f"{name} is a run of a different point or experiment; {_ADVICE}")
                 found[run.repeat] = run
                 continue
             ended = read_record(_RunEnd, fields, name, _ADVICE)
             if kind != "end" or ended.repeat not in found:
                 raise StoreError(
-                    f"{name} is a {kind!r} of repetition {ended.repeat}, which did not begin; {_ADVICE}"
+                    f"{name} is a {kind!r} of repetition {ended.repeat}, which has not begun; {_ADVICE}"
                 )
             found[ended.repeat] = replace(found[ended.repeat], outcome=ended.outcome)
         return found
@@ -238,10 +240,12 @@ def _check_root(path: str | os.PathLike[str]) -> Path:
     try:
         names = sorted(entry.name for entry in os.scandir(root))
     except OSError as error:
-        raise InputError(f"{root} is no directory ({error.strerror}); give another one") from error
+        raise InputError(f"{root} is not a directory ({error.strerror}); choose another one") from error
     foreign = [name for name in names if name != "graphs" and not name.startswith(".")]
     if foreign:
-        raise InputError(f"{root} holds {foreign[0]} and no scaling experiment; give another directory")
+        raise InputError(
+            f"{root} contains {foreign[0]} and is not a scaling experiment; choose another directory"
+        )
     return root
 
 
@@ -254,7 +258,7 @@ def _begin_experiment(root: Path, experiment: Experiment) -> ExperimentDirectory
         try:
             experiment = held.experiment.extended_by(experiment)
         except ValueError as error:
-            raise InputError(f"{root} holds an experiment with {error}: give another directory") from error
+            raise InputError(f"{root} is an experiment with {error}: choose another directory") from error
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -268,7 +272,7 @@ def _begin_experiment(root: Path, experiment: Experiment) -> ExperimentDirectory
         for name in ("points", "jobs"):
             (root / name).mkdir(exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
     return ExperimentDirectory(root)
 
 
@@ -284,7 +288,7 @@ _GROWN: dict[type[Model], tuple[str, ...]] = {
 def parse_model(text: str) -> Model:
     """Return the model of a specification such as ``power-law:n_u=100000,n_v=20000,exponent_v=2.2``.
 
-    InputError for an unknown model or parameter, or one that is missing or no number.
+    InputError for an unknown model or parameter, or a missing or non-numeric one.
     """
     name, _, rest = text.partition(":")
     if name not in _MODELS:
@@ -297,11 +301,11 @@ def parse_model(text: str) -> Model:
         key = key.strip().replace("-", "_")
         if not equals or key not in hints or get_origin(hints[key]) is ClassVar:
             known = ", ".join(item.name for item in fields(_MODELS[name]))
-            raise InputError(f"{word!r} is no parameter of the model {name}; known: {known}")
+            raise InputError(f"{word!r} is not a parameter of the model {name}; known: {known}")
         values[key] = _read_value(value.strip(), hints[key])
     for key in required:
         if key not in values:
-            raise InputError(f"the model {name} needs {key}; write {name}:{key}=...")
+            raise InputError(f"the model {name} needs {key}: {name}:{key}=...")
     return _MODELS[name](**values)
 
 
@@ -322,8 +326,8 @@ def grow_model(model: Model, factor: int) -> Model:
     """Return the model of a graph ``factor`` times as large.
 
     For the bipartite models, vertices of the first layer, planted motifs and noise are multiplied, and work grows about
-    as they do; for R-MAT graphs the draws, and the scale with them, and work grows faster. InputError for an R-MAT
-    graph and a factor that is no power of two. CapacityError when the graph would pass the limits of its model.
+    in proportion; for R-MAT graphs, the draws and the scale are multiplied, and work grows faster. InputError for an
+    R-MAT graph if the factor is not a power of two. CapacityError if the graph would exceed the limits of its model.
     """
     if isinstance(model, Rmat):
         if factor & (factor - 1):
@@ -345,7 +349,7 @@ def _open_or_generate(path: Path, model: Model, seed: int) -> GraphStore:
     provenance = store.manifest.provenance
     expected = {**model.to_dict(), "seed": seed}
     if {name: provenance.get(name) for name in expected} != expected:
-        raise StoreError(f"{path} holds another graph than the {model.name} model asked for; remove it")
+        raise StoreError(f"{path} is not the requested {model.name} graph; remove it")
     return store
 
 
@@ -419,10 +423,10 @@ def begin_scaling(
 def _check_numbers(workers: Sequence[int], repeat: int) -> tuple[int, ...]:
     if not workers or min(workers) < 1 or len(set(workers)) < len(workers):
         raise InputError(
-            f"workers is {','.join(map(str, workers)) or 'empty'}; numbers from 1 on, each once, such as 1,2,4"
+            f"workers is {','.join(map(str, workers)) or 'empty'}; expected distinct numbers from 1, such as 1,2,4"
         )
     if repeat < 1:
-        raise InputError(f"repeat is {repeat}; at least 1")
+        raise InputError(f"repeat is {repeat}; the minimum is 1")
     return tuple(sorted(workers))
 
 
@@ -441,7 +445,7 @@ def _check_graphs(
     if not weak and (model is not None or len(stores) != 1):
         raise InputError(
             f"strong scaling takes one store and no model, and was given {len(stores)} stores"
-            f"{'' if model is None else ' and a model'}; for graphs that grow with the workers ask for weak scaling"
+            f"{'' if model is None else ' and a model'}; for graphs that grow with the workers use weak scaling"
         )
     if weak and model is not None and stores:
         raise InputError("weak scaling takes stores or a model, not both")
@@ -453,7 +457,7 @@ def _settle_threads(cluster: str, threads: int | None, numbers: Sequence[int]) -
     """Return the threads of each ``local`` worker, the same for all points; None for workers of other clusters."""
     local = cluster.partition(":")[0] == "local"
     if not local and threads is not None:
-        raise InputError(f"threads is {threads}; only workers of the local cluster can be given threads")
+        raise InputError(f"threads is {threads}; only workers of the local cluster have a number of threads")
     return max(1, available_threads() // max(numbers)) if local and threads is None else threads
 
 
@@ -462,14 +466,14 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
     for number in numbers:
         if number % smallest:
             raise InputError(
-                f"workers is {number}, no multiple of the smallest number, {smallest}; "
-                "generated graphs grow by whole factors"
+                f"workers is {number}, not a multiple of the smallest number, {smallest}; generated graphs grow by "
+                f"integer factors"
             )
     grown = {number: grow_model(model, number // smallest) for number in numbers}
     try:
         (root / "graphs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); give another directory") from error
+        raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
     return {
         number: _open_or_generate(root / "graphs" / f"w{number}", each, seed)
         for number, each in grown.items()
@@ -477,5 +481,5 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
 
 
 def absolute(path: str) -> str:
-    """Return a path that holds in any directory; URLs are unchanged."""
+    """Return a path that is valid from any directory; URLs are unchanged."""
     return path if is_url(path) else os.path.abspath(path)

@@ -127,7 +127,7 @@ class JobFacts:
 
 
 def read_job(path: str | os.PathLike[str]) -> JobFacts:
-    """Read a job directory; StoreError if it is none, or damaged."""
+    """Read a job directory; StoreError if it is not a job directory, or is damaged."""
     directory = JobDirectory(path)
     # Vectors may be large, and no report shows them.
     result = directory.result(with_vectors=False) if directory.finished else None

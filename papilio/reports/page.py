@@ -105,7 +105,7 @@ def _environment() -> Environment:
 def render_page(template: str, *, title: str, state: str, subtitle: str, **facts: Any) -> str:
     """Return the page of a template that extends ``page.html``, which shows ``facts``.
 
-    Any state but ``finished`` is marked. Control characters, which XML cannot hold, become U+FFFD.
+    Any state but ``finished`` is marked. Control characters, which are invalid in XML, become U+FFFD.
     """
     page = _environment().get_template(template)
     return _NOT_XML.sub("\ufffd", page.render(title=title, state=state, subtitle=subtitle, **facts))
@@ -136,7 +136,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
     if status.listing is not None:
         title = f"{name} listing"
     elif status.ensemble is not None:
-        title = f"{name} count beside random graphs"
+        title = f"{name} count compared with random graphs"
     else:
         title = f"{name} count" if status.per == "total" else f"{name} count per {status.per}"
     return render_page(
@@ -158,7 +158,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
 
 
 def _command(facts: JobFacts) -> str:
-    """Return the command that asks the same question, into a job directory beside this one."""
+    """Return the command for the same question, with a job directory next to this one."""
     status, verb = facts.status, "count" if facts.status.listing is None else "enumerate"
     ensemble = {} if status.ensemble is None else status.ensemble
     if ensemble:
@@ -238,9 +238,9 @@ def write_report(
     """Write the report of a job directory or of a scaling experiment, finished or not; return its page.
 
     The report is written to the directory ``output``, which is made if its parent exists, by default to ``report`` in
-    ``path``, which is overwritten. Figures need matplotlib. EngineUnavailableError when figures are requested without
-    matplotlib. ExecutionError when runs of an experiment on the same graph have different counts. StoreError when the
-    directory is neither, or damaged, or the report cannot be written.
+    ``path``, which is overwritten. Figures need matplotlib. EngineUnavailableError if figures are requested without
+    matplotlib. ExecutionError if runs of an experiment on the same graph have different counts. StoreError if the
+    directory is neither or is damaged, or the report cannot be written.
     """
     root = local_path(path)
     if figures:
@@ -249,7 +249,7 @@ def write_report(
         directory = ExperimentDirectory(root)
         return _write_scaling(directory, _output_directory(root, output, overwrite), figures)
     if not (root / "job.json").is_file():
-        raise StoreError(f"{root} is neither a job directory nor a scaling experiment; give one of the two")
+        raise StoreError(f"{root} is neither a job directory nor a scaling experiment")
     return _write_job(root, _output_directory(root, output, overwrite), figures)
 
 

@@ -60,8 +60,8 @@ def run_experiment(
 
     A failed run is recorded, the others continue, and an error is raised at the end; the same call runs it again.
     ``workers`` are the points to run, by default all; ``cluster`` is by default the experiment's. With ``warm_up``, the
-    point with the most workers runs once before all others, unmeasured, to compile kernels. ExecutionError when a run
-    failed, or its count differs from the count of another run on the same graph. StoreError when another process runs
+    point with the most workers runs once before all others, unmeasured, to compile kernels. ExecutionError if a run
+    failed, or its count differs from the count of another run on the same graph. StoreError if another process runs
     one of the points, or the directory cannot be written.
     """
     experiment = directory.experiment
@@ -83,12 +83,12 @@ def run_experiment(
                 require_equal_counts([read_run(directory, record) for record in directory.finished_runs()])
     if failures:
         raise ExecutionError(
-            f"{len(failures)} of the runs failed, and the same command runs them again; first {failures[0]}"
+            f"{len(failures)} of the runs failed; repeat the command to run them again. First: {failures[0]}"
         )
 
 
 def _warm_up(directory: ExperimentDirectory, workers: int, cluster: str, listener: Listener) -> None:
-    """Count once and keep nothing; an error appears again in the measured run, and is reported there."""
+    """Count once without keeping anything; an error recurs in the measured run, which reports it."""
     job = directory.root / "jobs" / f".warm-up-w{workers}"
     with suppress(PapilioError):
         try:
@@ -111,8 +111,8 @@ def _count(
     store = open_store(graph.path)
     if store.hash != graph.hash:
         raise StoreError(
-            f"{graph.path} holds graph {store.hash} now; the experiment was begun with {graph.hash}: "
-            "put that back, or measure the new one in another directory"
+            f"{graph.path} is now graph {store.hash}, but the experiment began with {graph.hash}: restore that one, "
+            f"or measure the new one in another directory"
         )
     began = time.perf_counter()
     with make_executor(cluster, experiment.engine, workers, experiment.threads) as executor:
@@ -169,7 +169,7 @@ def _discard(job: Path) -> None:
     holder = find_holder(job / "ledger.jsonl")
     if holder is not None:
         raise StoreError(
-            f"{job} is being run by process {holder.pid} on {holder.host}; wait for it, or stop it"
+            f"process {holder.pid} on {holder.host} is running {job}; wait until it ends, or stop it"
         )
     try:
         shutil.rmtree(job)
@@ -181,14 +181,14 @@ def _require_workers(result: CountResult, workers: int) -> None:
     """Raise for a run whose workers changed, or differ in number from its point."""
     if len(result.workers) != workers:
         raise ExecutionError(
-            f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point has "
-            f"{workers}: give a cluster with as many"
+            f"the run had {len(result.workers)} workers that can use the engine {result.engine}; its point needs "
+            f"{workers}: use a cluster with {workers}"
         )
     came = set(result.leases_by_worker) - {worker.name for worker in result.workers}
     if came:
         raise ExecutionError(
-            f"worker {min(came)} came while the run went on, so that its time says nothing; "
-            "keep the cluster as it is during an experiment"
+            f"worker {min(came)} joined during the run, which makes its time meaningless; keep the cluster unchanged "
+            f"during an experiment"
         )
 
 
@@ -236,7 +236,7 @@ def submit_points(directory: ExperimentDirectory, spec: SbatchSpec) -> str:
     write_durably(folder / "points.sbatch", script)
     answer = call_slurm(
         ["sbatch", "--parsable", "points.sbatch"],
-        "Slurm refuses the jobs of the experiment",
+        "Slurm rejects the jobs of the experiment",
         "change the options",
         folder=folder,
     )
@@ -315,8 +315,8 @@ def read_run(directory: ExperimentDirectory, record: RunRecord) -> Run:
     job = JobDirectory(directory.job_path(record.workers, record.repeat))
     if not job.finished:
         raise StoreError(
-            f"{job.root} is not finished, though {directory.point_path(record.workers)} says so; "
-            "it was changed: run the experiment in another directory"
+            f"{job.root} is not finished, although {directory.point_path(record.workers)} records its end; it was "
+            f"changed: run the experiment in another directory"
         )
     result = job.result(with_vectors=False)
     seconds = {**result.seconds, "start": record.start_s}
@@ -348,7 +348,7 @@ def read_timeline(directory: ExperimentDirectory, run: Run) -> tuple[LeaseResult
 
 
 def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
-    """Return the points of an experiment, by rising number of workers; see :func:`require_equal_counts`."""
+    """Return the points of an experiment, by increasing number of workers; see :func:`require_equal_counts`."""
     require_equal_counts(runs)
     by_workers: dict[int, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.workers, run.repeat)):
@@ -391,8 +391,8 @@ def require_equal_counts(runs: Sequence[Run]) -> None:
         if other.count != run.count:
             raise ExecutionError(
                 f"the counts of graph {run.graph_hash} differ: {other.count} in {other.job}, {run.count} in "
-                f"{run.job}; one of them is wrong: keep the directories, check both with papilio verify "
-                "--sample and report it"
+                f"{run.job}; one of them is wrong: keep the directories, check both with papilio verify --sample, "
+                f"and report it"
             )
 
 

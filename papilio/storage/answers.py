@@ -1,14 +1,14 @@
 """Answers as files and as Arrow tables: numbers per vertex, edge and pair, tables of counts; partials of leases.
 
-Counts are ``uint64``. Formats are those of :mod:`papilio.storage.tables`; the metadata of Parquet and Arrow holds the
+Counts are ``uint64``. See :mod:`papilio.storage.tables` for the formats; the metadata of Parquet and Arrow contains the
 content hash of the graph (``papilio.graph_hash``) and the motif (``papilio.motif``, JSON).
 
-A decomposition is a directory, whole or absent; its files hold what was asked (``papilio.api.decompose``, JSON) in
-place of the motif.
+A decomposition is a directory, whole or absent; its files have the question (``papilio.api.decompose``, JSON) in place
+of the motif.
 
-    _decomposition.json   what was decomposed and how many items and nodes there are; makes it a decomposition
+    _decomposition.json   the question, and the number of items and nodes; marks a decomposition
     edges.parquet         of wings: columns u, v (ids), u_label, v_label, wing, node; a row for each edge of the store
-    vertices.parquet      of tips: columns id, label (where the store has labels), tip, node; a row for each vertex
+    vertices.parquet      of tips: columns id, label (if the store has labels), tip, node; a row for each vertex
     nodes.parquet         columns node, level, parent (null for a root), members, size; a row for each node
 """
 
@@ -62,10 +62,10 @@ _TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 def write_rows(
     path: str | os.PathLike[str], columns: Mapping[str, ColumnType], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Write one row per mapping to a Parquet file, whole or not at all; a missing value or None is null.
+    """Write one row per mapping to a Parquet file, whole or not at all; missing values and None become null.
 
-    ``columns`` gives names and types, in order; integers have 64 bits, and keys that are no columns are left out.
-    StoreError when the file cannot be written.
+    ``columns`` has names and types, in order; integers have 64 bits, and other keys are left out. Raises StoreError if
+    the file cannot be written.
     """
     given = list(rows)
     arrays = [[row.get(name) for row in given] for name in columns]
@@ -75,13 +75,13 @@ def write_rows(
 
 
 _ROW_GROUP = 1 << 20
-"""Rows of a row group; a bound of memory while writing."""
+"""Rows of a row group; limits the memory for writing."""
 
 _TABLE_ROWS = 1 << 14
 """Rows of a row group of a table of big integers."""
 
 Columns = Mapping[str, NDArray[Any]]
-"""Numbers by the name of their column, all of one length; floats that are NaN and what is masked are null."""
+"""Numbers by column name, all of one length; NaN and masked values become null."""
 
 
 def file_metadata(graph_hash: str, **asked: Any) -> dict[str, str]:
@@ -101,10 +101,10 @@ def write_columns(
 ) -> None:
     """Write a row for each vertex of some layers, by layer, then id; or for each ``edge``, in the order of the store.
 
-    Vertices have the columns layer ('u' or 'v', where ``names_layer``), id (int32), label (where the store has labels
-    of these layers), then those given, which have the same names and types for every layer. Edges have u, v (int32),
-    u_label and v_label (where the store has labels), then those given; the edges are read again, one row group at a
-    time. ``overwrite`` and errors as :func:`write_tables`; StoreError when the store cannot be read.
+    Vertices have the columns layer ('u' or 'v', where ``names_layer``), id (int32), label (if the store has labels
+    of these layers), then the given columns, with the same names and types for every layer. Edges have u, v (int32),
+    u_label and v_label (if the store has labels), then the given columns; the edges are read again, one row group at a
+    time. ``overwrite`` and errors as :func:`write_tables`; StoreError if the store cannot be read.
     """
     schema, rows = _rows_of(store, columns, names_layer)
     write_tables(path, schema.with_metadata(dict(metadata)), rows, overwrite=overwrite)
@@ -132,7 +132,7 @@ def _rows_of(
 
 
 def _label_type(labels: Labels) -> pa.DataType | None:
-    """Return the type of a column of the labels of some layers; ids take the place of those that are missing."""
+    """Return the type of a column of labels of some layers, or of ids for layers without labels."""
     types = {each.type for each in labels.values() if each is not None}
     return types.pop() if len(types) == 1 else pa.string() if types else None
 
@@ -185,7 +185,7 @@ def _has_nulls(values: NDArray[Any]) -> bool:
 
 
 def _arrays_of(columns: Columns, rows: slice) -> list[pa.Array]:
-    """Return these rows of the columns, as Arrow has them; the pages of those in files are released."""
+    """Return these rows of the columns as Arrow arrays; releases the pages of columns in files."""
     arrays = []
     for values in columns.values():
         arrays.append(pa.array(values[rows], from_pandas=values.dtype.kind == "f"))
@@ -201,7 +201,7 @@ def write_table(
     key: Sequence[str] = ("p", "q"),
     overwrite: bool = False,
 ) -> None:
-    """Write counts by size, all above 0, by rising key; errors as :func:`write_tables`.
+    """Write counts by size, all above 0, by increasing key; errors as :func:`write_tables`.
 
     Columns: the key (int32), count (string, all digits; in JSON an integer) and log10 (float64) of the count.
     """
@@ -260,7 +260,7 @@ def write_partial_shard(path: str | os.PathLike[str], vectors: Mapping[str, NDAr
 
 
 def read_partial_shard(path: str | os.PathLike[str], digest: str) -> dict[str, NDArray[np.uint64]]:
-    """Read the file of :func:`write_partial_shard`; StoreError when it is missing, or does not have this digest."""
+    """Read the file of :func:`write_partial_shard`; StoreError if it is missing or its digest differs."""
     with SealedReader(arrow_fs.LocalFileSystem(), os.fspath(path), digest, "run the lease again") as file:
         sizes = json.loads(file.schema.metadata[b"papilio.vectors"])
         values, at = np.empty(file.metadata.num_rows, np.uint64), 0
@@ -275,7 +275,8 @@ def read_partial_shard(path: str | os.PathLike[str], digest: str) -> dict[str, N
 def pairs_table(
     ids: Sequence[tuple[int, int]], labels: Sequence[tuple[Any, Any]], columns: Mapping[str, Sequence[int]]
 ) -> pa.Table:
-    """Return a row for each pair: columns first, second (int32), first_label, second_label, then those given (uint64).
+    """Return a row for each pair: columns first, second (int32), first_label, second_label, then the given columns
+    (uint64).
 
     Labels are int64 if all are integers, else text.
     """
@@ -289,7 +290,7 @@ def pairs_table(
 
 
 def _label_array(labels: Sequence[Any]) -> pa.Array:
-    """Return labels as int64 where all are Python integers that fit, else as text."""
+    """Return labels as int64 if all are Python integers that fit, else as text."""
     if all(type(label) is int and -(2**63) <= label < 2**63 for label in labels):
         return pa.array(labels, pa.int64())
     return pa.array([str(label) for label in labels], pa.string())
@@ -299,7 +300,7 @@ DECOMPOSITION_NAME = "_decomposition.json"
 
 
 def check_decomposition_path(path: str | os.PathLike[str], overwrite: bool) -> Path:
-    """Return the directory to write, before anything is computed; StoreError when nothing may be made there."""
+    """Return the output directory, before anything is computed; StoreError if it cannot be created."""
     target = local_path(path)
     check_replaceable(target, overwrite, DECOMPOSITION_NAME)
     return target
@@ -316,11 +317,11 @@ def write_decomposition(
     nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]] | None,
     overwrite: bool = False,
 ) -> None:
-    """Write the numbers of all items, uint64 of shape (n_items,), and the forest where there is one.
+    """Write the numbers of all items, uint64 of shape (n_items,), and the forest if there is one.
 
-    ``layer`` is that of tips. ``item_nodes`` are the node of each item, -1 for none (null in the file); without them
+    ``layer`` is the layer of tips. ``item_nodes`` has the node of each item, -1 for none (null in the file); without it
     there is no such column. ``nodes`` are levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
-    StoreError when the directory cannot be written or the store not be read.
+    Raises StoreError if the directory cannot be written or the store cannot be read.
     """
     asked = {"kind": kind, "layer": layer}
     metadata = file_metadata(store.hash, **{"api.decompose": asked})
@@ -358,11 +359,11 @@ def _known(ids: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 class Described(ABC):
-    """What is a dictionary, and text."""
+    """An object with a dictionary form and a text form."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as an object that JSON has; integers in full."""
+        """Return the answer as a JSON object; integers in full."""
 
     def to_json(self) -> str:
         """Return :meth:`to_dict` as one JSON object in text; integers in full."""
@@ -370,12 +371,12 @@ class Described(ABC):
 
 
 _SHOWN_ROWS = 16
-"""Rows of a table that a terminal or a notebook shows."""
+"""Number of rows of a table in a terminal or notebook."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The rows of an answer that are shown of it: names of columns, cells as text, and how many rows there are."""
+    """The displayed rows of an answer: column names, cells as text, and the number of all rows."""
 
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
@@ -383,13 +384,13 @@ class Preview:
 
     @property
     def more(self) -> str:
-        """What is left out; empty for nothing."""
+        """Text for the omitted rows; empty if there are none."""
         left = self.n_rows - len(self.rows)
         return f"... and {plural(left, 'more row')}" if left > 0 else ""
 
 
 def preview(head: Sequence[str], rows: Iterable[Sequence[Any]], n_rows: int | None = None) -> Preview:
-    """Return the first rows as they are shown; ``n_rows`` are there, or as many as are given."""
+    """Return the first rows for display; ``n_rows`` is the number of all rows, by default the number given."""
     given = [*rows] if n_rows is None else [*islice(rows, _SHOWN_ROWS)]
     shown = [[_show(cell) for cell in row] for row in given[:_SHOWN_ROWS]]
     return Preview(head, shown, len(given) if n_rows is None else n_rows)
@@ -406,7 +407,7 @@ def _show(cell: Any) -> str:
 
 
 class Tabular(ABC):
-    """A table: ``to_arrow`` makes it, and here it becomes a frame."""
+    """An answer with ``to_arrow``, converted to data frames."""
 
     source: Source | None = None
 
@@ -418,7 +419,8 @@ class Tabular(ABC):
         return False
 
     def to_pandas(self) -> Any:
-        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of a frame given, counts in full."""
+        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of the input frame, counts in
+        full."""
         import_extra("pandas", "to_pandas needs")
         table, source = self.to_arrow(), self.source
         origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
@@ -434,19 +436,19 @@ class Tabular(ABC):
 
 
 _CIRCUMSTANCES = re.compile(r" \((?:[^()]|\([^()]*\))*\)( in .*|, unreliable)?$")
-"""The end of a headline that no title of a chart needs: engine, workers, seconds."""
+"""The end of a headline that chart titles omit: engine, workers, seconds."""
 
 _TITLE = 90
-"""Most characters of a chart's title; a longer number is left to the chart."""
+"""Maximum length of a chart's title, in characters; longer numbers are shown only in the chart."""
 
 
 class Answer(Tabular, Described):
-    """An answer: a dictionary, a table, a chart, a few lines or HTML, and the largest of what it holds."""
+    """An answer: as a dictionary, a table, a chart, a few lines or HTML, with its largest values."""
 
     @property
     @abstractmethod
     def headline(self) -> str:
-        """What was found, in one line."""
+        """The result in one line."""
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the answer with matplotlib, under its headline unless the axes have a title.
@@ -471,13 +473,13 @@ class Answer(Tabular, Described):
         """Draw the answer on axes of matplotlib."""
 
     def _preview(self) -> Preview:
-        """Return what is shown beside the headline; nothing by default."""
+        """Return the table shown below the headline; none by default."""
         return Preview()
 
     def top(self, n: int = 10) -> Sequence[Any]:
-        """Return the ``n`` largest values with the labels of what has them; InputError where there are none."""
+        """Return the ``n`` largest values with the labels of their vertices or edges; InputError if there are none."""
         raise InputError(
-            f"the answer has no values of vertices or edges: {self.headline}; to_pandas() gives what it has"
+            f"the answer has no values per vertex or edge: {self.headline}; to_pandas() returns its values"
         )
 
     def __repr__(self) -> str:
@@ -505,19 +507,19 @@ class Answer(Tabular, Described):
 
     @property
     def held(self) -> Source:
-        """The graph that was asked; InputError when it was in memory and is not at hand, StoreError when it is gone."""
+        """The graph of the question; InputError if it was in memory and is gone, StoreError if its store is gone."""
         if self.source is not None:
             return self.source
         path = getattr(self, "graph", {}).get("path")
         if path is None:
-            raise InputError("the graph was in memory, and is not kept with the answer")
+            raise InputError("the graph was in memory and is not stored with the answer")
         return open_store(path)
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> pa.Table:
-    """Return a table of rows, all with the same keys; ``names`` are the columns where there are no rows.
+    """Return a table of rows, all with the same keys; ``names`` has the columns if there are no rows.
 
-    Integers are int64, uint64 or, where they need more bits, text with all digits. Lists are of labels.
+    Integers are int64, uint64 or, if they need more bits, text with all digits. Lists contain labels.
     """
     columns = [_column(name, [row[name] for row in rows]) for name in (rows[0] if rows else names)]
     return pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
@@ -547,9 +549,9 @@ def _as_label(label: Any, kind: pa.DataType) -> Any:
 def columns_table(source: Source, columns: Mapping[str, Columns], *, names_layer: bool = True) -> pa.Table:
     """Return a row for each vertex of some layers, or for each ``edge``; columns as :func:`write_columns`.
 
-    Layers are ``u`` and ``v``, or ``n`` of a unipartite graph. The rows of edges are those of the table or array that
-    the graph was read from, in its order, so that they can be put beside it; a self loop that was left out has nulls.
-    Other graphs have their edges sorted by (u, v).
+    Layers are ``u`` and ``v``, or ``n`` for a unipartite graph. Rows of edges follow the table or array that the graph
+    was read from, so that the two can be joined by position; dropped self loops have nulls. For other graphs, edges are
+    sorted by (u, v).
     """
     schema, rows = _rows_of(source, columns, names_layer)
     schema = pa.schema([field.with_nullable(True) for field in schema])
@@ -566,9 +568,9 @@ def columns_table(source: Source, columns: Mapping[str, Columns], *, names_layer
 
 
 def cell_table(key: Sequence[str], table: Mapping[Cell, int]) -> pa.Table:
-    """Return a row for each cell of a table, by rising key: the key, and count.
+    """Return a row for each cell of a table, by increasing key: the key, and count.
 
-    Counts are uint64 where all fit, else text with all digits: Arrow has no larger integers.
+    Counts are uint64 if all fit, else text with all digits: Arrow has no larger integers.
     """
     rows = sorted(table.items())
     fields = [pa.field(name, pa.int32()) for name in key]
@@ -597,7 +599,7 @@ def class_table(rows: Sequence[tuple[Any, int, float]]) -> pa.Table:
 
 
 def listing_table(directory: str) -> pa.Table:
-    """Return the rows of a listing; StoreError when its files cannot be read."""
+    """Return the rows of a listing; StoreError if its files cannot be read."""
     return pa.Table.from_batches(listing_batches(directory), listing_schema(directory))
 
 
@@ -608,7 +610,7 @@ def listing_schema(directory: str) -> pa.Schema:
 
 
 def listing_batches(directory: str) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a listing, some after the others; errors as :func:`listing_table`."""
+    """Yield the rows of a listing in batches; errors as :func:`listing_table`."""
     with _listing_errors_named(directory):
         yield from _open_listing(directory).to_batches()
 
@@ -619,7 +621,7 @@ def _listing_errors_named(directory: str) -> Iterator[None]:
         with os_errors_named(directory):
             yield
     except pa.ArrowException as error:
-        raise StoreError(f"{directory}: cannot be read as Parquet ({error}); list again") from error
+        raise StoreError(f"{directory}: cannot be read as Parquet ({error}); repeat the listing") from error
 
 
 def _open_listing(directory: str) -> Any:
@@ -629,7 +631,7 @@ def _open_listing(directory: str) -> Any:
 
 
 def _label_column(source: Source, layer: str) -> pa.ChunkedArray | None:
-    """Labels of a layer in id order; of a graph in memory those that are neither text nor integers as text."""
+    """Labels of a layer in id order; for a graph in memory, other types than text and integers become text."""
     if isinstance(source, GraphStore):
         return source.label_column("v" if layer == "v" else "u")
     labels = source.labels(layer)

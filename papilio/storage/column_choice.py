@@ -73,7 +73,7 @@ class WantedColumns:
             if ref is None or (isinstance(ref, str) and ref):
                 continue
             if not isinstance(ref, int) or isinstance(ref, bool) or ref < 1:
-                raise InputError(f"{role} is {ref!r}; expected a number of a column, from 1 on, or a name")
+                raise InputError(f"{role} is {ref!r}; expected a column number from 1, or a name")
 
 
 def plain_name(name: str) -> str:
@@ -162,8 +162,8 @@ def choose_columns(
         sign, ends = chooser.values(u, v, others, ends)
     if ends is None:
         raise InputError(
-            f"{source}: which two columns are the endpoints is not clear: {chooser.listed(range(count))}; "
-            "name them by u and v (--u and --v: names, or numbers from 1 on)"
+            f"{source}: the two endpoint columns are not clear: {chooser.listed(range(count))}; name them by u and v "
+            f"(--u and --v: names, or numbers from 1)"
         )
     if ends[0] == ends[1]:
         raise InputError(f"{source}: {show_column(names, ends[0])} cannot be both u and v")
@@ -200,14 +200,14 @@ class _Chooser:
             return ref - 1
         if not self.names:
             raise InputError(
-                f"{self.source} has no line of names, so {option} {ref!r} is no column; give its number, from 1 on"
+                f"{self.source} has no line of names, so {option} {ref!r} is not a column; use its number, from 1"
             )
         folded = [name.casefold() for name in self.names]
         for name, present in ((ref, self.names), (ref.casefold(), folded)):
             if present.count(name) == 1:
                 return present.index(name)
         problem = (
-            f"several columns {ref!r}: give a number" if ref.casefold() in folded else f"no column {ref!r}"
+            f"several columns {ref!r}: use a number" if ref.casefold() in folded else f"no column {ref!r}"
         )
         raise InputError(f"{self.source} has {problem} for {option}; it has {self.listed(range(self.count))}")
 
@@ -252,8 +252,8 @@ class _Chooser:
             ends = ends if ends == (self.usual.u, self.usual.v) else None
         if usual in {u, v, *others, *(ends or ())}:
             raise InputError(
-                f"{self.source}: column {usual + 1} is an endpoint or the time; name the column of the values "
-                "that signs follow from as sign"
+                f"{self.source}: column {usual + 1} is an endpoint or the time; set sign to the column of values "
+                f"that determine the signs"
             )
         return usual, ends
 
@@ -290,7 +290,7 @@ class SignRule:
             known = ", ".join(map(repr, self.positive + self.negative))
             return f"is {text!r}; the sign values are {known}"
         if _NUMBER.match(text):
-            return None if math.isfinite(float(text)) else f"is {text!r}, beyond the range of numbers"
+            return None if math.isfinite(float(text)) else f"is {text!r}, outside the range of numbers"
         hint = "name the words with sign_values" if text else "it is empty"
         return f"is {text!r}, not a number; {hint}"
 
@@ -351,7 +351,7 @@ def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None)
     if not asked and positive_from is None and sign_values is None:
         return None
     if positive_from is not None and sign_values is not None:
-        raise InputError("positive_from and sign_values exclude each other; give one of them")
+        raise InputError("positive_from and sign_values exclude each other; use one of them")
     if positive_from is not None and not math.isfinite(positive_from):
         raise InputError(f"positive_from is {positive_from}; expected a finite number")
     if sign_values is None:

@@ -89,7 +89,7 @@ class DiskSorter:
         except (duckdb.Error, pa.ArrowException) as error:
             raise CapacityError(
                 f"sorting failed with {self._memory_bytes // 2**20} MiB of memory and scratch files in "
-                f"{self._scratch.parent} ({error}); give more memory, or a temporary directory with more room"
+                f"{self._scratch.parent} ({error}); allow more memory, or use a temporary directory with more space"
             ) from error
 
     def distinct_labels(self, raw: Path, columns: tuple[str, ...]) -> Iterator[pa.Array]:
@@ -326,7 +326,7 @@ class _RawEdges:
         is_text = lines.physical > 0 and "symmetry" not in self.info.layout
         if n_written + self.self_loops != self.rows or (is_text and lines.records != self.rows):
             raise InputError(
-                f"{self._name}: {lines.records} records gave {self.rows} edges, of which {n_written} were sorted and "
+                f"{self._name}: {lines.records} records gave {self.rows} edges, {n_written} of them were sorted and "
                 f"{self.self_loops} are self loops: this is a defect of Papilio, please report it"
             )
 
@@ -432,7 +432,7 @@ def _write(
         if job.options.sign is not None and done and positive in (0, done):
             provenance["notes"].append(
                 f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
-                f"({provenance['options']['sign']}); positive_from or sign_values set another"
+                f"({provenance['options']['sign']}); set a different rule by positive_from or sign_values"
             )
         if not job.origin:
             raw.sides.note(writer.provenance, writer.kind)
@@ -521,7 +521,7 @@ def convert(
     """
     rule = sign_rule(sign is not None, positive_from, sign_values)
     if weight is not None and sign is not None:
-        raise InputError("weight and sign are both given; signs follow from one column")
+        raise InputError("weight and sign are both given; use one column for signs")
     values = weight if sign is None else sign
     columns = WantedColumns(u, v, values, time, signed=rule is not None)
     text = known_encoding(encoding)
@@ -563,7 +563,7 @@ def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Pat
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
         with (
-            os_errors_named(parent, "scratch files must fit there; use another temp_dir"),
+            os_errors_named(parent, "there is not enough space for scratch files; use another temp_dir"),
             tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
             removed_at_end(scratch),
         ):

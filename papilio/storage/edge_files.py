@@ -251,8 +251,8 @@ def list_row_groups(
                 raise StoreError(f"{file.name} has columns {found}; expected {wanted}")
             if file.metadata.num_rows != entry.n_edges:
                 raise StoreError(
-                    f"{file.name} has {file.metadata.num_rows} rows and the manifest says "
-                    f"{entry.n_edges}; {STORE_ADVICE}"
+                    f"{file.name} has {file.metadata.num_rows} rows, but the manifest has {entry.n_edges}; "
+                    f"{STORE_ADVICE}"
                 )
             for index in range(file.metadata.num_row_groups):
                 group = file.metadata.row_group(index)

@@ -34,7 +34,7 @@ MANIFEST_NAME = "graph.json"
 
 @contextmanager
 def os_errors_named(
-    path: str | os.PathLike[str], advice: str = "see that it is there and has room"
+    path: str | os.PathLike[str], advice: str = "check that it exists and has free space"
 ) -> Iterator[None]:
     """Turn an OSError of the block into a StoreError that names the affected file (else ``path``)."""
     try:
@@ -43,7 +43,7 @@ def os_errors_named(
         where = os.fspath(path)
         named = "" if error.filename is None or str(error.filename) == where else f" at {error.filename}"
         raise StoreError(
-            f"{where}: the system refuses it ({error.strerror or error}{named}); {advice}"
+            f"{where}: the system reports an error ({error.strerror or error}{named}); {advice}"
         ) from error
 
 
@@ -94,7 +94,7 @@ def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
     info = filesystem.get_file_info(path)
     if info.type == arrow_fs.FileType.Unknown:
         raise OSError("it is no regular file")
-    require_size(info.size or 0, path, "give another directory")
+    require_size(info.size or 0, path, "choose another directory")
     with filesystem.open_input_stream(path) as stream:
         content: bytes = stream.read()
     return content
@@ -118,8 +118,8 @@ def require_files(
             raise StoreError(f"{name}/{inner} is missing; the {what} is incomplete, {remedy}")
         if found.size != n_bytes:
             raise StoreError(
-                f"{name}/{inner} has {found.size} bytes and the manifest says {n_bytes}; "
-                f"the {what} is truncated or changed, {remedy}"
+                f"{name}/{inner} has {found.size} bytes, but the manifest has {n_bytes}; the {what} is truncated or "
+                f"changed, {remedy}"
             )
 
 
@@ -130,7 +130,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     """
     text = os.fspath(path)
     if is_url(text):
-        raise StoreError(f"{text}: writing is atomic on local paths only; write locally, then copy it there")
+        raise StoreError(f"{text}: writing is atomic only on local paths; write locally, then copy it there")
     with os_errors_named(text):
         target = Path(os.path.abspath(text))
         is_there = target.parent.is_dir()
@@ -177,7 +177,7 @@ def atomic_directory(
         raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
     with removed_at_end(scratch):
         try:
-            with os_errors_named(target, "see that its directory is there and has room"):
+            with os_errors_named(target, "check that its directory exists and has free space"):
                 yield scratch
                 check_replaceable(target, overwrite, marker)
                 with held():
@@ -210,19 +210,21 @@ def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
     target = local_path(path)
     with os_errors_named(target):
         if target.is_dir():
-            raise InputError(f"output {target} is a directory; give the name of a file")
+            raise InputError(f"output {target} is a directory; choose a file name")
         if target.exists() and not target.is_file():
-            raise InputError(f"output {target} is no regular file; give the name of a new one")
+            raise InputError(f"output {target} is not a regular file; choose a new name")
         if os.path.lexists(target) and not overwrite:
             raise StoreError(_occupied(target))
         folder = local_path(os.path.realpath(target)).parent
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"output {target} lies in a directory that this process cannot write to")
+        raise InputError(f"output {target} is in a directory that this process cannot write to")
     return target
 
 
 def _occupied(target: Path) -> str:
-    return f"{target} exists already; choose another name, or have it replaced (--overwrite, in Python overwrite=True)"
+    return (
+        f"{target} already exists; choose another name, or replace it (--overwrite, in Python overwrite=True)"
+    )
 
 
 @contextmanager
@@ -235,9 +237,12 @@ def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterato
     """
     target = local_path(os.path.realpath(local_path(path)))
     scratch = _sibling(target, "new")
-    with removed_at_end(scratch), os_errors_named(target, "see that its directory is there and has room"):
+    with (
+        removed_at_end(scratch),
+        os_errors_named(target, "check that its directory exists and has free space"),
+    ):
         if target.is_dir():
-            raise StoreError(f"{target} is a directory; give the name of a file")
+            raise StoreError(f"{target} is a directory; choose a file name")
         try:
             yield scratch
             if overwrite:
@@ -298,7 +303,7 @@ class ArrayFile:
         n_bytes = self.size * self.dtype.itemsize
         return StoreError(
             f"{self.path} ({n_bytes} bytes) cannot be {what}: {error.strerror}; "
-            "name a scratch directory with room for it"
+            "use a scratch directory with more space"
         )
 
     def _check(self, start: int, stop: int) -> None:

@@ -222,7 +222,7 @@ def judge(held: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
         _like_two_sizes(numbers, seen, n_lines) if len(numbers) == 2 else _like_three(numbers, seen, n_lines)
     )
     return Verdict(
-        "edge", f"{where} read as an edge: {shown}; --header if it holds sizes" if doubtful else None
+        "edge", f"{where} read as an edge: {shown}; use --header if it contains sizes" if doubtful else None
     )
 
 
@@ -298,7 +298,7 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
         shown = b" ".join(first).decode(errors="replace")[:80]
         raise InputError(
             f"{name}, line {layout.skip_lines + 1}: {shown!r} has {count} column as {layout.format}; "
-            "an edge needs two: force another format"
+            "an edge needs two: use another format"
         )
     like = options.like
     wanted = options.columns if like is None else _same_columns(like)

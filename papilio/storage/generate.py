@@ -181,7 +181,7 @@ def _check_memory(model: Model, what: str, needed: int, budget: int) -> None:
     if needed > budget:
         raise CapacityError(
             f"generating {model} needs {show_bytes(needed)} for {what}; the limit is "
-            f"{show_bytes(budget)}: raise the memory or make the model smaller"
+            f"{show_bytes(budget)}: raise the memory limit or make the model smaller"
         )
 
 

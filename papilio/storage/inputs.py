@@ -47,7 +47,7 @@ def expand_inputs(given: InputPath | Sequence[InputPath]) -> list[InputLocation]
     """
     several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
     if not several:
-        raise InputError("no file was given; convert reads one or more")
+        raise InputError("no file was given; convert needs at least one")
     if [os.fspath(each) for each in several].count(STANDARD_INPUT) > 1:
         raise InputError("standard input (-) was given twice; it can be read once")
     return [place for each in several for place in _find(os.fspath(each))]
@@ -101,7 +101,7 @@ def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Input
         if info.is_file and not any(part.startswith(_LEFT_OUT) for part in inner.split("/")):
             found[inner] = info
     if MANIFEST_NAME in found:
-        raise InputError(f"{given} is a graph store already; count in it, or copy it")
+        raise InputError(f"{given} is already a graph store; use it directly, or copy it")
     if not found:
         raise InputError(f"{given} is a directory without a file of edges")
     name = given.rstrip("/")
@@ -217,7 +217,9 @@ class InputFile:
         for start, what in _UNSUPPORTED:
             if magic.startswith(start):
                 self.close()
-                raise InputError(f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are read)")
+                raise InputError(
+                    f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are supported)"
+                )
         self.compression: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
         self._text = _Ahead(self._decompress)
         self._decoder: codecs.IncrementalDecoder | None = None
@@ -277,7 +279,7 @@ class InputFile:
         try:
             return str(self._decoder.decode(data, final=not data)).encode()
         except UnicodeError as error:
-            raise InputError(f"{self.path} is not text in its encoding ({error}); name another") from error
+            raise InputError(f"{self.path} is not text in this encoding ({error}); use another") from error
 
     def position_bytes(self) -> int:
         """Return the number of bytes of the stored file read so far, for progress."""

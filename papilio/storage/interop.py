@@ -97,9 +97,7 @@ def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) 
         return Sides()
     in_v = np.array(sides, dtype=bool)
     is_proper = bool((in_v[ends[:, 0]] != in_v[ends[:, 1]]).all())
-    return Sides(
-        said=f"the attribute {attribute} of its vertices tells two layers apart" if is_proper else ""
-    )
+    return Sides(said=f"the attribute {attribute} of its vertices defines two layers" if is_proper else "")
 
 
 def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[Any]:
@@ -116,15 +114,15 @@ def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[
             return set(found.bipartite.sets(graph)[0])
         except found.AmbiguousSolution as error:
             error.add_note(
-                "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
+                "The nodes have no attribute bipartite; set it, or pass the nodes of layer U as u."
             )
             raise
     layer = set()
     for node, side in sides.items():
         if side not in (0, 1):
             raise GraphError(
-                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V), or give the "
-                "nodes of layer U as u"
+                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V); or pass the nodes "
+                f"of layer U as u"
             )
         if side == 0:
             layer.add(node)
@@ -218,7 +216,7 @@ def _by_sides(
     at = find_missing(label_array(names))
     if at is not None:
         raise GraphError(
-            f"vertex {at} has the name {names[at]!r}, which is a missing value; name or remove it"
+            f"vertex {at} has the name {names[at]!r}, a missing value; name the vertex or remove it"
         )
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     signs = None if values is None else read_signs(label_array(values), positive_from)
@@ -228,9 +226,7 @@ def _by_sides(
         evidence = _sides_by(attribute, sides, ends)
         return replace(result, labels_u=label_array(names), origin=origin, sides=evidence)
     if sides is None:
-        raise GraphError(
-            "the vertices have no attribute 'type', which says the layer (False for U, True for V)"
-        )
+        raise GraphError("the vertices have no attribute 'type' for the layer (False for U, True for V)")
     in_v = np.array([bool(side) for side in sides], dtype=bool)
     inside = in_v[ends[:, 0]] == in_v[ends[:, 1]]
     if bool(inside.any()):
@@ -373,7 +369,7 @@ def from_numpy(
     try:
         array = np.asarray(edges)
     except ValueError as error:
-        raise InputError(f"edges are no array ({error}); give one of shape (k, 2) or (k, 3)") from error
+        raise InputError(f"edges are not an array ({error}); expected shape (k, 2) or (k, 3)") from error
     if array.ndim != 2 or array.shape[1] not in (2, 3):
         raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
     if labels is None and array.dtype.kind in "iuf":
@@ -438,7 +434,7 @@ def from_arrow(
         except (TypeError, ValueError, pyarrow.ArrowException) as error:
             kind_of = f"{type(table).__module__}.{type(table).__qualname__}"
             raise InputError(
-                f"a {kind_of} gives no Arrow table ({error}); give a table of one edge per row"
+                f"a {kind_of} cannot be converted to an Arrow table ({error}); expected one edge per row"
             ) from error
     names = _pick_columns("table", list(table.schema.names), u, v, sign)
     columns = [table.column(name) for name in names]
@@ -491,7 +487,7 @@ def from_scipy(
     or entries on both sides of the diagonal that differ in sign.
     """
     if len(matrix.shape) != 2:
-        raise InputError(f"a sparse matrix of shape {matrix.shape} is no graph; expected two dimensions")
+        raise InputError(f"a sparse matrix of shape {matrix.shape} is not a graph; expected two dimensions")
     n_u, n_v = (int(size) for size in matrix.shape)
     if kind == "unipartite" and n_u != n_v:
         raise InputError(f"an adjacency matrix is square; this one has shape {matrix.shape}")
@@ -598,7 +594,7 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
     unfit = [name for name in options if name not in known]
     if unfit:
         raise InputError(
-            f"{', '.join(unfit)} is given, which says nothing about a {type(obj).__name__}; it takes "
+            f"{', '.join(unfit)} is given, but does not apply to a {type(obj).__name__}; it supports "
             f"{', '.join([*known][1:])}"
         )
     return reader(obj, **options)
@@ -620,5 +616,5 @@ def from_any(obj: Any, *, kind: GraphKind = "bipartite", **options: Any) -> Grap
     is_graph = isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph)
     graph = (label_any(obj) if is_graph else label_any(obj, kind=kind, **options)).graph
     if graph.kind != kind:
-        raise InputError(f"a {kind} graph is wanted; this one is a {type(graph).__name__}")
+        raise InputError(f"expected a {kind} graph; this one is a {type(graph).__name__}")
     return graph

@@ -220,14 +220,14 @@ def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.
     if bool((numbers == 0).any()):
         at = int(np.argmax(numbers == 0))
         raise GraphError(
-            f"the sign value of edge {at} is 0, neither positive nor negative; give positive_from"
+            f"the sign value of edge {at} is 0, neither positive nor negative; set positive_from"
         )
     return np.sign(numbers).astype(np.int8)
 
 
 def _read_ids(name: str, values: NDArray[Any], size: int | None) -> tuple[NDArray[np.int64], int]:
     if values.dtype.kind not in "iuf":
-        raise GraphError(f"{name} has dtype {values.dtype}; ids are integers: give labels='text' for labels")
+        raise GraphError(f"{name} has dtype {values.dtype}; ids are integers: use labels='text' for labels")
     if values.dtype.kind == "f" and not bool((np.isfinite(values) & (values == np.rint(values))).all()):
         raise GraphError(f"{name} holds fractions or missing values; ids are integers")
     low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
@@ -246,7 +246,7 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
             raise GraphError("labels are fractions or missing values; expected integers or strings")
         if bool((np.abs(values) >= 2**53).any()):
             raise GraphError(
-                "labels are floats of 2^53 or more, which may have been rounded; give integers or strings"
+                "labels are floats of 2^53 or more, which may be rounded; use integers or strings"
             )
         values = values.astype(np.int64)
     encoded = _as_arrow(values)
@@ -557,10 +557,7 @@ class Vectors(Mapping[str, T]):
     def by_id(self, name: str) -> T:
         """Return the values of vertices by id, or of edges sorted by (u, v); raise InputError for an unknown name."""
         if name not in self._values:
-            known = (
-                ", ".join(map(repr, self._values))
-                or "none: what was asked for has no values per vertex or edge"
-            )
+            known = ", ".join(map(repr, self._values)) or "none: the answer has no values per vertex or edge"
             raise InputError(f"there are no values {name!r}; there are {known}")
         return self._values[name]
 

@@ -302,8 +302,7 @@ def find_held(
     labels_u, labels_v, given = [*with_u], [*with_v], list(dict.fromkeys(containing))
     if store.kind == "unipartite" and labels_v:
         raise InputError(
-            f"{store.path} is unipartite and has no layer V, where {labels_v[0]!r} is looked for; give containing "
-            "(--containing)"
+            f"{store.path} is unipartite and has no layer V for {labels_v[0]!r}; use containing (--containing)"
         )
     if store.kind == "unipartite" or not given:
         return find_ids(store, "u", [*labels_u, *given]), find_ids(store, "v", labels_v)
@@ -312,8 +311,8 @@ def find_held(
     ):
         if in_u is not None and in_v is not None:
             raise InputError(
-                f"both layers of {store.path} have a vertex {label!r}; say which is meant: with_u (--with-u) or with_v "
-                "(--with-v)"
+                f"both layers of {store.path} have a vertex {label!r}; choose one by with_u (--with-u) or with_v "
+                f"(--with-v)"
             )
         if in_u is None and in_v is None:
             raise InputError(f"{_not_there(store, 'u', label)}, and {_not_there(store, 'v', label)}")

@@ -84,7 +84,7 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
             record, found = data["record"], data["checksum"]
             expected = _checksum(tip, record)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise StoreError(_damage(path, number, f"is no record ({error!r})")) from error
+            raise StoreError(_damage(path, number, f"is not a record ({error!r})")) from error
         if line + b"\n" != _encode(record, expected) or not isinstance(record, dict):
             raise StoreError(
                 _damage(path, number, f"does not match its checksum (found {found}, expected {expected})")
@@ -164,7 +164,7 @@ class Ledger:
         except OSError as error:
             self.close()
             raise StoreError(
-                f"{self.path}: cannot be written ({error.strerror}); see that the directory can be, then resume"
+                f"{self.path}: cannot be written ({error.strerror}); make its directory writable, then resume"
             ) from error
         except BaseException:
             self.close()
@@ -229,12 +229,12 @@ class Ledger:
             claim, n_bytes = _read_claim(self.path), os.fstat(self._file).st_size
         except OSError as error:
             raise StoreError(
-                f"{self.path}: its lock file cannot be read ({error.strerror}); what was registered is kept: resume"
+                f"{self.path}: its lock file cannot be read ({error.strerror}); registered results are kept: resume"
             ) from error
         if claim.token != self.token or (n_bytes != self._n_bytes and not self._is_torn):
             raise JobBusyError(
                 f"{self.path} was taken over by process {claim.pid} on {claim.host} (it has {n_bytes} bytes, "
-                f"{self._n_bytes} were written here): this process stops, what it had registered is kept"
+                f"{self._n_bytes} were written here): this process stops; its registered results are kept"
             )
 
 
@@ -264,8 +264,8 @@ def _wait_for_lock(descriptor: int, path: str) -> None:
             if time.monotonic() > deadline:
                 holder = _read_holder(descriptor)
                 raise JobBusyError(
-                    f"{path} is being written by process {holder.pid} on {holder.host}; "
-                    "wait for it, or stop it and resume"
+                    f"{path} is being written by process {holder.pid} on {holder.host}; wait until it ends, or stop "
+                    f"it and resume"
                 ) from error
             time.sleep(_LOCK_PAUSE_S)
         else:

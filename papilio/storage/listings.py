@@ -1,12 +1,13 @@
-"""Listings: directories of Parquet files whose rows are motifs, and the shards that single leases write.
+"""Listings: directories of Parquet files whose rows are motifs, and the shards of single leases.
 
-    _listing.json         what is listed, how many rows there are, the files with their digests; makes it a listing
-    part-00000.parquet    columns u and v, or n of a unipartite graph: lists of fixed or of any length, the names of the
+    _listing.json         the question, the number of rows, the files with their digests; marks a listing
+    part-00000.parquet    columns u and v, or n for a unipartite graph: lists of fixed or variable length, the names of
+    the
                           vertices of one motif in each row; of pairs with numbers source and target, and the numbers
 
 A listing is written into a temporary sibling and renamed into place: it is whole or absent. The Parquet metadata of
-every file holds the content hash of the graph (``papilio.graph_hash``), the motif (``papilio.motif``, JSON) and
-what limits the listing (``papilio.listing``, JSON).
+every file holds the content hash of the graph (``papilio.graph_hash``), the motif (``papilio.motif``, JSON) and the
+limits of the listing (``papilio.listing``, JSON).
 
 Files of rows of motifs: Parquet, a row group for each block of rows, whose labels readers see as lists.
 """
@@ -51,7 +52,7 @@ from papilio.storage.sealed import unreadable_named
 from papilio.version import __version__
 
 RowSizes = Mapping[str, int | None]
-"""Columns of a listing, and how many vertices each has in a row; None for any number."""
+"""Columns of a listing, and the number of vertices of each in a row; None for a variable number."""
 
 
 Numbers = Mapping[str, str]
@@ -93,7 +94,7 @@ def pair_schema(names: NDArray[Any], numbers: Numbers) -> pa.Schema:
 
 
 def pair_batch(names: NDArray[Any], columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Return pairs, two columns of positions in the names and numbers, as Arrow has them by :func:`pair_schema`."""
+    """Return pairs, two columns of positions in the names and numbers, as Arrow arrays of :func:`pair_schema`."""
     source, target, *numbers = columns
     columns = names[source], names[target], *numbers
     arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
@@ -117,7 +118,7 @@ def _element_type(names: NDArray[Any]) -> pa.DataType:
 
 
 def list_schema(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int | None]) -> pa.Schema:
-    """Return the schema of rows whose vertices are called ``names``: arrays of labels or ids; GraphError as below."""
+    """Return the schema of rows whose vertices have ``names``: arrays of labels or ids; GraphError as below."""
     return pa.schema(
         [
             _list_field(layer, _element_type(of), size)
@@ -129,7 +130,7 @@ def list_schema(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int
 def batch_of(
     names: Sequence[NDArray[Any]], columns: Sequence[RowColumn], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return rows, of positions in the names of each column, as Arrow has them by the schema of :func:`list_schema`."""
+    """Return rows of positions in the names of each column as Arrow arrays of the schema of :func:`list_schema`."""
     arrays = []
     for of, column, field in zip(names, columns, schema, strict=True):
         if isinstance(column, tuple):
@@ -148,7 +149,7 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 class RowFile:
-    """One file that is being written, by one thread at a time; it appears when it is sealed and published."""
+    """A file written by one thread at a time; it becomes visible when it is sealed and published."""
 
     def __init__(self, path: Path, names: Sequence[pa.Array | None], schema: pa.Schema) -> None:
         self.path, self.rows = path, 0
@@ -161,9 +162,9 @@ class RowFile:
             self._stack = stack.pop_all()
 
     def write(self, rows: Sequence[RowColumn], names: Sequence[pa.Array | None] | None = None) -> None:
-        """Add rows, one column for each of the schema, of places in the names or of numbers; as a row group.
+        """Add a row group, with a column of positions in the names or of numbers for each column of the schema.
 
-        ``names`` are those of the file by default.
+        By default ``names`` are the names of the file.
         """
         begin, chunks = self._size, []
         for names_of, column in zip(names or self._names, rows, strict=True):
@@ -199,11 +200,11 @@ class RowFile:
         return self._hash.hexdigest()
 
     def publish(self) -> None:
-        """Make the file appear."""
+        """Make the file visible."""
         self._stack.close()
 
     def drop(self) -> None:
-        """Leave nothing; safe after the other methods, whether they failed or not."""
+        """Remove all remains; safe after the other methods, even if they failed."""
         with suppress(_Dropped, StoreError), self._stack:
             raise _Dropped
         self.path.unlink(missing_ok=True)
@@ -229,19 +230,19 @@ def flat_pairs(rows: Sequence[RowColumn]) -> Sequence[Any]:
 
 
 class _Dropped(Exception):
-    """Ends the block that would make a file appear."""
+    """Raised to end the block before it makes a file visible."""
 
 
 LISTING_NAME = "_listing.json"
 
 FORMAT, FORMAT_VERSION = "papilio-listing", 2
 
-_ADVICE = "the listing is damaged: remove it, or give another directory"
+_ADVICE = "the listing is damaged: remove it, or choose another directory"
 
 
 @dataclass(frozen=True)
 class ListingShard:
-    """A file of rows; ``digest`` is that of its bytes."""
+    """A file of rows, with the ``digest`` of its bytes."""
 
     path: str
     digest: str
@@ -273,10 +274,10 @@ class _Description:
 class ListingWriter:
     """Writes rows to one file per writing thread, a row group for each block; a context manager.
 
-    The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, appear when the block ends
-    well; else nothing is left. Any number of threads may write at once. ``names`` are what the positions of a row stand
-    for, and ``question`` is that of the job, see ``JobSpec.identity``. With ``numbers`` rows are pairs of one layer,
-    and a column for each of the numbers.
+    The files ``<stem>-0.parquet``, ``<stem>-1.parquet`` ..., in an existing local directory, become visible if the
+    block succeeds; else nothing is left. Any number of threads may write at once. ``names`` has the names for the
+    positions in a row, ``question`` is the question of the job, see ``JobSpec.identity``. With ``numbers``, rows are
+    pairs of one layer, and each number has a column.
     """
 
     def __init__(
@@ -301,14 +302,13 @@ class ListingWriter:
         return self
 
     def write(self, *rows: RowColumn, part: int | None = None) -> None:
-        """Add rows, one column for each of the sizes, of places in the names.
+        """Add rows, with a column of positions in the names for each of the sizes.
 
-        They go to the file of the number ``part``, which one thread at a time may name, or to any that is free.
-
-        StoreError when they cannot be written, or the directory is gone: whoever wanted the rows has left.
+        They go to the file with number ``part``, used by one thread at a time, or to any free file. Raises StoreError
+        if they cannot be written or the directory is gone, because the reader of the rows has ended.
         """
         if not self._stem.parent.is_dir():
-            raise StoreError(f"{self._stem.parent} is not there; the listing that it belonged to has ended")
+            raise StoreError(f"{self._stem.parent} does not exist; its listing has ended")
         try:
             file = self._file(part)
             file.write(flat_pairs(rows) if self._flat else rows)
@@ -349,11 +349,11 @@ class ListingWriter:
 
 
 def _cannot_write(stem: Path, error: OSError) -> str:
-    return f"{stem}: rows cannot be written ({error.strerror or error}); make room there"
+    return f"{stem}: rows cannot be written ({error.strerror or error}); free space there"
 
 
 _CHECK_THREADS = 8
-"""Largest number of files that are read at once to check them."""
+"""Maximum number of files read at once for a check."""
 
 
 def check_listing_shards(shards: Sequence[ListingShard]) -> None:
@@ -364,9 +364,9 @@ def check_listing_shards(shards: Sequence[ListingShard]) -> None:
 
 
 def check_listing_shard(shard: ListingShard) -> None:
-    """Check that a file is the one that was written, and has its rows; reads it once.
+    """Check that a file is unchanged and complete; reads it once.
 
-    StoreError when the file is missing, unreadable, or its digest or number of rows differ.
+    Raises StoreError if the file is missing or unreadable, or its digest or number of rows differs.
     """
     path, advice = Path(shard.path), "run the lease again"
     with unreadable_named(shard.path, advice):
@@ -391,9 +391,9 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
 
 
 def read_listing(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Return ``_listing.json`` of a listing, or None when there is no listing at ``path``.
+    """Return ``_listing.json`` of a listing, or None if ``path`` is not a listing.
 
-    StoreError when it cannot be read, was changed, or is of another version.
+    Raises StoreError if it cannot be read, was changed, or has another version.
     """
     name = Path(path) / LISTING_NAME
     try:
@@ -428,13 +428,13 @@ def write_listing(
     overwrite: bool = False,
     numbers: Numbers | None = None,
 ) -> dict[str, Any]:
-    """Make a listing of the rows of shards, the first ``limit`` of them; return its ``_listing.json``.
+    """Make a listing of the first ``limit`` rows of shards; return its ``_listing.json``.
 
     ``path`` does not exist, or is empty; or it is a listing, with ``overwrite``. The shards become the files of the
-    listing, moved, or linked (copied, from another file system) where ``keep_shards``. The file that holds the last row
-    is written anew where the limit cuts it. ``question``, ``names``, ``sizes`` and ``numbers`` are as for
-    :class:`ListingWriter`; of ``names`` only the types count. StoreError when it cannot be written or something is
-    there; nothing is left then, but shards may have been moved.
+    listing, moved, or linked (copied, from another file system) where ``keep_shards``. The file with the last row is
+    rewritten if the limit cuts it. ``question``, ``names``, ``sizes`` and ``numbers`` are as for
+    :class:`ListingWriter`; only the types of ``names`` matter. Raises StoreError if it cannot be written or ``path`` is
+    occupied; then nothing is left, but shards may have been moved.
     """
     rows = 0
     files: list[dict[str, Any]] = []
@@ -468,7 +468,7 @@ def write_listing(
             (scratch / LISTING_NAME).write_text(seal_json(listing, indent=2), encoding="utf-8")
         except (OSError, pa.ArrowException) as error:
             raise StoreError(
-                f"{os.fspath(path)}: the listing cannot be written ({error}); make room there"
+                f"{os.fspath(path)}: the listing cannot be written ({error}); free space there"
             ) from error
     return listing
 
@@ -488,7 +488,7 @@ def _place(shard: Path, part: Path, keep: bool) -> None:
 
 
 def read_numbers(shards: Sequence[ListingShard], name: str) -> Iterator[NDArray[Any]]:
-    """Yield a column of numbers of shards, some after the others; StoreError when a file cannot be read."""
+    """Yield a column of numbers of shards in batches; StoreError if a file cannot be read."""
     for shard in shards:
         with unreadable_named(shard.path, "run the lease again"), pq.ParquetFile(shard.path) as file:
             for batch in file.iter_batches(columns=[name]):
@@ -506,7 +506,7 @@ def _read_groups(path: str) -> Iterator[pa.Table]:
 
 
 def _take_kept(column: pa.ChunkedArray, kept: NDArray[np.bool_]) -> tuple[NDArray[Any], pa.Array | None]:
-    """Return the kept numbers of a column; or the kept places of labels, and these."""
+    """Return the kept numbers of a column; for labels, their kept positions and the labels."""
     array = column.combine_chunks()
     if column.type in (pa.string(), pa.int64()):
         array = array.dictionary_encode()
@@ -523,10 +523,10 @@ def choose_rows(
     choose: Callable[[NDArray[Any]], tuple[NDArray[np.float64], NDArray[np.bool_]]],
     threads: int,
 ) -> list[ListingShard]:
-    """Write the rows of shards that are chosen to new files in a directory; a row group of each is in memory.
+    """Write selected rows of shards to new files in a directory, with one row group of each in memory.
 
-    ``choose`` gets different values of the column ``by``, and returns those of a further column ``name`` and whether
-    their rows stay; it is called in any thread. StoreError when a file cannot be read or written.
+    ``choose`` receives distinct values of the column ``by``, and returns the values of an additional column ``name``
+    and whether to keep their rows; any thread may call it. Raises StoreError if a file cannot be read or written.
     """
 
     def rewrite(number: int) -> ListingShard | None:

@@ -1,4 +1,4 @@
-"""The graph models: frozen descriptions of graphs to generate, checked when they are made.
+"""The graph models: frozen descriptions of graphs to generate, checked on creation.
 
 A model with no second layer size describes a unipartite graph; then ``n_u`` (or ``scale_u``, ``size_u``) is the size
 of its only set of vertices.
@@ -19,7 +19,7 @@ _MAX_EDGES = 2**46
 """Maximum draws of one graph: a week at a hundred million edges per second."""
 
 _MAX_SCALE = 30
-"""2^31 vertices would be one more than a layer holds."""
+"""2^31 vertices would exceed the maximum of a layer by one."""
 
 _MAX_DEGREE = 2**24
 """Maximum bound of a drawn degree: the distribution is stored as a table."""
@@ -36,12 +36,12 @@ def _check_size(name: str, value: int | None, least: int, most: int) -> None:
     if value < least:
         raise InputError(f"{name} is {value}; expected at least {least}")
     if value > most:
-        raise CapacityError(f"{name} is {value}; at most {most}")
+        raise CapacityError(f"{name} is {value}; the maximum is {most}")
 
 
 @dataclass(frozen=True)
 class Model:
-    """Base of all models; ``name`` is how the command line and the provenance call it."""
+    """Base of all models; ``name`` is its name on the command line and in the provenance."""
 
     name: ClassVar[str]
     second_size: ClassVar[str] = "n_v"  # the field that is None in a unipartite graph
@@ -59,15 +59,15 @@ class Model:
 class Rmat(Model):
     """Recursive matrix: each draw descends by quadrants of the adjacency matrix, of probabilities a, b, c, d.
 
-    Duplicate draws (and self loops) are removed, so that the graph has fewer edges than draws. Where the scales
-    of the layers differ, the levels left over follow the margin of the larger layer.
+    Duplicate draws (and self loops) are removed, so that the graph has fewer edges than draws. If the scales of the
+    layers differ, the remaining levels follow the margin of the larger layer.
 
     Attributes
     ----------
     scale_u : int
         Layer U has 2^scale_u vertices, 0 to 30.
     scale_v : int or None
-        Layer V has 2^scale_v vertices. Without it (None) the graph is unipartite, of 2^scale_u vertices.
+        Layer V has 2^scale_v vertices. Without it (None) the graph is unipartite, with 2^scale_u vertices.
     edges : int
         Number of draws.
     a : float
@@ -75,7 +75,8 @@ class Rmat(Model):
     b : float
         Probability that a level appends 0 to u and 1 to v.
     c : float
-        Probability that a level appends 1 to u and 0 to v; both get 1 with the rest, d = 1 - a - b - c.
+        Probability that a level appends 1 to u and 0 to v; both get 1 with the remaining probability, d = 1 - a - b -
+        c.
     compact : bool
         Remove isolated vertices and renumber the others in order.
 
@@ -103,7 +104,9 @@ class Rmat(Model):
             if not 0.0 <= value <= 1.0:
                 raise InputError(f"{name} is {value}; expected a probability of 0 to 1")
         if self.a + self.b + self.c > 1.0 + 1e-9:
-            raise InputError(f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the rest)")
+            raise InputError(
+                f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the remainder)"
+            )
 
     @property
     def d(self) -> float:
@@ -114,15 +117,15 @@ class Rmat(Model):
 class PowerLaw(Model):
     """Configuration model: degrees from truncated power laws, stubs matched at random, multi-edges erased.
 
-    P(degree >= k) falls as k^(1 - exponent). When the layers draw different sums of degrees, the stubs of the
-    larger one that find no partner are erased as well.
+    P(degree >= k) falls as k^(1 - exponent). If the sums of degrees of the layers differ, unmatched stubs of the larger
+    one are erased as well.
 
     Attributes
     ----------
     n_u : int
-        Vertices of layer U.
+        Number of vertices of layer U.
     n_v : int or None
-        Vertices of layer V. Without it (None) the graph is unipartite, of n_u vertices.
+        Number of vertices of layer V. Without it (None) the graph is unipartite, with n_u vertices.
     exponent_u, exponent_v : float
         Exponent of the layer's degree distribution, above 1 (V's is unused in a unipartite graph).
     min_degree_u, min_degree_v : int
@@ -166,15 +169,15 @@ class Planted(Model):
     Attributes
     ----------
     n_u : int
-        Vertices of layer U.
+        Number of vertices of layer U.
     n_v : int or None
-        Vertices of layer V. Without it (None) the graph is unipartite, of n_u vertices, and holds cliques.
+        Number of vertices of layer V. Without it (None) the graph is unipartite, with n_u vertices, and has cliques.
     count : int
-        How many bicliques or cliques; they may overlap.
+        Number of bicliques or cliques; they may overlap.
     size_u : int
-        Vertices of U in each (all vertices of a clique).
+        Number of vertices of U in each (all vertices of a clique).
     size_v : int or None
-        Vertices of V in each; given exactly when n_v is.
+        Number of vertices of V in each; set if and only if n_v is set.
     noise : int
         Number of background edges drawn uniformly, with replacement; duplicates are removed.
     """
@@ -210,9 +213,9 @@ class Complete(Model):
     Attributes
     ----------
     n_u : int
-        Vertices of layer U.
+        Number of vertices of layer U.
     n_v : int or None
-        Vertices of layer V. Without it (None) the graph is K(n_u).
+        Number of vertices of layer V. Without it (None) the graph is K(n_u).
     """
 
     name: ClassVar[str] = "complete"

@@ -1,13 +1,13 @@
 """Columns of lists, labels and numbers as the bytes of a Parquet file: a page of labels and a page of their numbers for
 each row group; of floating-point numbers one page.
 
-What is written is fixed: required lists of required labels, or labels alone, as dictionaries, whose numbers have 8, 16
-or 32 bits, and zstd over it all. So a vertex takes a third to an eighth of the time of a writer of any table, which
-looks at each level and each value by itself; and repeated bytes are found where repeated bits are not.
+The layout is fixed: required lists of required labels, or labels alone, as dictionaries with numbers of 8, 16 or 32
+bits, compressed by zstd. A vertex takes a third to an eighth of the time of a general writer, which handles each level
+and each value separately; and compression finds repeated bytes, but not repeated bits.
 
 Source: the Parquet format, https://github.com/apache/parquet-format (Encodings.md, parquet.thrift).
 
-Thrift's compact protocol, as far as the headers and footers of Parquet need it, and only to write.
+Includes a writer for the part of Thrift's compact protocol in the headers and footers of Parquet.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from papilio.errors import StoreError
 from papilio.version import __version__
 
 I32, I64, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
-"""Kinds of values: numbers that are not negative, bytes, and what :func:`list_of` and :func:`struct` return."""
+"""Kinds of values: non-negative numbers, bytes, and the results of :func:`list_of` and :func:`struct`."""
 
 Field = tuple[int, int, int | bytes]
 """Number, kind and value of a field."""
@@ -40,7 +40,7 @@ def varint(number: int) -> bytes:
 
 
 def struct(*fields: Field) -> bytes:
-    """Return a struct; the numbers of its fields rise, by at most 15."""
+    """Return a struct; its field numbers increase, by at most 15."""
     written, last = bytearray(), 0
     for number, kind, value in fields:
         written.append((number - last) << 4 | kind)
@@ -64,11 +64,11 @@ def _value(kind: int, value: int | bytes) -> bytes:
 
 
 MAGIC = b"PAR1"
-"""A file begins and ends with it."""
+"""First and last bytes of a file."""
 
 _FEW_LABELS = 1 << 12
-"""Up to so many in reach, and one for 16 vertices, are all written: looking for those that occur takes 5 ns a vertex.
-The numbers of more labels are longer, and less alike, than those of labels by their first appearance."""
+"""Up to this many labels in reach, and one for 16 vertices, are all written: finding the labels that occur takes 5 ns a
+vertex. With more labels, numbers are longer and less alike than numbers by first appearance."""
 
 _ZSTD = 6
 _PLAIN, _RLE, _RLE_DICTIONARY = 0, 3, 8
@@ -99,7 +99,7 @@ class ChunkSizes(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A row group that begins at a place of the file."""
+    """A row group at an offset in the file."""
 
     begin: int
     n_rows: int
@@ -107,14 +107,14 @@ class Group(NamedTuple):
 
 
 Packed = tuple[Sequence[bytes | pa.Buffer], ChunkSizes]
-"""A column of a row group: its bytes, and what the file tells of them."""
+"""A column of a row group: its bytes, and their description in the file."""
 
 
 class ListPacker:
     """Packs columns, for one thread at a time.
 
-    What is as large as a column is made in memory that is kept from one to the next: threads that take new memory wait
-    for each other, and Python copies bytes with its lock held.
+    Buffers as large as a column are reused: threads that allocate memory wait for each other, and Python copies bytes
+    while holding its lock.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class ListPacker:
     def pack(
         self, names: pa.Array, places: NDArray[np.int32], offsets: NDArray[np.int64] | None = None
     ) -> Packed:
-        """Pack the labels at some places of ``names``.
+        """Pack the labels at some positions of ``names``.
 
         With ``offsets`` they are in lists; list i is at ``places[offsets[i]:offsets[i + 1]]``.
         """
@@ -158,7 +158,7 @@ class ListPacker:
         return page[:2], ChunkSizes(0, page.n_bytes, len(page.header) + page.plain_bytes, values.size)
 
     def _pack_levels(self, n: int, zeros: NDArray[np.int64]) -> Sequence[bytes | NDArray[np.uint8]]:
-        """Return n bits, 1 but for those at some places, as a run behind its length."""
+        """Return n bits, 1 except at some positions, as a run after its length."""
         if not zeros.size:
             run = varint(n << 1) + b"\1"
             return (_length(len(run)) + run,)
@@ -172,7 +172,7 @@ class ListPacker:
     def _place(
         self, levels: Sequence[bytes | NDArray[np.uint8]], numbers: NDArray[np.int32], low: int, n_labels: int
     ) -> NDArray[np.uint8]:
-        """Return levels and, behind the number of their bits, numbers less ``low`` as a run: all of a page."""
+        """Return levels, the number of bits, and numbers minus ``low`` as a run: a whole page."""
         n, width = numbers.size, 1 if n_labels <= 1 << 8 else 2 if n_labels <= 1 << 16 else 4
         parts = *levels, bytes([8 * width]) + _head(n)
         n_before = sum(map(len, parts))
@@ -204,7 +204,7 @@ def _grow(memory: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def _number(names: pa.Array, places: NDArray[np.int32]) -> tuple[NDArray[np.int32], int, pa.Array]:
-    """Return labels, all in reach where these are few, else those that occur, and their numbers, from the second on."""
+    """Return numbers, the smallest one, and the indexed labels: all in reach if few, else only the used ones."""
     low, high = (int(places.min()), int(places.max())) if places.size else (0, -1)
     if high - low < min(_FEW_LABELS, places.size // 16):
         return places, low, names.slice(low, high - low + 1)
@@ -226,7 +226,7 @@ def _head(n: int) -> bytes:
 
 
 def _plain(labels: pa.Array) -> bytes:
-    """Return labels one after the other; the length of each that is text before it."""
+    """Return concatenated labels; text labels follow their length."""
     if labels.type != pa.string():
         numbers: NDArray[np.int64] = labels.to_numpy()
         return numbers.astype(numbers.dtype.newbyteorder("<"), copy=False).tobytes()
@@ -276,7 +276,7 @@ def _schema_elements(schema: pa.Schema) -> list[bytes]:
 
 
 def _element_type(field: pa.Field) -> pa.DataType:
-    """Return the type of the elements of a column of lists, and of others their own."""
+    """Return the element type of a column of lists, or the type of any other column."""
     is_list = pa.types.is_list(field.type) or pa.types.is_fixed_size_list(field.type)
     return field.type.value_type if is_list else field.type
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 _QUOTE, _LINE_END = ord('"'), ord("\n")
 
 BROKEN_QUOTES = (
-    "its quotes are not those of CSV: a quoted field ends with a quote before a delimiter or a line end, and doubles "
-    "those within (if quotes belong to the text: papilio convert --no-quotes, in Python quotes=False)"
+    "its quotes do not follow the rules of CSV: a quoted field ends with a quote before a delimiter or a line end, "
+    "and doubles the quotes within (if quotes belong to the text: papilio convert --no-quotes, in Python quotes=False)"
 )
 
 

@@ -206,7 +206,7 @@ def _warn(reading: Reading) -> None:
     if reading.reused and not reading.doubts:
         return
     notes = reading.doubts if reading.reused else reading.store.manifest.provenance.get("notes", ())
-    advice = "papilio.read has options for another reading" if reading.doubts else ""
+    advice = "papilio.read has options to read it differently" if reading.doubts else ""
     warn_outside("; ".join([reading.line, *notes, advice]).removesuffix("; "))
 
 
@@ -233,7 +233,7 @@ def cache_directory() -> Path:
             return Path(own).expanduser().absolute() / "conversions"
         base = Path(shared) if os.path.isabs(shared) else Path.home() / ".cache"
     except RuntimeError as error:
-        raise StoreError(f"no directory to keep conversions in ({error}); {_ADVICE}") from error
+        raise StoreError(f"no cache directory for conversions ({error}); {_ADVICE}") from error
     return base / "papilio" / "conversions"
 
 
@@ -290,7 +290,7 @@ def _convert(name: str, kind: GraphKind, options: Mapping[str, Any]) -> tuple[Gr
     if record["size"] >= _LONG_BYTES:
         import logging
 
-        text = f"converting {name} ({show_bytes(record['size'])}), which later runs reuse"
+        text = f"converting {name} ({show_bytes(record['size'])}), reused by later runs"
         logging.getLogger("papilio").warning("papilio: %s", text)
     scratch = _make_scratch(name, cache, entry.name)
     with removed_at_end(scratch), os_errors_named(cache, _ADVICE):
@@ -348,14 +348,14 @@ def _require_private(cache: Path) -> None:
         return
     if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise StoreError(
-            f"{cache}, which keeps conversions, can be changed by other users (mode {stat.S_IMODE(found.st_mode):04o}, "
+            f"{cache}, the cache of conversions, is writable by other users (mode {stat.S_IMODE(found.st_mode):04o}, "
             f"owner {found.st_uid}); {_ADVICE}"
         )
 
 
 def _unwritable(name: str, cache: Path, error: OSError) -> StoreError:
     return StoreError(
-        f"{name} is no graph store, and its conversion cannot be written to {cache} ({error.strerror}); {_ADVICE}"
+        f"{name} is not a graph store, and its conversion cannot be written to {cache} ({error.strerror}); {_ADVICE}"
     )
 
 

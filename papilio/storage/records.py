@@ -153,7 +153,7 @@ def read_regular(path: Path, advice: str, *, any_size: bool = False) -> bytes:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise StoreError(f"{path} cannot be read (it is no regular file); {advice}")
+            raise StoreError(f"{path} cannot be read (not a regular file); {advice}")
         if not any_size:
             require_size(found.st_size, str(path), advice)
         return path.read_bytes()
@@ -183,10 +183,11 @@ def seal_json(data: Mapping[str, Any], *, indent: int | None = None, sort_keys: 
 def unseal_json(data: Any, name: str, advice: str) -> dict[str, Any]:
     """Check the digest of an object of :func:`seal_json`; return its other keys.
 
-    ``name`` is its file and ``advice`` the remedy, for messages. Raises StoreError if it is no object, or was changed.
+    ``name`` is its file and ``advice`` the remedy, for messages. Raises StoreError if it is not an object or was
+    changed.
     """
     if not isinstance(data, dict):
-        raise StoreError(f"{name} holds no JSON object; {advice}")
+        raise StoreError(f"{name} is not a JSON object; {advice}")
     found = data.get(DIGEST_KEY)
     if type(found) is not str:
         raise StoreError(f"{name} has no {DIGEST_KEY}; {advice}")
@@ -210,7 +211,7 @@ def require_format(data: Any, name: str, form: str, version: int, what: str, adv
         raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
     found = data.get("format_version")
     if type(found) is not int or found < 1:
-        raise StoreError(f"{name} has format_version {found!r}; expected an integer from 1 on")
+        raise StoreError(f"{name} has format_version {found!r}; expected an integer from 1")
     if found > version:
         raise StoreError(
             f"{name} has format_version {found}; this version of Papilio reads up to {version}: upgrade it"
@@ -300,7 +301,7 @@ def _make_reader(kind: Any) -> _Read:
         return _motif
     if is_dataclass(kind):
         return _record(kind)
-    return _leaf("nothing: it is not kept in files", lambda value: False)
+    return _leaf("nothing: it is not stored in files", lambda value: False)
 
 
 _reader: Callable[[Any], _Read] = cache(_make_reader)

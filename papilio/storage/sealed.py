@@ -172,7 +172,7 @@ class _Window:
     def read(self, n_bytes: int) -> memoryview:
         start = self._at - self._begin
         if start < 0 or start + n_bytes > len(self._data):
-            raise ValueError(f"the bytes from {self._at} on are of no row group")
+            raise ValueError(f"the bytes from {self._at} belong to no row group")
         self._at += n_bytes
         return self._data[start : start + n_bytes]
 

@@ -206,7 +206,7 @@ def _why_one_set(
     if n_proper < _ENOUGH_EDGES:
         return ""
     if 2 * weight * n_proper < n_left * n_right and _are_turned(u, v, proper, left, right):
-        return "nearly every edge is there in both directions"  # which chance alone does not do
+        return "nearly every edge occurs in both directions"  # which chance alone does not do
     if bool((u < v).all()) or bool((u > v).all()):
         mixed = u < np.random.default_rng(0).permutation(v)
         if 0.1 < mixed.mean() < 0.9:

@@ -73,7 +73,7 @@ class _NpyFile:
         expected = self._offset + prod(self.shape) * self._dtype.itemsize
         if path.stat().st_size != expected:
             raise InputError(
-                f"{name} has {path.stat().st_size} bytes; its header describes {expected}: write it again"
+                f"{name} has {path.stat().st_size} bytes, but its header describes {expected}: write it again"
             )
 
     @property
@@ -195,12 +195,12 @@ class ParquetSource:
             missing = [column for column in first.names if column not in schema.names]
             if missing:
                 raise InputError(
-                    f"{name} has no column {missing[0]}, which {self._name} has; convert it by itself"
+                    f"{name} has no column {missing[0]}, unlike {self._name}; convert it separately"
                 )
             try:
                 found = pa.unify_schemas([found, schema], promote_options="permissive")
             except pa.ArrowException as error:
-                raise InputError(f"{name} and {self._name} do not go together ({error})") from error
+                raise InputError(f"{name} and {self._name} do not match ({error})") from error
         return found
 
     def _label_type(self, column: pa.Field) -> LabelType:
@@ -226,7 +226,7 @@ class ParquetSource:
             with file:
                 batches = file.iter_batches(_CHUNK_ROWS, columns=held)
                 while True:
-                    with _damage_named(name, f"cannot be read from row {done - before} on"):
+                    with _damage_named(name, f"cannot be read from row {done - before}"):
                         batch = next(batches, None)
                         if batch is None:
                             break
@@ -350,7 +350,7 @@ def open_source(
     if chosen == "npy":
         if len(places) > 2:
             raise InputError(
-                f"{len(places)} .npy files were given; convert reads one, or two of one endpoint each"
+                f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each"
             )
         return NpySource(_spool(first, places, scratch), options, on_read), first.compression
     return JoinedText(first, places[1:], options, threads, on_read), first.compression

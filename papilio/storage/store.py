@@ -110,11 +110,11 @@ def _problem(manifest: Manifest) -> str | None:
         return f"{wrong[0]} is {wrong[1]!r}; expected 32 hexadecimal digits"
     layers = ("u", "v") if manifest.kind == "bipartite" else ("u",)
     if not manifest.labels.keys() <= set(layers):
-        return f"labels has {', '.join(manifest.labels)}; expected some of {', '.join(layers)}"
+        return f"labels has {', '.join(manifest.labels)}; allowed are {', '.join(layers)}"
     names = [each.name for each in manifest.edge_files]
     outside = next((name for name in names if not _EDGE_FILE.fullmatch(name)), None)
     if outside is not None:
-        return f"edge_files has {outside!r}, which is no file of the directory edges"
+        return f"edge_files has {outside!r}, which is not a file in the directory edges"
     if len(set(names)) < len(names):
         return "edge_files has a file twice"
     if sum(each.n_edges for each in manifest.edge_files) != manifest.n_edges:
@@ -152,7 +152,7 @@ class GraphStore:
         now = open_store(self.path).hash
         if now != self.hash:
             raise StoreError(
-                f"{self.path} held the graph {self.hash} and was replaced by {now}; run it again"
+                f"{self.path} contained the graph {self.hash} and was replaced by {now}; run it again"
             )
 
     @cached_property
@@ -221,8 +221,8 @@ class GraphStore:
                 yield u[low:high], v[low:high], None if sign is None else sign[low:high]
         if len(groups) == len(self.row_groups) and (found := content.hexdigest()) != self.hash:
             raise StoreError(
-                f"{self.path}: the content hash is {found} and the manifest says {self.hash}; "
-                f"it holds other edges than were written, {STORE_ADVICE}"
+                f"{self.path}: the content hash is {found}, but the manifest has {self.hash}; the edges were "
+                f"changed, {STORE_ADVICE}"
             )
 
     def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
@@ -312,10 +312,13 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
 def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> str:
     kind = filesystem.get_file_info(root).type
     if kind == arrow_fs.FileType.NotFound:
-        return f"{name} does not exist; give the path of a graph store, or convert a file into one"
+        return f"{name} does not exist; use the path of a graph store, or convert a file into one"
     if kind == arrow_fs.FileType.File:
         return f"{name} is a file; a graph store is a directory: convert the file into one"
-    return f"{name} has no {MANIFEST_NAME}: it is not a graph store; files of edges in it: papilio convert {name} STORE"
+    return (
+        f"{name} has no {MANIFEST_NAME}: it is not a graph store; if it contains edge files: papilio convert "
+    )
+    f"{name} STORE"
 
 
 class StoreWriter:
@@ -388,7 +391,9 @@ class StoreWriter:
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)
         if (signs is not None) != self.signed:
-            raise GraphError(f"signs must be given for a signed graph and only for it (signed={self.signed})")
+            raise GraphError(
+                f"signs are required for signed graphs, and only for them (signed={self.signed})"
+            )
         if ids_v.size != ids_u.size or (signs is not None and signs.size != ids_u.size):
             raise GraphError("u, v and sign have different lengths")
         problem = edge_problem(

@@ -109,7 +109,7 @@ def write_batches(
     """
     if not isinstance(target, str | os.PathLike):
         if format is None:
-            raise InputError(f"a stream has no suffix: give its format, {', '.join(TABLE_FORMATS)}")
+            raise InputError(f"a stream has no suffix: choose its format, {', '.join(TABLE_FORMATS)}")
         _write(target, schema, batches, format, is_stream=True)
         return
     path = check_table_file(target, overwrite, format)
@@ -118,7 +118,9 @@ def write_batches(
             _write(file, schema, batches, format or format_of(path), is_stream=False)
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StoreError(f"{path}: cannot be written ({reason}); make room or choose another file") from error
+        raise StoreError(
+            f"{path}: cannot be written ({reason}); free space or choose another file"
+        ) from error
 
 
 def _write(

@@ -127,12 +127,12 @@ class TextSource:
             before = f" (but {lines.comments:,} before the data as comments)" if lines.comments else ""
             notes.append(f"lines of data that begin with {marks}, read as edges: {marked:,}{before}")
         if not_numbers:
-            notes.append(f"labels NaN, read as words like others: {not_numbers:,}")
+            notes.append(f"labels NaN, read as words: {not_numbers:,}")
         if lines.continuation:
             first, n_lines = longest
             notes.append(
                 f"quoted fields hold {lines.continuation:,} line ends; the longest record is lines {first + 1:,} to "
-                f"{first + n_lines:,} (--no-quotes if quotes belong to the text)"
+                f"{first + n_lines:,} (use --no-quotes if quotes belong to the text)"
             )
 
     def _malformed(self, line: int, data: bytes, reason: str) -> MalformedLineError:
@@ -149,7 +149,10 @@ class TextSource:
             self.info.notes.append(verdict.note)
         if verdict.kind == "malformed":
             if not self._options.skip_malformed:
-                reason = f"{len(held.numbers)} fields; expected {self.layout.n_columns} (--header if it holds sizes)"
+                reason = (
+                    f"{len(held.numbers)} fields; expected {self.layout.n_columns} "
+                    "(use --header if it contains sizes)"
+                )
                 raise self._malformed(held.number, held.text, reason)
             self.info.lines.malformed += 1
         if verdict.kind != "header":
@@ -178,8 +181,8 @@ class TextSource:
             )
             return
         raise InputError(
-            f"{self._file.path} declares {declared.n_lines} edges and holds {found} lines of them: it is "
-            f"truncated, or not of the format {self.layout.format} (force another, such as edges)"
+            f"{self._file.path} declares {declared.n_lines} edges but has {found} lines: it is truncated, or not in "
+            f"the format {self.layout.format} (use another, such as edges)"
         )
 
     def _parsed_blocks(self) -> Iterator[ParsedBlock]:
@@ -220,8 +223,7 @@ class TextSource:
             if len(rest) > _MAX_LINE_BYTES:
                 line = self.info.lines.physical - rest.count(b"\n") + 1
                 raise MalformedLineError(
-                    f"{self._file.path}, line {line}: it is longer than {_MAX_LINE_BYTES} bytes; this is not an "
-                    "edge list"
+                    f"{self._file.path}, line {line}: longer than {_MAX_LINE_BYTES} bytes; this is not an edge list"
                 )
         if rest:
             yield cut_records(rest, layout.delimiter, final=True)[0] if layout.quotes else Block(rest)

@@ -369,20 +369,16 @@ class LineParser:
             if not text:
                 raise _Malformed("a label is empty")
             if b"\n" in text:
-                raise _Malformed("a label holds a line end")
+                raise _Malformed("a label contains a line end")
             return _decoded(text, "a label is not UTF-8")
         shown = text.decode("utf-8", errors="replace")
         if self._range is None and has_leading_zero(text):
-            raise _Malformed(f"{shown!r} begins with 0, as codes do (ask for labels of type text)")
+            raise _Malformed(f"{shown!r} begins with 0, like a code (set labels to text)")
         if not re.fullmatch(self._patterns[self._v if is_v else self._u].encode(), text):
-            raise _Malformed(
-                f"{shown!r} is not a 64-bit integer (if labels are words, ask for labels of type text)"
-            )
+            raise _Malformed(f"{shown!r} is not a 64-bit integer (if labels are words, set labels to text)")
         number = _int64(text.partition(b".")[0])
         if number is None:
-            raise _Malformed(
-                f"{shown!r} is not a 64-bit integer (if labels are codes, ask for labels of type text)"
-            )
+            raise _Malformed(f"{shown!r} is not a 64-bit integer (if labels are codes, set labels to text)")
         if self._range is not None:
             size = self._range.n_v if is_v else self._range.n_u
             if not 1 <= number <= size:
@@ -412,4 +408,4 @@ def _decoded(text: bytes, problem: str) -> str:
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:
-        raise _Malformed(f"{problem} (say the encoding, such as latin-1)") from None
+        raise _Malformed(f"{problem} (set the encoding, such as latin-1)") from None

@@ -50,14 +50,14 @@ def refuse_documents(name: str, first: bytes) -> None:
     line = first.strip()
     if _is_json(line):
         raise InputError(
-            f"{name} holds JSON, which is no edge list; write two fields a line, for example by "
+            f"{name} contains JSON, which is not an edge list; write two fields a line, for example by "
             "jq -r '[.user, .item] | @csv'"
         )
     for start, what in _STARTS:
         if start.match(line):
             raise InputError(
-                f"{name} looks like {what}, which is no edge list; export it as lines 'u v' (or CSV), "
-                "or force a format if it is one"
+                f"{name} looks like {what}, which is not an edge list; export it as lines 'u v' (or CSV), or set the "
+                f"format if it is an edge list"
             )
 
 
@@ -86,8 +86,8 @@ def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequ
     if width == 3 and ((labelled and not names) or (not labelled and len(rows) <= 4)):
         return
     raise InputError(
-        f"{name} looks like a matrix of zeros and ones, {width} columns wide; convert reads one edge a line: write the "
-        "pairs of row and column that hold 1 (in pandas, table.stack()), or name two columns by u and v"
+        f"{name} looks like a matrix of zeros and ones, {width} columns wide; convert reads one edge a line: write "
+        f"the pairs of row and column with a 1 (in pandas, table.stack()), or name two columns by u and v"
     )
 
 
@@ -113,7 +113,7 @@ def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes
     if pairs and all(at != other and at in lists[other - 1] for at, other in pairs):
         raise InputError(
             f"{name} looks like a METIS graph, in which line i lists the neighbours of vertex i; convert reads one "
-            "edge a line: write the pairs, or force the format edges if these are edges"
+            "edge a line: write the pairs, or set the format to edges if these are edges"
         )
 
 
@@ -136,7 +136,7 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     layout = TextLayout(chosen, delimiter, comments, quotes=quotes)
     layout, first = first_data(head, layout)
     if not first:
-        raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
+        raise InputError(f"{head.name} has no line of data; it needs an edge, or a header with sizes")
     is_first = options.like is None
     if is_first and options.format is None and options.header is None:
         refuse_neighbour_lists(
@@ -191,7 +191,7 @@ def _skip_header(
         has_names = _is_header(line, second)
     if has_names and not numbers and like is not None and not like.names:
         raise InputError(
-            f"{head.name} has a line of names, and the first file has none; convert them one by one"
+            f"{head.name} has a line of names, but the first file has none; convert them one by one"
         )
     if not has_names:
         names = _named_by_comment(head, layout, first)
@@ -204,7 +204,7 @@ def _skip_header(
         return layout, first
     shown = ", ".join(part.decode(errors="replace") for part in line)
     if not second:
-        raise InputError(f"{head.name} holds names ({shown}) and no line of data")
+        raise InputError(f"{head.name} has names ({shown}) and no line of data")
     after = replace(after, comments=layout.comments)
     if numbers:
         return replace(
@@ -214,8 +214,8 @@ def _skip_header(
         return replace(after, names=tuple(part.decode(errors="replace") for part in line)), second
     if not (isinstance(options.columns.u, int) and isinstance(options.columns.v, int)):
         raise InputError(
-            f"{head.name}, line {layout.skip_lines + 1}: {len(line)} names ({shown}) for {len(second)} columns; "
-            "say by u and v (--u and --v) which are the endpoints, in numbers from 1 on"
+            f"{head.name}, line {layout.skip_lines + 1}: {len(line)} names ({shown}) for {len(second)} columns; set "
+            f"u and v (--u and --v) to the numbers of the endpoint columns, from 1"
         )
     return after, second
 
@@ -284,8 +284,8 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
     if is_number(part) and not part.lstrip(b"+-").isdigit():
         raise InputError(
             f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "
-            f"{show_column(layout.names, at)} is no label; expected integers or words (if such labels are meant, "
-            "say that labels are text)"
+            f"{show_column(layout.names, at)} is not a label; expected integers or words (if these are labels, set "
+            f"labels to text)"
         )
     return "text"
 
@@ -302,14 +302,14 @@ def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: 
     columns = layout.columns
     if any(first[at].startswith(b'"') for at in (columns.u, columns.v)):
         raise InputError(
-            f"{where} has quotes in a file separated by blanks; separate the fields by tabs or commas, or say that "
-            "labels are text if the quotes belong to them"
+            f"{where} has quotes in a file separated by blanks; separate the fields by tabs or commas, or set labels "
+            f"to text if the quotes belong to them"
         )
     others = set(range(len(first))) - {columns.u, columns.v, columns.sign, columns.time}
     if not layout.names and any(first[at].isalpha() for at in others):
         raise InputError(
-            f"{where}: {len(first)} words; if names hold blanks, separate the fields by tabs or commas; else say by "
-            "u and v (--u 1 --v 2) which are the endpoints"
+            f"{where}: {len(first)} words; if names hold blanks, separate the fields by tabs or commas; else choose "
+            f"the endpoints by u and v (--u 1 --v 2)"
         )
 
 
@@ -324,7 +324,9 @@ def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) ->
         )
         if not again:
             shown = b" ".join(fields).decode(errors="replace")[:80]
-            notes.append(f"line {layout.skip_lines + 1} read as an edge: {shown}; --header if it holds names")
+            notes.append(
+                f"line {layout.skip_lines + 1} read as an edge: {shown}; use --header if it contains names"
+            )
     asked = options.columns
     counted = [row[0] for row in rows]
     bare = (asked.u, asked.v, layout.names) == (None, None, ()) and layout.n_columns > 2
@@ -349,21 +351,21 @@ def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
     first = next((line for line in head.lines if line.strip(BLANKS)), b"")
     if b"\0" in first:
         raise InputError(
-            f"{head.name} is not a text file, nor NumPy or Parquet; convert reads edge lists only (if it is text, say "
-            "in which encoding)"
+            f"{head.name} is not a text file, nor NumPy or Parquet; convert reads only edge lists (if it is text, "
+            f"set its encoding)"
         )
     if options.format is None:
         refuse_documents(head.name, first)
     chosen = options.format or (options.like.format if options.like else _sniff(head, first, options))
     if chosen in _FIXED and (options.columns.u, options.columns.v) != (None, None):
         raise InputError(
-            f"{head.name}: the format {chosen} says which columns are the endpoints; leave out u and v, or force "
-            "another format, such as edges"
+            f"{head.name}: the format {chosen} defines the endpoint columns; leave out u and v, or use another "
+            f"format, such as edges"
         )
     if options.quotes and chosen not in ("csv", "tsv"):
         raise InputError(
-            f"{head.name}: quotes=True (--quotes) is for the formats csv and tsv, and this file is of the format "
-            f"{chosen}; force the format csv or tsv if it is one"
+            f"{head.name}: quotes=True (--quotes) is for the formats csv and tsv, but this file has the format "
+            f"{chosen}; set the format to csv or tsv if it is one"
         )
     if chosen == "mtx":
         return _matrix_market(head, options)
@@ -439,7 +441,7 @@ def _complete(head: Head, layout: TextLayout, first: list[bytes], options: ReadO
     if first:
         return with_columns(head.name, layout, first, options)
     if layout.declared is None:
-        raise InputError(f"{head.name} holds no line of data; it needs an edge, or a header with sizes")
+        raise InputError(f"{head.name} has no line of data; it needs an edge, or a header with sizes")
     return layout
 
 
@@ -448,8 +450,8 @@ def _konect(head: Head, options: ReadOptions) -> TextLayout:
     kind = _konect_kind(head)
     if kind == "bip" and not options.bipartite:
         raise InputError(
-            f"{head.name} says that it is bipartite (% bip): read as unipartite, the vertices of its two layers "
-            "would be mixed up; convert it as bipartite"
+            f"{head.name} is bipartite by its header (% bip): reading it as unipartite would mix up the vertices of "
+            f"its two layers; convert it as bipartite"
         )
     notes = []
     if kind in ("sym", "asym") and options.bipartite:
@@ -496,8 +498,8 @@ def _sizes(head: Head, options: ReadOptions) -> TextLayout:
     n_u, n_v, n_lines = map(int, header)
     if not options.bipartite and n_u != n_v:
         raise InputError(
-            f"{head.name} declares {n_u} and {n_v} vertices: two layers, which a unipartite graph has not; "
-            "convert it as bipartite"
+            f"{head.name} declares {n_u} and {n_v} vertices: two layers, but a unipartite graph has one; convert it "
+            f"as bipartite"
         )
     declared = check_declared(head.name, Declared(n_u, n_v, n_lines, (0, 1), binding=True))
     layout, _ = first_data(head, replace(layout, declared=declared))

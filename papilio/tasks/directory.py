@@ -80,12 +80,12 @@ class _Description:
 class JobDirectory:
     """A job directory opened for reading; opening it reads ``job.json`` only.
 
-    StoreError when it is no job directory, or one of a newer version.
+    StoreError if it is no job directory, or one of a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.root = local_path(path)
-        file, again = str(self.root / "job.json"), "give another job directory, and count again"
+        file, again = str(self.root / "job.json"), "choose another job directory, and count again"
         self.described = require_format(
             self._read("job.json", read_json), file, FORMAT, FORMAT_VERSION, "a job", again
         )
@@ -99,7 +99,7 @@ class JobDirectory:
         try:
             return read(self.root / name, ADVICE)
         except FileNotFoundError as error:
-            raise StoreError(f"{self.root} is no job directory: it has no {name}") from error
+            raise StoreError(f"{self.root} is not a job directory: it has no {name}") from error
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -137,23 +137,23 @@ class JobDirectory:
         held = self.job
         if held.identity != job.identity:
             raise InputError(
-                f"job directory {self.root} holds job {digest(held.identity)} ({_name(held)}); asked is job "
-                f"{digest(job.identity)} ({_name(job)}): give another directory"
+                f"job directory {self.root} has job {digest(held.identity)} ({_name(held)}), not job "
+                f"{digest(job.identity)} ({_name(job)}): choose another directory"
             )
         if held.options != job.options and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun with {_options(held)}; asked is {_options(job)}, whose work "
-                "items may differ: finish it with the former, or give another directory"
+                f"job directory {self.root} was begun with {_options(held)}; this run has {_options(job)}, whose "
+                f"work items may differ: finish it with the former, or choose another directory"
             )
         if _parts(held) != _parts(job) and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun on {_parts(held)}; asked is {_parts(job)}, whose work items are "
-                "others: finish it with the former, or give another directory"
+                f"job directory {self.root} was begun on {_parts(held)}; this run uses {_parts(job)}, whose work "
+                f"items differ: finish it with the former, or choose another directory"
             )
         if self.described["version"] != __version__ and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun by papilio {self.described['version']}; this is "
-                f"{__version__}, whose work items may differ: finish it with the former"
+                f"job directory {self.root} was begun by papilio {self.described['version']}; the work items of "
+                f"{__version__} may differ: finish it with the former"
             )
 
     def plan(self) -> CountPlan:
@@ -165,7 +165,7 @@ class JobDirectory:
             )
         if plan.job.identity != self.job.identity:
             raise TilingError(
-                f"{self.root}: job.json asks {_name(self.job)}; plan.json is for {_name(plan.job)}: {ADVICE}"
+                f"{self.root}: job.json is for {_name(self.job)}, plan.json for {_name(plan.job)}: {ADVICE}"
             )
         return plan
 
@@ -176,14 +176,14 @@ class JobDirectory:
         other = next((key for key in history.plan_keys if key != self.plan_key), None)
         if other is not None and self.plan_key is not None:
             raise TilingError(
-                f"{self.ledger_path} is of plan {other}, and the job is of {self.plan_key}: {ADVICE}"
+                f"{self.ledger_path} belongs to plan {other}, but the job to {self.plan_key}: {ADVICE}"
             )
         return history
 
     def book(self, plan: CountPlan, history: JobHistory) -> FinishedIntervals:
         """Return the intervals that the ledger holds, each once.
 
-        TilingError when two of them overlap, or one passes the items.
+        TilingError if two of them overlap, or one passes the items.
         """
         try:
             return replace(plan, finished=history.intervals).book()
@@ -241,8 +241,8 @@ class JobDirectory:
         """Return the answer of a finished job, without counting: it is the one that plan and ledger give.
 
         Counts per vertex or edge, which may be large, are read ``with_vectors``; ``history`` was read after the job had
-        finished. InputError when the job is not finished. StoreError when a file of the answer is missing or damaged,
-        or the ledger was changed afterwards. TilingError, ExecutionError when plan, ledger and answer do not belong
+        finished. InputError if the job is not finished. StoreError if a file of the answer is missing or damaged,
+        or the ledger was changed afterwards. TilingError, ExecutionError if plan, ledger and answer do not belong
         together.
         """
         if not self.finished:
@@ -251,7 +251,7 @@ class JobDirectory:
         if (found := LedgerEnd(history.n_records, history.tip)) != answer.ledger:
             raise StoreError(
                 f"{self.ledger_path} has {found.n_records} records ending in {found.tip}; the answer was made from "
-                f"{answer.ledger.n_records} ending in {answer.ledger.tip}: it was changed afterwards"
+                f"{answer.ledger.n_records} ending in {answer.ledger.tip}: it was changed later"
             )
         vectors, file = {}, self.root / "result.json"
         if (answer.vectors_digest is None) != (self.job.per == "total"):
@@ -275,13 +275,13 @@ def require_plain(root: Path) -> None:
         entries = (each for place in places if place.is_dir() for each in place.iterdir())
         link = next((each for each in entries if each.is_symlink() and each.name != "partition"), None)
     if link is not None:
-        raise StoreError(f"{link} is a symbolic link, which no job makes; give another job directory")
+        raise StoreError(f"{link} is a symbolic link, which jobs never create; choose another job directory")
 
 
 def _name(job: JobSpec) -> str:
     asked = f"{json.dumps(motif_to_json(job.motif))} per {job.per} in graph {job.graph_hash}"
     if job.ensemble is not None:
-        asked += f" beside random graphs {json.dumps(job.identity['ensemble'])}"
+        asked += f" against random graphs {json.dumps(job.identity['ensemble'])}"
     return asked if job.listing is None else f"listing {json.dumps(job.identity['listing'])} of {asked}"
 
 
@@ -297,7 +297,7 @@ def find_finished(path: str | os.PathLike[str], ask: Callable[[], JobSpec]) -> J
     """Return the job directory ``path`` when it holds the answer to a question.
 
     ``ask`` returns the question; it is called only if there is an answer, since hashing a graph in memory takes a pass.
-    InputError when the directory holds the answer to another question.
+    InputError if the directory holds the answer to another question.
     """
     root = local_path(path)
     with os_errors_named(root):
@@ -320,7 +320,7 @@ def advise_resume(path: str | os.PathLike[str]) -> None:
     with os_errors_named(root):
         is_job = (root / "job.json").is_file()
     if is_job:
-        set_advice(f"what is counted is kept, {resume_command(root)} goes on")
+        set_advice(f"completed work is kept; to continue: {resume_command(root)}")
 
 
 def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResult] | None:
@@ -337,7 +337,7 @@ def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResu
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
     """Return the status of the job directories at and below ``root``, by path; three levels deep.
 
-    An unreadable directory is returned as its path and the problem. StoreError when ``root`` is no directory.
+    An unreadable directory is returned as its path and the problem. StoreError if ``root`` is no directory.
     """
     top = local_path(root)
     if not top.is_dir():

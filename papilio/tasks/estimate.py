@@ -49,7 +49,7 @@ LEAST_SLICES = 2
 SPARE = 1.1
 """Probes to walk per predicted probe: most estimates then need no second round."""
 
-BEYOND_FLOATS = "the count passes 1e308, the range of floating point: count it instead"
+BEYOND_FLOATS = "the count exceeds 1e308, the range of floating point: count it instead"
 """Reason for the lack of an estimate."""
 
 GOOD_PROBES, GOOD_SHARE, GOOD_SKEWNESS = 100.0, 0.1, 1.0
@@ -176,13 +176,13 @@ class Sample(NamedTuple):
     def why_unreliable(self) -> str:
         """Return why few probes may carry the estimate; empty if they do not."""
         if not self.effective:
-            return f"none of {self.probes:,} probes found any: there are few, or none; count them instead"
+            return f"{self.probes:,} probes found none: there are few or none; count them instead"
         is_skewed = abs(self.skewness) > GOOD_SKEWNESS and self.std_error > EVEN * self.value
         if self.effective < GOOD_PROBES or self.largest_share > GOOD_SHARE or is_skewed:
             return (
-                f"few probes carry the estimate: {self.probes:,} are worth {self.effective:,.0f} of equal weight, and "
-                f"the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the count larger: "
-                "ask for a smaller error, or count exactly"
+                f"few probes dominate the estimate: {self.probes:,} are equivalent to {self.effective:,.0f} of equal "
+                f"weight, and the heaviest is {self.largest_share:.1%} of it; heavier ones may be missing, and the "
+                f"count larger: choose a smaller error, or count exactly"
             )
         return ""
 
@@ -254,7 +254,7 @@ class VertexSample(NamedTuple):
     sizes: dict[str, int]
     n: int  # groups of probes
     values: NDArray[np.float64]
-    std_errors: NDArray[np.float64]  # NaN where no probe met the vertex
+    std_errors: NDArray[np.float64]  # NaN if no probe met the vertex
     skewness: NDArray[np.float64]  # of each estimate
     effective: NDArray[np.float64]  # equivalent number of groups of equal weight
 
@@ -276,7 +276,7 @@ class VertexSample(NamedTuple):
         return cls(found.sizes, n, *whole)
 
     def intervals(self, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the intervals that hold each count with this probability; NaN where the errors are."""
+        """Return the ends of the intervals that hold each count with this probability; NaN if the errors are."""
         t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.n - 1)
         low, high = (self.values - self.std_errors * _unskewed(x, self.skewness) for x in (t, -t))
         return np.maximum(low, 0.0), high
@@ -284,7 +284,7 @@ class VertexSample(NamedTuple):
     def top_error(self, confidence: float) -> float:
         """Return half of the interval as a share of the estimate: the root mean square over the largest vertices.
 
-        These are the :data:`TOP_VERTICES` of each layer. Infinite where no probe met any.
+        These are the :data:`TOP_VERTICES` of each layer. Infinite if no probe met any.
         """
         low, high = self.intervals(confidence)
         at, errors = 0, []

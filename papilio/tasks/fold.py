@@ -62,9 +62,9 @@ class Fold:
     def add(self, result: LeaseResult) -> None:
         """Add one result.
 
-        TilingError when its interval overlaps an earlier one, or passes the items. ExecutionError when vectors are
+        TilingError if its interval overlaps an earlier one, or passes the items. ExecutionError if vectors are
         missing or of another granularity; when cells do not sum to the total, or were not requested; when the number of
-        rows in its files is wrong, or it stopped early without reaching the limit. StoreError when a file cannot be
+        rows in its files is wrong, or it stopped early without reaching the limit. StoreError if a file cannot be
         read or does not match its digest.
         """
         vectors = result.vectors
@@ -98,13 +98,13 @@ class Fold:
         expected = {name: vector.shape for name, vector in self._partial.vectors.items()}
         found = {name: vector.shape for name, vector in vectors.items()}
         if found != expected:
-            raise ExecutionError(f"worker {worker} answered vectors {found}; the job needs {expected}")
+            raise ExecutionError(f"worker {worker} returned vectors {found}; the job needs {expected}")
 
     def _require_rows(self, result: LeaseResult) -> None:
         rows = sum(shard.rows for shard in result.listed)
         if rows != result.total:
             raise ExecutionError(
-                f"worker {result.worker} listed {result.total} motifs and gave files of {rows} rows"
+                f"worker {result.worker} listed {result.total} motifs, but its files have {rows} rows"
             )
         if result.capped and result.total != self._limit:
             raise ExecutionError(
@@ -115,8 +115,8 @@ class Fold:
     def finish(self) -> Partial:
         """Return the folded partial of all items; for a listing at its limit, of the items that it needed.
 
-        TilingError unless the results tile every partition exactly. CapacityError when a count of bicliques per vertex
-        passed 2^64 - 1. ExecutionError when the vectors do not sum to the total. StoreError when the partition was
+        TilingError unless the results tile every partition exactly. CapacityError if a count of bicliques per vertex
+        passed 2^64 - 1. ExecutionError if the vectors do not sum to the total. StoreError if the partition was
         replaced while its vectors were added.
         """
         partial = self._partial
@@ -125,7 +125,7 @@ class Fold:
             return replace(partial, total=self._limit, capped=True)
         self._done.require_complete()
         if partial.n_items != self._n_items:
-            raise TilingError(f"{partial.n_items} items were added of {self._n_items}")
+            raise TilingError(f"{partial.n_items} of {self._n_items} items were added")
         if self._parts is not None:
             self._parts.require_unchanged()
             partial = replace(partial, vectors=self._parts.vectors)
@@ -162,7 +162,7 @@ def _check_sums(job: JobSpec, partial: Partial) -> None:
         if partial.total >= 1 << 64:
             raise CapacityError(
                 f"there are {partial.total} of {motif.title}, and one vertex of layer {name} is in more than "
-                f"{(1 << 64) - 1}, which a count per vertex cannot hold; count in all, or larger or smaller sides"
+                f"{(1 << 64) - 1}, the maximum of a count per vertex; count per total, or use larger or smaller sides"
             )
         raise ExecutionError(
             f"the counts of layer {name} sum to {found}; {partial.total} of {motif.title} need {expected}"

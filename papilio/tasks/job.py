@@ -46,7 +46,7 @@ class Budget:
     def __post_init__(self) -> None:
         for kind, limit in (("device", self.device_bytes), ("host", self.host_bytes)):
             if limit is not None and limit <= 0:
-                raise InputError(f"the budget of {kind} memory is {limit} bytes; give at least 1")
+                raise InputError(f"the budget of {kind} memory is {limit} bytes; the minimum is 1")
 
     @classmethod
     def of(cls, device_memory: Bytes | None, host_memory: Bytes | None) -> Budget:
@@ -106,13 +106,13 @@ class JobSpec(Question):
         require_graph(self, self.kind, signed=self.signed, source=name)
         if self.ensemble is not None and self.partition is not None:
             raise UnsupportedError(
-                f"random graphs are drawn from the whole graph, not from the parts of {self.partition.path}: "
-                "leave the partition out"
+                f"random graphs are drawn from the whole graph, not from the parts of {self.partition.path}: leave "
+                f"out the partition"
             )
         if self.listing is not None and self.partition is not None:
             raise UnsupportedError(
-                f"{self.motif.name}s are listed on the whole graph, not on the parts of {self.partition.path}: "
-                "leave the partition out"
+                f"{self.motif.name}s are listed on the whole graph, not on the parts of {self.partition.path}: leave "
+                f"out the partition"
             )
 
     @property
@@ -386,8 +386,8 @@ def require_graph(question: Question, kind: str, *, signed: bool, source: str) -
     require_kind(question.motif, kind, source)
     if question.motif.needs_signs and not signed:
         raise UnsupportedError(
-            f"{source} has no signs, and a {question.motif.title} is defined by the signs of edges; convert "
-            "the input again with --sign N (values above 0 are positive) or --positive-from X (ratings of "
+            f"{source} has no signs, but a {question.motif.title} is defined by the signs of edges; convert the "
+            f"input again with --sign N (values above 0 are positive) or --positive-from X (ratings of "
             "X and more are positive)"
         )
 
@@ -412,21 +412,21 @@ def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> 
 def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
     """Read the graph of a job into memory.
 
-    StoreError when the graph cannot be read here, or is not the graph that the job was planned for.
+    StoreError if the graph cannot be read here, or is not the graph that the job was planned for.
     """
     if is_held(job.source):
         with _held_lock:
             graph = _held.get(job.source)
         if graph is None:
             raise StoreError(
-                f"{job.source} lives in another process; write the graph to a store for a cluster"
+                f"{job.source} is in the memory of another process; write the graph to a store for a cluster"
             )
     else:
         store = open_store(job.source)
         if store.hash != job.graph_hash:
             raise StoreError(
-                f"{job.source} holds the graph {store.hash}; the job was planned for {job.graph_hash}: "
-                "the store was replaced meanwhile, count again"
+                f"{job.source} is the graph {store.hash}, but the job was planned for {job.graph_hash}: the store "
+                f"was replaced, count again"
             )
         graph = store.read()
     return graph
@@ -435,15 +435,15 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 def open_job_partition(job: JobSpec) -> Partition:
     """Open the partition of a job; reads its manifest only.
 
-    StoreError when it cannot be read here, or is not the one that the job was planned for. UnsupportedError when it
+    StoreError if it cannot be read here, or is not the one that the job was planned for. UnsupportedError if it
     belongs to another graph, or does not serve the question.
     """
     assert job.partition is not None, "the job is on the whole graph"
     partition = open_partition(job.partition.path)
     if partition.hash != job.partition.hash:
         raise StoreError(
-            f"{job.partition.path} is the partition {partition.hash}; the job was planned for {job.partition.hash}: "
-            "it was replaced meanwhile, count again"
+            f"{job.partition.path} is the partition {partition.hash}, but the job was planned for "
+            f"{job.partition.hash}: it was replaced, count again"
         )
     partition.require_graph(job.graph_hash)
     partition.require_serves(job.motif, job.per)

@@ -81,20 +81,20 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
     """Ask, durably, that the process that runs a job stop; the ledger is kept, and the job can be resumed.
 
     The coordinator of a submitted job stops within about two seconds, a count in a terminal after its next lease.
-    Repeating the request does no harm. InputError when the job is finished, or no process runs it or will run it.
-    StoreError when it is no job directory, or the request cannot be written.
+    Repeating the request does no harm. InputError if the job is finished, or no process runs it or will run it.
+    StoreError if it is no job directory, or the request cannot be written.
     """
     directory = JobDirectory(path)
     status = directory.status()
     if status.state == "finished":
-        raise InputError(f"the job of {directory.root} is finished; there is nothing to cancel")
+        raise InputError(f"the job of {directory.root} is already finished")
     control, holder = directory.control, find_holder(directory.ledger_path)
     submission = control.active
     if submission is None and holder is None:
         if status.state == "cancelled":
             return "already requested"
         raise InputError(
-            f"the job of {directory.root} is {status.state} and no process has it; there is nothing to cancel"
+            f"the job of {directory.root} is {status.state} and no process is running it: nothing to cancel"
         )
     asked = CancelRequest.now(
         None if submission is None else submission.id, None if holder is None else holder.token
@@ -155,7 +155,7 @@ def wait_job(
 
 
 def _result_of(directory: JobDirectory, status: JobStatus) -> CountResult:
-    again = f"papilio resume {directory.root} goes on with it"
+    again = f"papilio resume {directory.root} continues it"
     if status.state == "cancelled":
         raise JobCancelledError(f"the job of {directory.root} was cancelled; {again}")
     if status.state == "failed":
@@ -172,7 +172,7 @@ def _result_of(directory: JobDirectory, status: JobStatus) -> CountResult:
 def read_job_log(path: str | os.PathLike[str], *, follow: bool = False) -> Iterator[str]:
     """Yield the log of a submitted job in pieces of text; with ``follow`` until the job has ended.
 
-    InputError when the job was never submitted. StoreError when it is no job directory.
+    InputError if the job was never submitted. StoreError if it is no job directory.
     """
     directory = JobDirectory(path)
     if not JobLog(directory.root).path.exists() and directory.control.submission is None:
@@ -201,8 +201,8 @@ class JobCheck:
 def check_job(directory: JobDirectory) -> JobCheck:
     """Check everything that can be checked without counting.
 
-    InputError when the job is not finished. StoreError naming the missing or damaged file. TilingError when leases
-    overlap or leave a gap. ExecutionError when the partials do not add up to the answer.
+    InputError if the job is not finished. StoreError naming the missing or damaged file. TilingError if leases
+    overlap or leave a gap. ExecutionError if the partials do not add up to the answer.
     """
     if not directory.finished:
         raise InputError(f"the job of {directory.root} is not finished; run papilio resume {directory.root}")
@@ -218,7 +218,7 @@ def check_job(directory: JobDirectory) -> JobCheck:
         store = open_store(directory.source)
         if store.hash != plan.job.graph_hash:
             raise StoreError(
-                f"{directory.source} holds the graph {store.hash}; the job counted {plan.job.graph_hash}"
+                f"{directory.source} is the graph {store.hash}, but the job counted {plan.job.graph_hash}"
             )
         store.verify()
         graph = store.hash
@@ -232,7 +232,7 @@ def _check_shards(directory: JobDirectory, plan: CountPlan, history: JobHistory,
         if shard is not None and Path(shard.path).is_file():
             size = Path(shard.path).stat().st_size
             if size != shard.n_bytes:
-                raise StoreError(f"{shard.path} has {size} bytes; the ledger says {shard.n_bytes}")
+                raise StoreError(f"{shard.path} has {size} bytes, but the ledger records {shard.n_bytes}")
     plan = replace(plan, leases=(), finished=history.intervals)
     fold = Fold(plan, keep_shards=True, directory=directory.root)
     for lease in history.leases:

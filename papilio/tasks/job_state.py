@@ -126,7 +126,7 @@ class JobControl:
         return by_submission or (holder is not None and request.holder == holder)
 
     def write(self, record: Submission | Coordinator | CancelRequest) -> None:
-        """Replace one of the files, durably. StoreError when it cannot be written."""
+        """Replace one of the files, durably. StoreError if it cannot be written."""
         names: Mapping[type, str] = {
             Submission: "submission", Coordinator: "coordinator", CancelRequest: "cancel"
         }  # fmt: skip
@@ -251,7 +251,7 @@ def read_history(path: Path, records: tuple[dict[str, Any], ...], tip: str) -> J
 
 def _find_shard(root: Path, record: str, path: str) -> str:
     if not _SHARD.fullmatch(path):
-        raise StoreError(f"{record}: the shard {path!r} is no file of shards/N; {_LEDGER_ADVICE}")
+        raise StoreError(f"{record}: the shard {path!r} is not a file in shards/N; {_LEDGER_ADVICE}")
     return str(root / path)
 
 
@@ -336,10 +336,10 @@ def find_state(
 
 def _waiting(submission: Submission, coordinator: Coordinator | None) -> tuple[JobState, str]:
     if coordinator is None:
-        return "submitted", f"no worker of {submission.cluster} has begun it yet"
+        return "submitted", f"no worker of {submission.cluster} has started it yet"
     if coordinator.state == "waiting" and coordinator.reason is not None:
         return "waiting", coordinator.reason
     return "waiting", (
         f"its coordinator, process {coordinator.pid} on {coordinator.host}, was lost; {submission.cluster} starts "
-        "another one when it has noticed and has a worker"
+        f"another one once it detects this and has a free worker"
     )

@@ -216,8 +216,8 @@ class LeaseScheduler:
         starts = (result.partition, result.start) == (task.partition, task.start)
         if not starts or not task.start <= result.stop <= task.stop:
             raise TilingError(
-                f"worker {result.worker} answered items [{result.start}, {result.stop}) of partition "
-                f"{result.partition}; it was handed {task}"
+                f"worker {result.worker} returned items [{result.start}, {result.stop}) of partition "
+                f"{result.partition}; its task was {task}"
             )
         if result.stop > result.start:
             self._failed_in_row = 0
@@ -252,14 +252,14 @@ class LeaseScheduler:
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         """Put back the lease of a lost worker; if it was running there, it may be the cause.
 
-        Raises FailedItemsError when one item crashed its workers and finished leases are not kept, or when
+        Raises FailedItemsError if one item crashed its workers and finished leases are not kept, or when
         ``MAX_FAILED_IN_ROW`` items failed in a row.
         """
         task = self._forget(task)
         self._affinity.forget(worker)
         if was_running:
             self._retry(
-                task, f"its workers went away, the last one {worker}: see that worker's log (memory?)"
+                task, f"its workers ended, the last one {worker}: see that worker's log (out of memory?)"
             )
         else:
             self._pending.put_back(ItemRange(task.partition, task.start, task.stop, task.attempt))
@@ -267,7 +267,7 @@ class LeaseScheduler:
     def fail(self, task: LeaseTask, error: Exception) -> None:
         """Put back a lease that raised: whole at first, then in halves, until the failing item is alone.
 
-        Raises CapacityError when a single item does not fit in its worker's memory, and FailedItemsError when one item
+        Raises CapacityError if a single item does not fit in its worker's memory, and FailedItemsError if one item
         fails and finished leases are not kept, or when ``MAX_FAILED_IN_ROW`` items failed in a row.
         """
         task = self._forget(task)
@@ -297,9 +297,9 @@ class LeaseScheduler:
                 f"item {each.item} of partition {each.partition} ({each.reason})" for each in self.failed[:3]
             )
             more = f" and {len(self.failed) - 3} more" if len(self.failed) > 3 else ""
-            rest = "" if not self._pending else "; the rest was not tried"
+            rest = "" if not self._pending else "; others were not tried"
             raise FailedItemsError(
-                f"{len(self.failed)} of {self._plan.n_items} work items fail wherever they run: {named}{more}{rest}"
+                f"{len(self.failed)} of {self._plan.n_items} work items fail on every worker: {named}{more}{rest}"
             )
 
     def _retry(self, task: LeaseTask, reason: str) -> None:
@@ -318,7 +318,9 @@ class LeaseScheduler:
         """Take a lease back, and return the items that its worker still holds."""
         held = self._handed_out.pop(task.key, None)
         if held is None:
-            raise TilingError(f"{task} was answered and is not handed out; the count would be wrong")
+            raise TilingError(
+                f"{task} was returned, but it is not a task in progress; the count would be wrong"
+            )
         worker = self._holders.pop(task.key)
         self._n_held[worker] -= 1
         if not self._n_held[worker]:

@@ -55,11 +55,11 @@ def choose_lengths(fair_s: float, vector_s: float, *, tail: bool = False, kept_b
     leases lose less; 0 if leases are not kept.
     """
     min_s = SHORTEST_LEASE_S
-    reason = f"handing out less than {min_s:.3g} s of work takes longer than it saves"
+    reason = f"dispatching less than {min_s:.3g} s of work takes longer than it saves"
     if vector_s > 0:
         overhead = TAIL_VECTOR_OVERHEAD if tail else VECTOR_OVERHEAD
         min_s = max(min_s, min(vector_s / overhead, fair_s / (1 + 1 / 64)))
-        reason = f"every lease gives a vector of all counts, which alone costs about {vector_s:.3g} s"
+        reason = f"every lease returns a vector of all counts, which takes about {vector_s:.3g} s"
     max_s = MAX_LEASE_S
     if kept_by:
         # Long enough that vectors cost at most KEPT_SLOWDOWN more of the time than in leases of MAX_LEASE_S.
@@ -119,7 +119,7 @@ class PendingWork:
         more than ``max_work``, which a single item may exceed.
         """
         if n_free < 1:
-            raise ValueError(f"n_free is {n_free}; at least 1")
+            raise ValueError(f"n_free is {n_free}; the minimum is 1")
         if not self._lines:
             return None
         line = self._lines[next(iter(self._lines)) if partition is None else partition]
@@ -187,7 +187,7 @@ class FinishedIntervals:
     def record(self, partition: int, start: int, stop: int) -> None:
         """Record [start, stop) of ``partition`` as finished; O(log) search, O(leases) insertion.
 
-        Raises TilingError when the interval is empty, passes the items, or overlaps a finished one.
+        Raises TilingError if the interval is empty, passes the items, or overlaps a finished one.
         """
         if not 0 <= partition < len(self._n_items):
             raise TilingError(f"partition {partition} was finished; the plan has {len(self._n_items)}")
@@ -203,7 +203,7 @@ class FinishedIntervals:
         insort(finished, (start, stop))
 
     def missing(self, partition: int) -> tuple[Interval, ...]:
-        """Return the unfinished intervals of ``partition``, in rising order."""
+        """Return the unfinished intervals of ``partition``, in increasing order."""
         gaps: list[Interval] = []
         at = 0
         for start, stop in [*self._finished[partition], (self._n_items[partition], self._n_items[partition])]:
@@ -213,7 +213,7 @@ class FinishedIntervals:
         return tuple(gaps)
 
     def finished(self, partition: int) -> tuple[Interval, ...]:
-        """Return the finished intervals of ``partition``, in rising order."""
+        """Return the finished intervals of ``partition``, in increasing order."""
         return tuple(self._finished[partition])
 
     @property

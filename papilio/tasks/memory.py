@@ -154,7 +154,7 @@ def require_memory(
     """
     if engine == "cpu" and job.budget.device_bytes is not None:
         _LOG.warning(
-            "papilio: the budget of device memory, %s, bounds nothing: the count runs on the cpu engine",
+            "papilio: the budget of device memory, %s, has no effect: the count runs on the cpu engine",
             show_bytes(job.budget.device_bytes),
         )
 
@@ -166,7 +166,7 @@ def require_memory(
     try:
         return require(job, workers)
     except CapacityError as error:
-        instead = "make a partition with a smaller budget" if manifest is not None else ""
+        instead = "create a partition with a smaller budget" if manifest is not None else ""
         if manifest is None and job.family.parted is not None and not (job.listing or job.ensemble):
             instead = "count part by part"
         unlimited = unlimit(workers)
@@ -295,7 +295,7 @@ def _advise(kind: str, least: int, own: int, taken: int, *, is_exact: bool) -> s
 def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo]) -> bool:
     """Return whether a job needs parts, by the sizes of the graph alone.
 
-    CapacityError when neither the whole graph nor even an empty part fits the budget.
+    CapacityError if neither the whole graph nor even an empty part fits the budget.
     """
     try:
         _require_whole_fits(job, engine, workers)
@@ -345,8 +345,8 @@ def _require_some(needed: PartBytes, limit: int, kind: str) -> None:
     least = needed.of(PartSizes(1, 1, 2, 1))
     if least > limit:
         raise CapacityError(
-            f"the budget leaves {show_bytes(max(limit, 0))} of {kind} memory for parts of the graph, beside the "
-            f"process and its context, and a part of one edge needs {show_bytes(least)}"
+            f"the budget leaves {show_bytes(max(limit, 0))} of {kind} memory for parts of the graph, besides the "
+            f"process and its context, but a part of one edge needs {show_bytes(least)}"
         )
 
 
@@ -414,7 +414,7 @@ def _peak_of_parts(
         raise CapacityError(
             f"part{number} of {job.partition.path if job.partition else job.source} needs about "
             f"{show_bytes(needed)} of {kind} memory on worker {worker.name} on {worker.host}, where "
-            f"{show_bytes(max(room, 0))} are left for parts beside the process"
+            f"{show_bytes(max(room, 0))} are left for parts besides the process"
         )
     return min(needed + _largest(manifest, raw)[0], room)
 

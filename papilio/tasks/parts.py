@@ -95,7 +95,7 @@ class PartLoader:
     def load(self, index: int) -> Part:
         """Return a part, staged where the engine runs; waits if it is being read ahead.
 
-        StoreError when it cannot be read.
+        StoreError if it cannot be read.
         """
         started = perf_counter()
         if self._wanted != index:
@@ -113,7 +113,7 @@ class PartLoader:
         return join_blocks(blocks)
 
     def read_ahead(self, running: int, index: int) -> None:
-        """Begin to read a part, and to copy it to the device, as far as there is room beside the running part."""
+        """Begin to read a part, and to copy it to the device, as far as there is room besides the running part."""
         if self._closed or index in (running, self._wanted):
             return
         self._wanted = None
@@ -261,14 +261,14 @@ class PartVectors:
     def add(self, index: int, vectors: dict[str, NDArray[np.uint64]], worker: str) -> None:
         """Add the vectors of some items of a part.
 
-        ExecutionError when their shapes do not match the part. StoreError when the ids of the part cannot be read,
+        ExecutionError if their shapes do not match the part. StoreError if the ids of the part cannot be read,
         or are not ids of the graph.
         """
         places = self._places(index)
         expected = {name: each.ids.shape for name, each in places.items()}
         found = {name: vector.shape for name, vector in vectors.items()}
         if found != expected:
-            raise ExecutionError(f"worker {worker} answered vectors {found}; part {index} needs {expected}")
+            raise ExecutionError(f"worker {worker} returned vectors {found}; part {index} needs {expected}")
         for name, place in places.items():
             if place.order is None:
                 self._kernels.scatter_add(self.vectors[name], place.ids, vectors[name])
@@ -278,7 +278,7 @@ class PartVectors:
     def require_unchanged(self) -> None:
         """Check that the ids were all read from the partition that the leases counted.
 
-        StoreError when it has been replaced.
+        StoreError if it has been replaced.
         """
         open_job_partition(self._job)
 
@@ -303,7 +303,7 @@ class PartVectors:
             if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < self.vectors[name].size:
                 raise StoreError(
                     f"part {index} of {self._partition.path} has the id {int(ids.max())} in the vector {name!r}, "
-                    f"which has {self.vectors[name].size} entries; make the partition again"
+                    f"which has {self.vectors[name].size} entries; create the partition again"
                 )
         places = {name: self._order(name, ids) for name, ids in read.items()}
         self._kept[index] = places

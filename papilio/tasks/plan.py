@@ -60,7 +60,7 @@ def explain_parts(
         peak, kind = (memory.device_bytes, "device") if engine == "gpu" else (memory.host_bytes, "host")
         yield (
             "strategy replicate",
-            f"the whole graph needs about {show_bytes(peak)} of {kind} memory, which every worker has",
+            f"the whole graph needs about {show_bytes(peak)} of {kind} memory, available on every worker",
         )
         return
     parts = manifest.parts
@@ -68,8 +68,8 @@ def explain_parts(
     yield from manifest.decisions
     yield (
         f"{len(parts)} parts, replication {manifest.replication:.2f}",
-        f"they hold {sum(part.sizes.edges for part in parts):,} edges to be read, and the graph {manifest.n_edges:,}; "
-        f"the files hold {manifest.stored_edges:,}",
+        f"runs read {sum(part.sizes.edges for part in parts):,} edges of a graph with {manifest.n_edges:,}; the "
+        f"files have {manifest.stored_edges:,}",
     )
     if parts:
         needs = part_memory(job, engine, threads, manifest.layer)
@@ -79,9 +79,9 @@ def explain_parts(
         sizes = worst.sizes
         device = f"{show_bytes(needs.device_bytes(sizes))} of device and " if engine == "gpu" else ""
         yield (
-            f"worst part {worst.index}",
+            f"largest part {worst.index}",
             f"its {sizes.roots:,} items and {sizes.edges:,} edges take {device}{show_bytes(needs.host_bytes(sizes))} "
-            f"of host memory, {show_bytes(worst.nbytes)} of it as it is read",
+            f"of host memory, {show_bytes(worst.nbytes)} of it for reading",
         )
     figures = [
         f"{show_bytes(peak)} of {kind} memory{'' if limit is None else f' of a budget of {show_bytes(limit)}'}"
@@ -93,7 +93,7 @@ def explain_parts(
     ]
     yield (
         f"peak of a worker about {' and '.join(figures)}",
-        "the process, the largest part as it is counted, and the next one that is read meanwhile where there is room",
+        "the process, the largest part during counting, and the next part if there is space to read ahead",
     )
 
 
@@ -105,12 +105,12 @@ def explain_forecast(
     if forecast is None:
         return (
             "time by the rate of the engine",
-            f"{rated}; parts are probed as they are prepared, for their slices",
+            f"{rated}; parts are probed during preparation, to set their slices",
         )
     if forecast.seconds is None:
         return (
             "time not predicted",
-            f"{forecast.reason}; {rated}, and a search can take a thousand times as long",
+            f"{forecast.reason}; {rated}, but a search can take a thousand times as long",
         )
     what = f"about {forecast.seconds.show('s')} on one worker"
     if not forecast.probes:
@@ -119,7 +119,7 @@ def explain_forecast(
     if forecast.rows is not None and job.listing is not None:
         found += f", and {forecast.rows.show()} rows"
     if forecast.seconds.is_wide:
-        found += "; a few of them carry the estimate, which can be far off"
+        found += "; a few of them dominate the estimate, which can be far off"
     return what, found
 
 
@@ -206,7 +206,7 @@ class CountPlan(Described):
 
     @property
     def run_s(self) -> Range | None:
-        """Predicted time of the leases on all workers, with its interval; None where there is no prediction.
+        """Predicted time of the leases on all workers, with its interval; None if there is no prediction.
 
         A listing takes the share of the whole time that its limit is of all rows.
         """
@@ -256,7 +256,7 @@ class CountPlan(Described):
     def book(self) -> FinishedIntervals:
         """Return the intervals that were finished before.
 
-        TilingError when finished intervals overlap, or pass the items.
+        TilingError if finished intervals overlap, or pass the items.
         """
         done = FinishedIntervals([partition.n_items for partition in self.partitions])
         for interval in self.finished:
@@ -290,16 +290,16 @@ class CountPlan(Described):
     def from_dict(cls, data: dict[str, Any], name: str = "the plan") -> CountPlan:
         """Rebuild a plan from :meth:`to_dict`'s form; ``name`` is its file, for messages.
 
-        StoreError when a field is missing or of another type. TilingError when the key written with the fields does not
+        StoreError if a field is missing or of another type. TilingError if the key written with the fields does not
         match them.
         """
         known = {name: value for name, value in data.items() if name not in _DERIVED}
         if "worker_speed" in known:
             with suppress(KeyError, TypeError, ArithmeticError):
                 known = _take_older(known)
-        plan = read_record(cls, known, name, "it was damaged, plan again")
+        plan = read_record(cls, known, name, "it was damaged: plan again")
         if data.get("key") != plan.key:
-            raise TilingError(f"{name} says key {data.get('key')}; its content has {plan.key}: plan again")
+            raise TilingError(f"{name} has key {data.get('key')}, but its content has {plan.key}: plan again")
         return plan
 
 
@@ -328,7 +328,7 @@ def make_plan(
     kept: bool = False,
     cluster: tuple[str, str] | None = None,
 ) -> CountPlan:
-    """Decide partitions and leases; pure. TilingError when finished intervals overlap, or pass the items.
+    """Decide partitions and leases; pure. TilingError if finished intervals overlap, or pass the items.
 
     ``report`` is from slot 0, with the cost table unless the graph is partitioned. ``finished`` holds partition, start
     and stop of the intervals that earlier sessions finished: the leases cover the others. Set ``kept`` if finished

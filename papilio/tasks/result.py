@@ -1,6 +1,6 @@
-"""The answer of a job as users get it: the exact count with its proof of work.
+"""The answer of a job for users: the exact count, with a record of the work.
 
-``result.json``, the answer of a finished job: its form, and whether it is the answer that the ledger gives.
+``result.json``, the answer of a finished job: its form, and its check against the ledger.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Item:
 
     place: str  # ``u`` or ``v`` for a vertex of that layer, ``n`` for one of a unipartite graph, ``edge`` for an edge
     ids: tuple[int, ...]  # its id, or the ids of both ends
-    # its original label, or those of both ends, ``str`` or ``int`` or, of a graph in memory, whatever they are; the
-    # ids where there are none
+    # its original label, or the labels of both ends: ``str`` or ``int``, or any type for a graph in memory; ids without
+    # labels
     labels: tuple[Any, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,14 +51,14 @@ class Item:
 class TopEntry(Item):
     """One vertex or edge with a large count."""
 
-    count: int  # motifs that it is part of
+    count: int  # number of motifs with it
 
 
 @dataclass(frozen=True)
 class TopEstimate(Item):
     """One vertex with a large estimated count."""
 
-    estimate: float  # of the motifs that it is part of
+    estimate: float  # estimated number of motifs with it
     std_error: float
     low: float  # ends of the interval
     high: float
@@ -73,7 +73,7 @@ class TopValue(Item):
 
 
 def json_labels(labels: Sequence[Any]) -> list[str | int]:
-    """Return labels as JSON has them: those that are neither text nor integers as text."""
+    """Return labels as JSON values; other types than text and integers become text."""
     return [label if isinstance(label, str | int) else str(label) for label in labels]
 
 
@@ -85,19 +85,19 @@ class CountResult(answers.Answer):
 
     motif: Motif
     per: Granularity
-    count: int  # motifs in the graph, whatever ``per`` is
+    count: int  # number of motifs in the graph, for any ``per``
     engine: EngineName
     cluster: str  # the executor that ran it
     workers: tuple[WorkerInfo, ...]  # the workers that took leases
-    leases_by_worker: dict[str, int]  # leases that each worker answered
-    items: int  # work items of the job, and intervals that they were counted in
+    leases_by_worker: dict[str, int]  # number of leases that each worker returned
+    items: int  # work items of the job, and the number of their intervals
     leases: int
     plan_key: str  # identity of question and items
     # wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``, ``write``, and
-    # ``total``; ``compile`` where this process had to compile kernels, which the other phases are without
+    # ``total``; ``compile`` if this process compiled kernels, which other phases exclude
     seconds: dict[str, float]
     work: int
-    work_unit: str  # what they are, in the plural
+    work_unit: str  # name of the unit, in the plural
     # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``provenance``; the last holds
     # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``dropped`` and ``notes``
     graph: dict[str, Any]
@@ -105,28 +105,26 @@ class CountResult(answers.Answer):
     decisions: tuple[Decision, ...]
     output: str | None = None  # the file written
     largest: tuple[TopEntry, ...] = ()  # the largest counts per vertex or edge that are kept with the answer
-    # per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` of a unipartite graph, per edge ``edge`` of
-    # shape (n_edges,) in the order of the edges sorted by (u, v); empty for ``total``. Of a graph that was read from
-    # an object of another library, ``vectors.aligned("edge")`` has the order and form of that object.
+    # per vertex ``u`` of shape (n_u,) and ``v`` of shape (n_v,), or ``n`` for a unipartite graph; per edge ``edge`` of
+    # shape (n_edges,), sorted by (u, v); empty for ``total``. If the graph was read from an object of another library,
+    # ``vectors.aligned("edge")`` has the order and form of that object.
     vectors: Vectors[NDArray[np.uint64]] = field(default_factory=Vectors, repr=False)
-    # counts by (p, q), or another key of the family, for a motif whose answer is a table, by rising key, without
-    # those that are 0; ``count`` is their sum. Empty for any other motif.
+    # counts above 0 by (p, q), or another key of the family, by increasing key, for a motif whose answer is a table;
+    # ``count`` is their sum. Empty for any other motif.
     table: dict[Cell, int] = field(default_factory=dict, repr=False)
     job_directory: str | None = None  # where the ledger of the count is kept
-    leases_before: int = 0  # how many of the leases earlier sessions of the job had counted
-    work_before: int = 0  # how much of the work sessions before that of ``seconds`` had done
-    reused: bool = False  # whether the job was finished already, so that nothing was counted now
-    strategy: str = "replicate"  # ``replicate``, or how the parts were cut that were counted
+    leases_before: int = 0  # number of leases counted by earlier sessions of the job
+    work_before: int = 0  # work done before the session of ``seconds``
+    reused: bool = False  # whether the job was already finished, so that nothing was counted now
+    strategy: str = "replicate"  # ``replicate``, or the strategy of the parts
     replication: float = 1.0  # edges of all parts by the edges of the graph
-    moved: Movement = field(default_factory=Movement)  # what the leases of this call read of parts
-    peak_device_bytes: int = 0  # most device memory that a worker held for arrays; 0 without a GPU
-    # most device memory in use when a lease ended, by the driver's account, by whatever process
+    moved: Movement = field(default_factory=Movement)  # bytes of parts read by the leases of this call
+    peak_device_bytes: int = 0  # maximum device memory of a worker for arrays; 0 without a GPU
+    # maximum device memory in use by all processes at the end of a lease, by the driver's account
     used_device_bytes: int = 0
     checksum: int | None = None  # sum, modulo 2^64, of the hashes of all motifs, for a family that has one
-    best: tuple[LargestMotif, ...] = ()  # the largest motifs, as many as the motif asks for
-    source: GraphStore | LabelledGraph | None = field(
-        default=None, repr=False
-    )  # what was counted in, if at hand
+    best: tuple[LargestMotif, ...] = ()  # the largest motifs, in the number set by the motif
+    source: GraphStore | LabelledGraph | None = field(default=None, repr=False)  # the graph, if at hand
 
     @property
     def headline(self) -> str:
@@ -146,7 +144,7 @@ class CountResult(answers.Answer):
 
     @property
     def _largest_shown(self) -> list[TopEntry]:
-        """The largest counts of each place, as many of each as have room."""
+        """The first of the largest counts of each place."""
         places = dict.fromkeys(each.place for each in self.largest)
         each_n = 10 if len(places) == 1 else 5
         return [each for place in places for each in [e for e in self.largest if e.place == place][:each_n]]
@@ -154,19 +152,21 @@ class CountResult(answers.Answer):
     def top(self, n: int = 10) -> tuple[TopEntry, ...]:
         """Return the ``n`` largest counts, at least 1, of each layer, or of the edges, with their labels.
 
-        InputError where nothing was counted per vertex or edge, and where the vectors are gone and fewer are kept.
+        Raises InputError if nothing was counted per vertex or edge, or if the vectors are gone and fewer counts are
+        kept.
         """
         read_argument("n", n, Count)
         if self.per == "total":
             raise InputError(
-                f"the answer has no counts of vertices or edges, as it is of {self._title}; count with per='vertex' or "
-                "per='edge'"
+                f"the answer for {self._title} has no counts per vertex or edge; count with per='vertex' or per='edge'"
             )
         if self.vectors and (self.source is not None or self.graph["path"] is not None):
             return find_top({name: self.vectors.by_id(name) for name in self.vectors}, self.held, n)
         kept = max(Counter(entry.place for entry in self.largest).values(), default=0)
         if n > kept >= TOP_ENTRIES:
-            raise InputError(f"n is {n}, and the {kept} largest of each layer are kept; count again for more")
+            raise InputError(
+                f"n is {n}, but only the {kept} largest of each layer are kept; count again for more"
+            )
         return _first_of_each(self.largest, n)
 
     @property
@@ -183,17 +183,18 @@ class CountResult(answers.Answer):
 
         One number is a row: motif, count, engine, seconds.
 
-        Per vertex the columns are layer, id, label (where there are labels) and count; per edge u, v, u_label, v_label
-        and support, a row for each row of the table, frame or array that was given, in its order, else for each edge
-        sorted by (u, v). Of a table they are the key (``p`` and ``q``, or ``k``) and count, of a census class, group,
-        count and share. Counts are uint64; those of tables are text where one needs more than 64 bits.
+        Per vertex the columns are layer, id, label (if there are labels) and count; per edge u, v, u_label, v_label and
+        support, with a row for each row of the input table, frame or array, in its order; for other inputs, for each
+        edge sorted by (u, v). For a table of counts they are the key (``p`` and ``q``, or ``k``) and count, for a
+        census class, group, count and share. Counts are uint64; in tables they are text if one of them needs more than
+        64 bits.
 
         Raises
         ------
         InputError
-            When the graph was in memory and is not at hand.
+            If the graph was in memory and is gone.
         StoreError
-            When the store that the labels come from does not exist any more.
+            If the store with the labels does not exist any more.
         """
         family = family_of(self.motif)
         if family.classes:
@@ -226,7 +227,7 @@ class CountResult(answers.Answer):
 
     @property
     def work_per_second(self) -> float | None:
-        """Work units of this call over the seconds of its phase ``run``; None where the call counted nothing."""
+        """Work units of this call over the seconds of its phase ``run``; None if the call counted nothing."""
         return rate_of(self.work - self.work_before, self.seconds["run"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -277,11 +278,11 @@ class CountResult(answers.Answer):
 class ListingResult(CountResult):
     """A listing; ``count`` is the number of its rows and ``output`` its directory."""
 
-    listing: Listing = field(default_factory=Listing)  # what limits it
+    listing: Listing = field(default_factory=Listing)  # limits of the listing
     limit_reached: bool = False  # whether it ended at its limit, so that there may be more
     files: int = 0  # Parquet files in the directory
-    checked: bool = False  # whether a count found as many: where all motifs of the graph are listed
-    left: int | None = None  # rows that a test of all rows together left; None for all of them
+    checked: bool = False  # whether a count confirmed the number: if all motifs of the graph are listed
+    left: int | None = None  # number of rows kept by a test of all rows; None for all
 
     @property
     def rows(self) -> int:
@@ -311,7 +312,7 @@ class ListingResult(CountResult):
             return answers.Preview()
 
     def top(self, n: int = 10) -> list[tuple[tuple[Any, ...], ...]]:  # type: ignore[override]
-        """Return the ``n`` rows with the most vertices, or common neighbours, the first of equal ones.
+        """Return the ``n`` rows with the most vertices, or common neighbours; ties go to the first.
 
         They are tuples of labels for each column, or of two labels and the numbers of the pair.
         """
@@ -322,18 +323,18 @@ class ListingResult(CountResult):
         return int(row[2]) if self._has_numbers else sum(map(len, row))
 
     def _draw(self, axes: Any) -> None:
-        """Draw how many rows have each number of vertices, or common neighbours."""
+        """Draw the number of rows by number of vertices, or of common neighbours."""
         sizes = Counter(map(self._size_of, self._rows()))
         what = "common neighbours" if self._has_numbers else "vertices"
         charts.draw_table(axes, (what,), {(size,): rows for size, rows in sizes.items()})
 
     def to_arrow(self) -> Any:
-        """Return the rows as a ``pyarrow.Table``, read from the files; StoreError when they are not there."""
+        """Return the rows as a ``pyarrow.Table``, read from the files; StoreError if they do not exist."""
         assert self.output is not None, "a listing is a directory"
         return answers.listing_table(self.output)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return one JSON object: that of a count, and the fields of a listing."""
+        """Return one JSON object: the object of a count, plus the fields of a listing."""
         return {
             **super().to_dict(),
             "listing": asdict(self.listing),
@@ -366,7 +367,7 @@ def _first_of_each(entries: Iterable[TopEntry], n: int) -> tuple[TopEntry, ...]:
 def find_top(
     vectors: Mapping[str, NDArray[np.uint64]], graph: GraphStore | LabelledGraph, n: int
 ) -> tuple[TopEntry, ...]:
-    """Return the ``n`` largest counts, at least 1, of each layer, or of the edges: by falling count, ties by id.
+    """Return the ``n`` largest counts, at least 1, of each layer, or of the edges: by decreasing count, ties by id.
 
     ``vectors`` are by id; labels and the ends of edges come from the graph.
     """
@@ -389,7 +390,7 @@ def find_top_values(
 def find_items(
     vectors: Mapping[str, NDArray[Any]], graph: GraphStore | LabelledGraph, n: int
 ) -> Iterator[tuple[Item, int]]:
-    """Yield what has the ``n`` largest values above 0 of each layer, with its id, or its place among the edges."""
+    """Yield the ``n`` largest values above 0 of each layer, with the id of the vertex or the position of the edge."""
     for name, counts in vectors.items():
         best = find_largest(counts, n)
         layers: tuple[Literal["u", "v"], ...] = (
@@ -403,7 +404,7 @@ def find_items(
 
 
 def find_largest(counts: NDArray[Any], n: int) -> list[int]:
-    """Return the positions of the ``n`` largest positive numbers, by falling number, then position; NaN is none."""
+    """Return the positions of the ``n`` largest positive numbers, by decreasing number, then position; NaN is none."""
     best, at = np.zeros(0, np.int64), 0
     for part in slices_of(counts):
         if part.dtype.kind == "f":
@@ -413,7 +414,7 @@ def find_largest(counts: NDArray[Any], n: int) -> list[int]:
             chosen = np.flatnonzero((part >= least) & (part > 0))
         else:
             chosen = np.flatnonzero(part > 0)
-        # The former are earlier, and win ties: a stable order by falling count keeps them first.
+        # The former are earlier and win ties: a stable order by decreasing count keeps them first.
         best, at = np.concatenate((best, chosen + at)), at + part.size
         values = counts[best]
         falling = -values if values.dtype.kind == "f" else ~values
@@ -425,11 +426,11 @@ def _name(i: int, labels: NDArray[Any] | None) -> Any:
     return i if labels is None else plain_labels(labels[i : i + 1])[0]
 
 
-ADVICE = "it was damaged: restore it, or give another job directory"
-"""What to do about a file of a job directory that is not what it should be."""
+ADVICE = "it was damaged: restore it, or choose another job directory"
+"""Advice for a damaged file of a job directory."""
 
 ANSWER_VERSION = 2
-"""Of ``result.json``. Version 1 had the keys of ``--json``."""
+"""Version of ``result.json``. Version 1 had the keys of ``--json``."""
 
 _PHASES = frozenset({"start", "plan", "read", "prepare", "run", "fold", "write", "total"})
 
@@ -462,7 +463,7 @@ class _TopRow(TopEntry):
 
 @dataclass(frozen=True)
 class _Rows:
-    """What the annotations of :class:`CountResult` leave open."""
+    """Types that the annotations of :class:`CountResult` leave open."""
 
     may_grow: ClassVar[bool] = True
 
@@ -474,38 +475,38 @@ _KINDS = {
     "listing": "papilio.tasks.result:ListingResult",
     "ensemble": "papilio.tasks.significance:SignificanceResult",
 }
-"""Class of an answer, by the field that only such answers have."""
+"""Class of an answer, by a field that only this class has."""
 
 
 @dataclass(frozen=True)
 class JobAnswer:
-    """What ``result.json`` holds."""
+    """The content of ``result.json``."""
 
-    result: dict[str, Any]  # the fields of the answer, but for its vectors
+    result: dict[str, Any]  # the fields of the answer except its vectors
     ledger: LedgerEnd  # the state of the ledger that it was made from
     vectors_digest: str | None  # of ``vectors.parquet``; None for an answer without vectors
     format_version: int = ANSWER_VERSION
 
     @classmethod
     def of(cls, result: CountResult, ledger: LedgerEnd, vectors_digest: str | None) -> JobAnswer:
-        """Return what is written of a result."""
+        """Return the stored fields of a result."""
         written = write_record(replace(result, vectors=Vectors(), source=None, largest=()))
         del written["vectors"], written["source"], written["largest"]
         return cls({**written, "top": [entry.to_dict() for entry in result.largest]}, ledger, vectors_digest)
 
     @classmethod
     def read(cls, data: dict[str, Any], name: str) -> JobAnswer:
-        """Read the keys of a file ``name``; StoreError when it is of another version, or damaged."""
+        """Read the keys of a file ``name``; StoreError if it is of another version, or damaged."""
         version = data.get("format_version", 1)
         if version != ANSWER_VERSION:
             raise StoreError(
                 f"{name} has format_version {version!r}; this version of Papilio reads {ANSWER_VERSION}: remove the "
-                "file, then resume the job, which writes it again from the ledger"
+                f"file, then resume the job to write it again from the ledger"
             )
         return read_record(cls, data, name, ADVICE)
 
     def rebuild(self, vectors: Mapping[str, NDArray[np.uint64]], name: str) -> CountResult:
-        """Return the result with its vectors; ``name`` is the file. StoreError when a field does not fit."""
+        """Return the result with its vectors; ``name`` is the file. StoreError if a field does not fit."""
         where = f"{name}: result"
         rows = read_record(_Rows, self.result, where, ADVICE)
         kind = next(
@@ -521,7 +522,7 @@ class JobAnswer:
 
 
 def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHistory) -> None:
-    """Refuse an answer that is not the one of this plan and these leases; reads no shard.
+    """Raise if an answer does not match this plan and these leases; reads no shard.
 
     ExecutionError names the first thing that differs, and the job directory ``name``. Vectors may be left out.
     """
@@ -549,18 +550,19 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         sums.append(("checksum", checksum, result.checksum))
     largest = choose_best((each for lease in history.leases for each in lease.best), job.motif.n_best)
     if largest != result.best:
-        raise ExecutionError(f"{name}: the largest motifs of the leases are not those of the answer")
+        raise ExecutionError(f"{name}: the largest motifs of the leases and of the answer differ")
     for what, sum_, number in sums:
         if sum_ != number:
-            raise ExecutionError(f"{name}: the leases sum to {what} {sum_}; the answer says {number}")
+            raise ExecutionError(f"{name}: the leases sum to {what} {sum_}, but the answer has {number}")
     for cell in sorted(cells.keys() | result.table.keys()):
         if cells[cell] != result.table.get(cell, 0):
             raise ExecutionError(
-                f"{name}: the leases sum to {cells[cell]} in cell {cell}; the answer says {result.table.get(cell, 0)}"
+                f"{name}: the leases sum to {cells[cell]} in cell {cell}, but the answer has "
+                f"{result.table.get(cell, 0)}"
             )
     if result.largest and job.per == "total":
         raise ExecutionError(
-            f"{name}: the answer has largest counts, and was counted per {job.per}; {ADVICE}"
+            f"{name}: the answer has largest counts, but was counted per {job.per}; {ADVICE}"
         )
     for place, counts in result.vectors.items():
         top = [
@@ -570,4 +572,4 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
         ]
         best = find_largest(counts, len(top)) if top else []
         if top != [((i,) if place != "edge" else None, int(counts[i])) for i in best]:
-            raise ExecutionError(f"{name}: the largest counts of {place} are not those that the answer says")
+            raise ExecutionError(f"{name}: the largest counts of {place} differ from the answer")

@@ -250,8 +250,8 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     """Count the interval of a task or, when it is cut, its first items.
 
-    Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError when memory runs
-    out with no other graph prepared, StoreError when the shard cannot be written.
+    Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError if memory runs
+    out with no other graph prepared, StoreError if the shard cannot be written.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()
@@ -314,8 +314,8 @@ def _run_here(
     )
     if held.loader is None and held.costs_digest != task.costs_digest:
         raise ExecutionError(
-            f"worker {worker.name} orders the work items of {job.source} differently from the plan; check that its "
-            "versions of numpy, numba and papilio are those of the other workers"
+            f"worker {worker.name} orders the work items of {job.source} differently from the plan; check that all "
+            f"workers have the same versions of numpy, numba and papilio"
         )
     started = perf_counter()
     say_passed()
@@ -364,8 +364,8 @@ def _run_items(
         return run_alone(run, lambda: forget_others(task.job, engine.name, task.partition))
     except (MemoryError, LeaseTooLargeError) as error:
         raise LeaseTooLargeError(
-            f"items [{task.start}, {task.stop}) do not fit the memory that the prepared graph leaves ({error}); "
-            "use workers with more memory"
+            f"items [{task.start}, {task.stop}) do not fit in the memory left by the prepared graph ({error}); use "
+            f"workers with more memory"
         ) from None
     finally:
         del _running[task.key]

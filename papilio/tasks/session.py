@@ -51,7 +51,7 @@ def _explained(method: Callable[Concatenate[JobSession, P], R]) -> Callable[Conc
 
     @wraps(method)
     def call(session: JobSession, /, *args: P.args, **options: P.kwargs) -> R:
-        with os_errors_named(session.root, "make room there, then resume"):
+        with os_errors_named(session.root, "free space there, then resume"):
             return method(session, *args, **options)
 
     return call
@@ -83,8 +83,8 @@ class JobSession:
     def __enter__(self) -> Self:
         """Begin the session.
 
-        InputError when the directory holds another question, or something else. JobBusyError when another process has
-        the job. StoreError when the directory cannot be written or is damaged.
+        InputError if the directory holds another question, or something else. JobBusyError if another process has
+        the job. StoreError if the directory cannot be written or is damaged.
         """
         self._create()
         require_plain(self.root)
@@ -113,7 +113,7 @@ class JobSession:
                 raise
             again = "the same count" if self._source is None else resume_command(self.root)
             raise type(error)(
-                f"{error}; what was finished is kept in {self.root}: {again} goes on"
+                f"{error}; completed work is kept in {self.root}: {again} continues it"
             ) from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
@@ -135,19 +135,19 @@ class JobSession:
             sync_path(self.root.parent)
         except OSError as error:
             raise StoreError(
-                f"{self.root}: cannot be used as a job directory ({error.strerror}); give another one"
+                f"{self.root}: cannot be used as a job directory ({error.strerror}); choose another one"
             ) from error
         if "job.json" in names:
             JobDirectory(self.root).require_question(self._job)
         elif any(not name.startswith(_BEFORE_A_JOB) for name in names):
-            raise InputError(f"{self.root} is not empty and no job directory; give another one")
+            raise InputError(f"{self.root} is not empty and not a job directory; choose another one")
 
     def _describe(self) -> None:
         if (self.root / "job.json").exists():
             return
         if self._ledger.n_records:
             raise StoreError(
-                f"{self.root} has a ledger and no job.json; it was damaged, give another directory"
+                f"{self.root} has a ledger but no job.json; it was damaged, choose another directory"
             )
         described = {
             "format": FORMAT,
@@ -192,8 +192,8 @@ class JobSession:
     def begin_leases(self, plan: CountPlan, cluster: str) -> str | None:
         """Record that leases are about to run on an executor; return the directory for their shards, if any.
 
-        The plan covers all items that the ledger does not. TilingError when the items differ from earlier sessions.
-        StoreError when the directory cannot be written.
+        The plan covers all items that the ledger does not. TilingError if the items differ from earlier sessions.
+        StoreError if the directory cannot be written.
         """
         directory = JobDirectory(self.root)
         if directory.plan_key is None and self._history.sessions:
@@ -204,8 +204,8 @@ class JobSession:
             write_durably(self.root / "job.json", seal_json(described, indent=2))
         elif directory.plan_key != plan.key:
             raise TilingError(
-                f"job directory {self.root} holds the plan {directory.plan_key}; this run made the plan "
-                f"{plan.key}: its work items are others (another version of NumPy or Numba?)"
+                f"job directory {self.root} has the plan {directory.plan_key}, but this run made the plan {plan.key} "
+                f"with different work items (another version of NumPy or Numba?)"
             )
         self._done = directory.book(plan, self._history)
         self._ledger.append(
@@ -231,14 +231,14 @@ class JobSession:
             sync_path(shards.parent)
             sync_path(self.root)
         except OSError as error:
-            raise StoreError(f"{shards}: cannot be created ({error.strerror}); make room there") from error
+            raise StoreError(f"{shards}: cannot be created ({error.strerror}); free space there") from error
         return str(shards)
 
     @_explained
     def record(self, result: LeaseResult) -> None:
         """Register a finished lease; it is on the disk, with its shard, when this returns.
 
-        TilingError when its interval overlaps a registered one. StoreError when it cannot be written; everything
+        TilingError if its interval overlaps a registered one. StoreError if it cannot be written; everything
         registered before stays. JobCancelledError after registering it, when this process was asked to stop.
         """
         assert self._done is not None, "begin_leases comes first"
@@ -247,7 +247,7 @@ class JobSession:
         self._ledger.append({"type": "lease", "session": self._number, **synced.to_dict()})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
             raise JobCancelledError(
-                f"the job of {self.root} was cancelled; papilio resume {self.root} goes on with it"
+                f"the job of {self.root} was cancelled; papilio resume {self.root} continues it"
             )
 
     def _sync_shard(self, name: str) -> str:

@@ -172,7 +172,7 @@ class PreparedGraph:
         return float(after - before)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
-        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, rising."""
+        """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, ascending."""
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]
@@ -374,7 +374,7 @@ def prepare_graph(
 ) -> PreparedGraph:
     """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of each.
 
-    Raises CapacityError when it does not fit in memory with nothing else kept.
+    Raises CapacityError if it does not fit in memory with nothing else kept.
     """
 
     def make() -> PreparedGraph:
@@ -448,7 +448,7 @@ def prepare_part(
     """Return the prepared part of a lease, and start reading the next part of this worker.
 
     One prepared part is kept at a time. Adds the seconds of waiting and preparing to ``seconds``. Raises CapacityError
-    when the part does not fit in memory with nothing else kept, ExecutionError when its items differ from its
+    when the part does not fit in memory with nothing else kept, ExecutionError if its items differ from its
     manifest.
     """
     job, index = task.job, task.partition
@@ -460,8 +460,8 @@ def prepare_part(
         expected = loader.partition.manifest.parts[index].n_items
         if n_items != expected:
             raise ExecutionError(
-                f"part {index} of {loader.partition.path} has {expected} items in its manifest, and the "
-                f"{engine.name} engine finds {n_items}: make the partition again"
+                f"part {index} of {loader.partition.path} has {expected} items in its manifest, but the "
+                f"{engine.name} engine finds {n_items}: create the partition again"
             )
         made = make_prepared(job, engine, prepared, worker, loader=loader)
         foresee_run(job, engine, made, worker, seconds)
@@ -494,5 +494,5 @@ def _load_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dic
     except MemoryError as error:
         raise CapacityError(
             f"part {task.partition} of {loader.partition.path} cannot be prepared in the free memory "
-            f"({error}): use workers with more memory, or make a partition with a smaller budget"
+            f"({error}): use workers with more memory, or create a partition with a smaller budget"
         ) from None

@@ -74,8 +74,8 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
     ("args", "code", "message"),
     [
         (("count", "balanced-biclique", "STORE", "-p", 3), 2, "balanced-biclique needs -q with a number, or --all-q"),
-        (("count", "balanced-biclique", "STORE", "-k", 3), 2, "not take -k, which belongs to balanced-butterfly"),
-        (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "does not take -p, which belongs to biclique"),
+        (("count", "balanced-biclique", "STORE", "-k", 3), 2, "no option -k; it belongs to balanced-butterfly"),
+        (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "has no option -p; it belongs to biclique"),
         (
             ("count", "balanced-biclique", "STORE", "-p", 3, "--all-q", "--algorithm", "enumerate",
              "--anchor", "v", *HERE),
@@ -128,7 +128,7 @@ def test_balanced_bicliques_are_not_listed() -> None:
 def test_parts_of_bicliques_do_not_serve_balanced_ones(votes: Path, tmp_path: Path) -> None:
     made = papilio.partition(votes, tmp_path / "parts", Biclique(3, 3), host_memory=1 << 30)
     made.require_serves(Biclique(3, 3), "total")
-    with pytest.raises(UnsupportedError, match="has parts for biclique and balanced biclique"):
+    with pytest.raises(UnsupportedError, match="has parts for biclique, not for balanced biclique"):
         made.require_serves(BalancedBiclique(3, 3), "total")
 
 

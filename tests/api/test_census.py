@@ -62,9 +62,9 @@ def test_motifs_say_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"k": 1}, "k of a balanced butterfly is 1; at least 2"),
-        ({"k": None, "max_k": 0}, "max_k of a balanced butterfly is 0; at least 2"),
-        ({"k": 3, "max_k": 4}, "k 3 and max_k 4; give max_k only"),
+        ({"k": 1}, "k of a balanced butterfly is 1; the minimum is 2"),
+        ({"k": None, "max_k": 0}, "max_k of a balanced butterfly is 0; the minimum is 2"),
+        ({"k": 3, "max_k": 4}, "k 3 and max_k 4; set max_k only"),
         ({"k": True}, "k of a balanced butterfly is True; expected an integer"),
         ({"pair_side": "w"}, "pair_side of a balanced butterfly is 'w'; expected u or v"),
     ],
@@ -151,10 +151,10 @@ def test_census_in_python_is_resumed_and_verified(votes: Path, tmp_path: Path) -
         (("count", "census", "STORE"), 2, "census needs --pair-side u or v: the answer depends on it"),
         (("census", "STORE"), 2, "Missing option '--pair-side'"),
         (("count", "balanced-butterfly", "STORE", "-k", 3, "--all-k"), 2, "-k 3 and --all-k contradict"),
-        (("count", "balanced-butterfly", "STORE", "--max-k", 3), 2, "--max-k 3 bounds the sizes of --all-k"),
-        (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "does not take -p, which belongs to biclique"),
-        (("count", "butterfly", "STORE", "-k", 3), 2, "not take -k, which belongs to balanced-butterfly"),
-        (("count", "census", "STORE", "--anchor", "u"), 2, "does not take --anchor, which belongs to biclique"),
+        (("count", "balanced-butterfly", "STORE", "--max-k", 3), 2, "--max-k 3 is a limit of --all-k"),
+        (("count", "balanced-butterfly", "STORE", "-p", 3), 2, "has no option -p; it belongs to biclique"),
+        (("count", "butterfly", "STORE", "-k", 3), 2, "no option -k; it belongs to balanced-butterfly"),
+        (("count", "census", "STORE", "--anchor", "u"), 2, "has no option --anchor; it belongs to biclique"),
         (("count", "balanced-butterfly", "STORE", "--per", "edge", *HERE), 4, "cannot be counted per edge"),
         (("census", "STORE", "--pair-side", "u", "--figure", "x.pdf"), 2, "ends in .svg or .png"),
         (

@@ -157,7 +157,7 @@ def test_outputs_that_cannot_be_are_refused_before_anything_runs(
 ) -> None:
     monkeypatch.setattr(run, "run_prepare", None)
     for per, output, kind, text in (
-        ("total", tmp_path / "x", InputError, "a file holds counts per vertex or edge"),
+        ("total", tmp_path / "x", InputError, "files are for counts per vertex or edge"),
         ("edge", tmp_path, InputError, "is a directory"),
         ("edge", tmp_path / "no" / "x", StoreError, "does not exist"),
     ):
@@ -249,7 +249,7 @@ def test_plan_is_the_plan_of_the_count(women: GraphStore) -> None:
 def test_missing_stores_and_clusters(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         papilio.count(tmp_path / "none", papilio.Butterfly())
-    with pytest.raises(ClusterError, match="no scheduler file"):
+    with pytest.raises(ClusterError, match="existing scheduler file"):
         papilio.count(K23, papilio.Butterfly(), cluster=str(tmp_path / "none.json"))
 
 

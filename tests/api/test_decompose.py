@@ -138,7 +138,7 @@ def test_an_interrupt_while_files_are_written_leaves_nothing_behind(
 def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     papilio.decompose(women, "wing", engine="cpu", output=target)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         papilio.decompose(women, "tip", layer="u", engine="cpu", output=target)
     assert (target / "edges.parquet").exists()
     papilio.decompose(women, "tip", layer="u", engine="cpu", output=target, overwrite=True)
@@ -152,7 +152,7 @@ def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_
     [
         ("truss", {}, "expected wing or tip"),
         ("tip", {}, "one layer: u or v"),
-        ("wing", {"layer": "u"}, "leave it out"),
+        ("wing", {"layer": "u"}, "leave layer out"),
         ("wing", {"engine": "tpu"}, "expected auto, cpu or gpu"),
         ("wing", {"threads": 0, "engine": "cpu"}, "threads is 0"),
     ],
@@ -174,7 +174,7 @@ def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
     women: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("papilio.api.decompose.free_memory_bytes", lambda: 1000)
-    with pytest.raises(CapacityError, match=r"89 edges, whose index alone needs about .* KiB"):
+    with pytest.raises(CapacityError, match=r"89 edges; their index alone needs about .* KiB"):
         papilio.decompose(women, "wing", engine="cpu")
     with pytest.raises(CapacityError, match=r"wing numbers of .* need about"):
         papilio.decompose(GRAPH, "wing", engine="cpu")
@@ -185,7 +185,7 @@ def test_wings_of_too_many_edges_are_refused_before_they_are_read(
 ) -> None:
     monkeypatch.setattr(phases, "MAX_EDGES", open_store(women).n_edges - 1)
     monkeypatch.setattr(GraphStore, "batches", lambda *_: pytest.fail("the store is read"))
-    with pytest.raises(CapacityError, match="the graph has 89 edges; wing numbers are for at most 88"):
+    with pytest.raises(CapacityError, match="the graph has 89 edges; the maximum for wing numbers is 88"):
         papilio.decompose(women, "wing")
 
 
@@ -193,7 +193,7 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
     out = tmp_path / "wings"
     code, said, err = run("decompose", "wing", women, "--output", out, "--engine", "cpu")
     assert (code, said) == (0, "12\n"), err
-    assert "wing numbers of 89 edges in 18 x 14 vertices: largest 12, different ones 7" in err
+    assert "wing numbers of 89 edges in 18 x 14 vertices: largest 12, distinct 7" in err
     assert "highest: 12 of 20, 10 of 15" in err
     assert "components: nodes 7, trees 1" in err
     assert str(out) in err
@@ -207,10 +207,10 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (("tip",), 2, "tips are of the vertices of one layer"),
-        (("wing", "--layer", "v"), 2, "leave it out"),
+        (("tip",), 2, "tip numbers are for the vertices of one layer"),
+        (("wing", "--layer", "v"), 2, "leave layer out"),
         (("truss",), 2, "'truss' is not one of"),
-        (("wing", "--output", "{women}"), 3, "exists already"),
+        (("wing", "--output", "{women}"), 3, "already exists"),
     ],
 )
 def test_the_command_says_what_is_wrong(

@@ -168,7 +168,7 @@ def test_what_is_counted_quickly_is_counted() -> None:
     for motif in (Biclique(2, 3), Biclique(1, 4)):  # nothing is left to search
         found = sample(GRAPH, motif, Goal(0.1, 0.95, None))
         assert found.exact == papilio.count(GRAPH, motif, engine="cpu").count
-    with pytest.raises(CapacityError, match="passes 1e308"):
+    with pytest.raises(CapacityError, match="exceeds 1e308"):
         papilio.estimate(papilio.BipartiteGraph.from_edges([0] * 1100, range(1100)), Biclique(1, None))
 
 
@@ -177,7 +177,7 @@ def test_the_time_ends_an_estimate() -> None:
     assert found.seconds["probe"] < 5
     assert found.is_reliable
     assert found.relative_error > 0.0001
-    assert found.warning.endswith("to either side, not 0.01%: give more seconds")
+    assert found.warning.endswith(", not ±0.01%: allow more seconds")
 
 
 def test_nothing_found_is_doubted() -> None:
@@ -189,13 +189,13 @@ def test_nothing_found_is_doubted() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"error": 0}, "error is 0; give a share between 0 and 1, such as 0.01 for 1 %"),
-        ({"error": 1}, "error is 1; give a share between 0 and 1, such as 0.01 for 1 %"),
+        ({"error": 0}, "error is 0; expected a share between 0 and 1, such as 0.01 for 1 %"),
+        ({"error": 1}, "error is 1; expected a share between 0 and 1, such as 0.01 for 1 %"),
         ({"error": float("nan")}, "error is nan; expected a number"),
-        ({"confidence": 1}, "confidence is 1; give a probability between 0 and 1, such as 0.95"),
-        ({"confidence": 0.0}, "confidence is 0; give a probability between 0 and 1, such as 0.95"),
-        ({"seconds": 0}, "seconds is 0; give a time above 0, or leave it out"),
-        ({"seed": -1}, "seed is -1; at least 0 is needed"),
+        ({"confidence": 1}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
+        ({"confidence": 0.0}, "confidence is 0; expected a probability between 0 and 1, such as 0.95"),
+        ({"seconds": 0}, "seconds is 0; expected a time above 0, or leave it out"),
+        ({"seed": -1}, "seed is -1; the minimum is 0"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
@@ -205,9 +205,9 @@ def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message
 
 
 def test_questions_without_estimates_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="per is 'edge'; counts of edges are not estimated"):
+    with pytest.raises(UnsupportedError, match="per is 'edge'; counts per edge cannot be estimated"):
         papilio.estimate(GRAPH, Butterfly(), per="edge")
-    with pytest.raises(UnsupportedError, match="counts of vertices are estimated on CPUs"):
+    with pytest.raises(UnsupportedError, match="counts per vertex are estimated on CPUs"):
         papilio.estimate(GRAPH, Biclique(3, 3), per="vertex", engine="gpu")
     with pytest.raises(UnsupportedError, match="a table of counts cannot be counted per vertex"):
         papilio.estimate(GRAPH, Biclique(3, None), per="vertex")
@@ -219,14 +219,14 @@ def test_the_command(store: Path, run: Run) -> None:
     exact = str(papilio.count(GRAPH, Biclique(4, 3)).count)
     code, out, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--engine", "cpu")
     assert (code, out.strip()) == (0, exact)
-    assert "counted, which takes no longer than an estimate" in err
+    assert "counted, because counting takes no longer than estimating" in err
     code, out, _ = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "2%", "--json")
     answer = json.loads(out)
     assert (code, answer["exact"], answer["error"], answer["confidence"]) == (0, int(exact), 0.02, 0.95)
     code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "0%")
     assert (code, err.splitlines()[-1]) == (
         2,
-        "papilio: error is 0; give a share between 0 and 1, such as 0.01 for 1 %",
+        "papilio: error is 0; expected a share between 0 and 1, such as 0.01 for 1 %",
     )
     code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--confidence", "most")
     assert code == 2
@@ -240,7 +240,7 @@ def test_the_command_prints_an_interval(store: Path, run: Run, monkeypatch: pyte
     estimate, low, high = map(float, out.split())
     assert low < papilio.count(GRAPH, Biclique(4, 3)).count < high
     assert low < estimate < high
-    assert "probes, worth" in err
+    assert "probes, equivalent to" in err
 
 
 def test_the_command_estimates_vertices(

@@ -167,11 +167,11 @@ def test_a_store_is_a_graph_and_is_saved(file: Path, tmp_path: Path) -> None:
     assert saved.hash == again.hash == graph.hash
     assert again.path == str(tmp_path / "store")
     assert saved.labels("u").tolist() == ["ann", "bob", "cid", "dot"]  # type: ignore[union-attr]
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         graph.save(tmp_path / "store")
     memory = papilio.read(EDGES).save(tmp_path / "memory")
     assert memory.hash == graph.hash
-    with pytest.raises(InputError, match=r"the graph was read already; give u to papilio\.read"):
+    with pytest.raises(InputError, match=r"the graph is already read; pass u to papilio\.read"):
         papilio.count(saved, "butterfly", u="who", **HERE)
 
 
@@ -215,9 +215,9 @@ def test_motifs_by_name() -> None:
     assert papilio.count(graph, "clique", k=None, max_k=3, **HERE).motif == papilio.Clique(max_k=3)
     assert papilio.count(graph, "maximal-clique", min_size=3, **HERE).count == 2
     for words, given, message in (
-        ("clique", {}, "are not said: give k, with None for every size"),
-        ("clique", {"p": 3}, "p is given, which 'clique' does not have; it has k, max_k"),
-        (papilio.Clique(3), {"k": 4}, "sizes beside a motif are for one given by its name"),
+        ("clique", {}, "which needs k, with None for every size"),
+        ("clique", {"p": 3}, "p is given, but 'clique' has only k, max_k"),
+        (papilio.Clique(3), {"k": 4}, "sizes are only for a motif given by name"),
         ("cliqe", {}, "did you mean 'clique'"),
         ("clique", {"k": 2.5}, "k is 2.5; expected an integer or None"),
     ):
@@ -226,12 +226,12 @@ def test_motifs_by_name() -> None:
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[PapilioError], str]] = [
-    (EDGES, {"header": True}, InputError, "header is given, which says nothing about a list"),
+    (EDGES, {"header": True}, InputError, "header is given, but does not apply to a list"),
     (
         EDGES,
         {"u": "who"},
         InputError,
-        "u is given, which says nothing about a list; it takes kind, positive_from",
+        "u is given, but does not apply to a list; it supports kind, positive_from",
     ),
     (
         np.array([[0, 1]]),
@@ -320,7 +320,7 @@ def test_a_graph_describes_itself(file: Path) -> None:
     assert graph.to_scipy().shape == (4, 3)
     with pytest.raises(InputError, match="layer is 'w'; expected u or v"):
         graph.labels("w")
-    with pytest.raises(InputError, match=r"made by papilio\.read"):
+    with pytest.raises(InputError, match=r"use papilio\.read"):
         papilio.Graph(None)
 
 
@@ -360,7 +360,7 @@ def test_what_is_kept_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
         papilio.count(graph, "biclique", p=2, q=q, **HERE)
     assert prepared() <= max(before, 1), "the last one alone"
     monkeypatch.setenv("PAPILIO_KEEP_MEMORY", "much")
-    with pytest.raises(InputError, match="'much' is no size"):
+    with pytest.raises(InputError, match="'much' is not a size"):
         papilio.count(graph, "butterfly", **HERE)
 
 
@@ -410,7 +410,7 @@ def test_rows_have_labels_of_any_type() -> None:
 
 @pytest.mark.parametrize("given", [{"cluster": "local"}, {"workers": 2}, {"job": "job"}, {"engine": "gpu"}])
 def test_rows_are_of_this_process(given: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"iterated on the processors of this process; give output"):
+    with pytest.raises(InputError, match=r"iterated on the processors of this process; set output"):
         papilio.enumerate(EDGES, "biclique", p=2, q=2, **given)
 
 

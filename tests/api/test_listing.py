@@ -164,9 +164,9 @@ def test_a_job_goes_on_where_it_ended(many: Path, tmp_path: Path, limit: int | N
     assert status.title == f"listing of biclique (3, 3), {limited}"
     with pytest.raises(InputError, match="is not finished"):
         papilio.verify_job(job)
-    with pytest.raises(InputError, match=r"holds job .*listing"):
+    with pytest.raises(InputError, match=r"has job .*listing"):
         papilio.enumerate(many, motif, output=out, limit=5, job=job)
-    with pytest.raises(InputError, match=r"holds job .*listing"):
+    with pytest.raises(InputError, match=r"has job .*listing"):
         papilio.count(many, motif, job=job)
     result = papilio.resume_job(job)
     assert isinstance(result, papilio.ListingResult)
@@ -216,7 +216,7 @@ def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytes
         return right(self, prepared, start, stop, bounds, cut, *(() if sink is None else (wrong,)))
 
     monkeypatch.setattr(BicliqueLister, "run", swapped)
-    with pytest.raises(ExecutionError, match=r"1 of the 36 rows of .* are not listed again"):
+    with pytest.raises(ExecutionError, match=r"1 of the 36 rows of .* are missing from the new listing"):
         papilio.verify_job(job, sample=1)
 
 
@@ -241,7 +241,7 @@ def test_a_listing_that_is_not_what_is_counted_is_refused(
     monkeypatch.setattr(BicliqueCpu, "run", wrong)
     motif = papilio.Biclique(3, 4)
     with pytest.raises(
-        ExecutionError, match=r"36 of biclique \(3, 4\) were listed .* and 3[78] are counted there"
+        ExecutionError, match=r"36 of biclique \(3, 4\) were listed .* but 3[78] were counted"
     ):
         papilio.enumerate(women, motif, output=tmp_path / "out", limit=None)
     assert list(tmp_path.iterdir()) == []
@@ -252,12 +252,12 @@ def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
     motif, out = papilio.Biclique(3, 4), tmp_path / "out"
     out.mkdir()
     papilio.enumerate(women, motif, output=out, limit=1)
-    with pytest.raises(StoreError, match="exists already; choose another directory, or remove it"):
+    with pytest.raises(StoreError, match="already exists; choose another directory, or remove it"):
         papilio.enumerate(women, motif, output=out, limit=1)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         papilio.enumerate(women, motif, output=tmp_path / "file", limit=1)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         papilio.enumerate(women, motif, output=out, limit=2, job=tmp_path / "job")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
 
@@ -277,7 +277,7 @@ def test_graphs_in_memory_are_listed_with_their_labels(tmp_path: Path) -> None:
         papilio.resume_job(job)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job", "out"]
     relabelled = nx.relabel_nodes(graph, {"a": "c"})
-    with pytest.raises(InputError, match="holds job"):
+    with pytest.raises(InputError, match="has job"):
         papilio.enumerate(relabelled, motif, output=tmp_path / "out", limit=None, with_v=["y"], job=job)
 
 
@@ -336,8 +336,8 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
     fold = Fold(plan_of(np.array([3, 2, 1]), job=job), keep_shards=True)
     lost = (ListingShard(str(tmp_path / "x"), "", 3, 9),)
     for total, listed, capped, message in (
-        (3, (), False, "listed 3 motifs and gave files of 0 rows"),
-        (0, lost, False, "listed 0 motifs and gave files of 3 rows"),
+        (3, (), False, "listed 3 motifs, but its files have 0 rows"),
+        (0, lost, False, "listed 0 motifs, but its files have 3 rows"),
         (3, lost, True, "ended a lease at 3 motifs; the limit is 5"),
     ):
         with pytest.raises(ExecutionError, match=message):
@@ -424,7 +424,7 @@ def test_a_ledger_leads_to_no_file_outside_its_job(finished: Path, tmp_path: Pat
             each |= {"path": where.format(secret, secret.name), "digest": digest_file(secret)}
 
     rewrite_ledger(finished, mislead)
-    with pytest.raises(StoreError, match=r"the shard .* is no file of shards/N"):
+    with pytest.raises(StoreError, match=r"the shard .* is not a file in shards/N"):
         papilio.resume_job(finished)
     assert (secret.stat().st_nlink, secret.stat().st_mode & 0o777) == (1, 0o600)
     assert not (tmp_path / "out").exists()
@@ -456,7 +456,7 @@ def test_links_in_a_job_directory_are_not_followed(finished: Path, tmp_path: Pat
     for unfinished in (False, True):
         if unfinished:
             (finished / "result.json").unlink()
-        with pytest.raises(StoreError, match="is a symbolic link, which no job makes"):
+        with pytest.raises(StoreError, match="is a symbolic link, which jobs never create"):
             papilio.resume_job(finished)
         assert {each: each.read_bytes() for each in precious.rglob("*") if each.is_file()} == before
         assert not precious.is_file() or precious.read_bytes() == content

@@ -147,12 +147,12 @@ def occupy(folder: Path) -> dict[str, tuple[Path, type[PapilioError], str]]:
     (folder / "folder.csv").mkdir()
     os.mkfifo(folder / "pipe.csv")
     return {
-        "file": (folder / "file.csv", StoreError, "exists already.*--overwrite.*overwrite=True"),
-        "link": (folder / "link.csv", StoreError, "exists already"),
-        "dangling": (folder / "dangling.csv", StoreError, "exists already"),
+        "file": (folder / "file.csv", StoreError, "already exists.*--overwrite.*overwrite=True"),
+        "link": (folder / "link.csv", StoreError, "already exists"),
+        "dangling": (folder / "dangling.csv", StoreError, "already exists"),
         "folder": (folder / "folder.csv", InputError, "is a directory"),
-        "pipe": (folder / "pipe.csv", InputError, "is no regular file"),
-        "device": (Path("/dev/null"), InputError, "is no regular file"),
+        "pipe": (folder / "pipe.csv", InputError, "is not a regular file"),
+        "device": (Path("/dev/null"), InputError, "is not a regular file"),
         "missing parent": (folder / "no" / "x.csv", StoreError, "does not exist"),
         "parent is a file": (folder / "file.csv" / "x.csv", StoreError, "does not exist"),
         "suffix": (folder / "x.xlsx", InputError, "'.xlsx'.*ending in .parquet, .csv, .*or .feather"),
@@ -216,7 +216,7 @@ def test_a_file_that_appears_meanwhile_is_kept(
             target.write_text("theirs")
 
     for name in ("count per edge", "local per vertex", "latapy"):
-        with pytest.raises(StoreError, match="exists already"):
+        with pytest.raises(StoreError, match="already exists"):
             WRITERS[name](store, output=target, progress=appear)
         assert target.read_text() == "theirs"
         assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "x.json"]
@@ -244,7 +244,7 @@ def test_a_job_writes_the_file_that_it_was_begun_with_again(
     assert run("resume", tmp_path / "job").exit_code == 0
     (tmp_path / "other.csv").write_text("mine")
     code, _, err = run(*asked[:-1], tmp_path / "other.csv")
-    assert (code, "exists already" in err) == (3, True)
+    assert (code, "already exists" in err) == (3, True)
     assert (tmp_path / "other.csv").read_text() == "mine"
 
 
@@ -263,7 +263,7 @@ def test_figures_and_scripts_are_not_replaced(store: GraphStore, tmp_path: Path,
     (tmp_path / "x.svg").write_text("mine")
     census = ("census", store.path, "--pair-side", "u", "--cluster", "inline", "--engine", "cpu", "--figure")
     code, said, err = run(*census, tmp_path / "x.svg")
-    assert (code, said, "exists already" in err) == (3, "", True), err
+    assert (code, said, "already exists" in err) == (3, "", True), err
     code, said, err = run(*census, tmp_path)
     assert (code, said) == (2, ""), err
     assert (tmp_path / "x.svg").read_text() == "mine"

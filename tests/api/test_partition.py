@@ -92,7 +92,7 @@ def test_parts_of_bicliques_serve_larger_ones(run: Run, tmp_path: Path) -> None:
     assert (data["path"], data["family"], data["least_p"]) == (str(parts), "roots", 3)
     larger = papilio.count(graph, papilio.Biclique(3, 4), engine="cpu", parts=parts)
     assert larger.count == papilio.count(graph, papilio.Biclique(3, 4), engine="cpu").count > 0
-    with pytest.raises(UnsupportedError, match="serves p >= 3 and q >= 3"):
+    with pytest.raises(UnsupportedError, match="supports p >= 3 and q >= 3"):
         papilio.count(graph, papilio.Biclique(2, 3), engine="cpu", parts=parts)
 
 
@@ -192,7 +192,7 @@ def test_parts_are_kept_where_they_are_asked_for(
     for _ in range(2):
         found = papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=budget, parts=parts)
         assert found.count == whole["vertex"].count
-    with pytest.raises(UnsupportedError, match="counts per edge"):
+    with pytest.raises(UnsupportedError, match="not per edge"):
         papilio.count(graph, papilio.Butterfly(), per="edge", engine="cpu", parts=parts)
 
 
@@ -201,7 +201,7 @@ def test_parts_are_kept_where_they_are_asked_for(
     [("butterfly", "total"), ("butterfly", "edge"), (papilio.Biclique(2, 2), "vertex")],
     ids=str,
 )
-@pytest.mark.parametrize("host", [300 << 20, 351 << 20], ids=["nothing is left", "little is left"])
+@pytest.mark.parametrize("host", [300 << 20, 351 << 20], ids=["nothing is left", "little memory is free"])
 def test_a_count_runs_with_the_least_budget_that_a_refusal_names(
     even: Path, motif: Any, per: Any, host: int
 ) -> None:
@@ -238,7 +238,7 @@ def test_parts_are_cut_with_the_least_budgets_that_a_refusal_names(
 
 def test_refusals(graph: Path, budget: int, tmp_path: Path) -> None:
     butterfly, parts = papilio.Butterfly(), tmp_path / "parts"
-    with pytest.raises(InputError, match="give device_memory, host_memory or both"):
+    with pytest.raises(InputError, match="set device_memory, host_memory or both"):
         papilio.partition(graph, parts, butterfly)
     with pytest.raises(CapacityError, match="raise --host-memory to at least"):
         papilio.partition(graph, parts, butterfly, host_memory=PROCESS_BYTES["cpu"])

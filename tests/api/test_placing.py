@@ -57,14 +57,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_auto_is_this_process_for_one_device(gpus: Any) -> None:
     for n_gpus, engine, workers, name, why in (
         (0, "auto", None, "inline", "no CUDA device is visible: this process"),
-        (0, "auto", 3, "local", "3 workers are asked for; no CUDA device"),
+        (0, "auto", 3, "local", "3 workers are requested; no CUDA device"),
         (1, "auto", None, "inline", "one GPU is visible"),
         (1, "gpu", None, "inline", "one GPU is visible"),
         (4, "cpu", None, "inline", "the engine is cpu"),
-        (4, "cpu", 2, "local", "2 workers are asked for; the engine is cpu"),
-        (4, "auto", 1, "inline", "one GPU is asked for"),
-        (4, "auto", 2, "cuda", "2 workers are asked for"),
-        (4, "gpu", None, "cuda", "4 GPUs are visible: a worker for each"),
+        (4, "cpu", 2, "local", "2 workers are requested; the engine is cpu"),
+        (4, "auto", 1, "inline", "one GPU is requested"),
+        (4, "auto", 2, "cuda", "2 workers are requested"),
+        (4, "gpu", None, "cuda", "4 GPUs are visible: one worker per GPU"),
     ):  # fmt: skip
         gpus(n_gpus)
         executor = papilio.open_cluster("auto", engine=engine, workers=workers)  # type: ignore[arg-type]
@@ -83,10 +83,10 @@ def test_several_gpus_without_dask_cuda_are_one(gpus: Any) -> None:
 
 def test_gpus_that_are_not_there_are_never_replaced(gpus: Any) -> None:
     gpus(0)
-    with pytest.raises(EngineUnavailableError, match="engine gpu was asked for and cannot run here"):
+    with pytest.raises(EngineUnavailableError, match="engine gpu cannot run here"):
         papilio.open_cluster("auto", engine="gpu")
     gpus(2)
-    with pytest.raises(InputError, match="this machine offers 1 to 2 GPUs"):
+    with pytest.raises(InputError, match="this machine supports 1 to 2, one per GPU"):
         papilio.open_cluster("cuda", workers=3)
 
 
@@ -103,7 +103,7 @@ def test_little_work_stays_in_this_process_with_what_was_prepared(
     assert (result.count, result.cluster, started, len(reads)) == (18, "inline", [], 1)
     first = result.decisions[0]
     assert (first.number, first.what) == (1, "cluster inline")
-    assert "one GPU of 4 is predicted to count for" in first.reason
+    assert "one GPU of 4 is predicted to take" in first.reason
     assert "starting workers takes about 3 s" in first.reason
 
 
@@ -123,14 +123,14 @@ def test_much_work_goes_to_a_worker_for_each_gpu(
                 placing, "plan_job", lambda *given: (_ for _ in ()).throw(CapacityError("small"))
             )
     why = {
-        "work": ", since one alone is predicted to count for",
+        "work": ", because one GPU alone is predicted to take",
         "edges": ", and the graph has more than 11 edges",
-        "memory": ", and one is too small for the whole job",
+        "memory": ", and one GPU is too small for the whole job",
         "parts": "",
     }[cause]
     result = papilio.count(store, "butterfly", cluster="auto", **given)
     assert (result.count, result.cluster, started) == (18, "cuda", ["cuda"])
-    assert result.decisions[0].reason.startswith(f"4 GPUs are visible: a worker for each{why}")
+    assert result.decisions[0].reason.startswith(f"4 GPUs are visible: one worker per GPU{why}")
 
 
 def test_a_plan_says_where_it_would_run(gpus: Any, store: GraphStore) -> None:

@@ -353,7 +353,7 @@ def test_limits_and_what_is_refused(women: Path, tmp_path: Path) -> None:
     assert len([*papilio.project(women, "u", limit=7)]) == 7
     with pytest.raises(InputError, match="q-values need all pairs"):
         papilio.project(women, "u", limit=7, significance=HYPER)
-    with pytest.raises(InputError, match="give both, or neither"):
+    with pytest.raises(InputError, match="set both or neither"):
         papilio.project(women, "u", fdr=0.1)
     with pytest.raises(InputError, match=r"to list elsewhere, as a job or on a GPU"):
         papilio.project(women, "u", engine="gpu")

@@ -195,7 +195,7 @@ def test_the_largest_come_first(name: str, results: dict[str, Answer]) -> None:
     assert [*result.top()][:1] == first[:1]
     assert first or name == "count of none"
     assert len(first) <= 2
-    with pytest.raises(InputError, match="n is 0; at least 1"):
+    with pytest.raises(InputError, match="n is 0; the minimum is 1"):
         result.top(0)
 
 
@@ -240,7 +240,9 @@ def test_the_largest_of_a_listing_have_the_most_vertices(results: dict[str, Answ
 def test_asking_for_more_than_is_kept_says_so(results: dict[str, Answer]) -> None:
     for name in ("census pairs", "largest bicliques"):
         result: Any = results[name]
-        with pytest.raises(InputError, match=r"n is 21, and \d+ \w+ were asked for; ask again with n=21"):
+        with pytest.raises(
+            InputError, match=r"n is 21, but only \d+ \w+ were requested; run again with n=21"
+        ):
             result.top(21)
     many = papilio.count([(u, v) for u in range(30) for v in range(2)], "butterfly", per="vertex", **HERE)
     assert len([each for each in many.top(25) if each.place == "u"]) == 25
@@ -249,7 +251,7 @@ def test_asking_for_more_than_is_kept_says_so(results: dict[str, Answer]) -> Non
     kept = replace(many, source=None)
     assert len([each for each in kept.top(10) if each.place == "u"]) == 10
     with pytest.raises(
-        InputError, match="n is 11, and the 10 largest of each layer are kept; count again for more"
+        InputError, match="n is 11, but only the 10 largest of each layer are kept; count again for more"
     ):
         kept.top(11)
 

@@ -1,4 +1,4 @@
-"""Counts beside random graphs: against counts by definition, closed forms and another chain, and however they run."""
+"""Counts against random graphs: against counts by definition, closed forms and another chain, and however they run."""
 
 from __future__ import annotations
 
@@ -382,11 +382,11 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: 
     assert "one random graph was drawn and counted" in {each.reason for each in plan.decisions}
     status = papilio.open_job(job).status()
     assert status.count == one["count"]
-    assert status.title == f"butterfly per {per} beside 150 random graphs (null model degrees)"
+    assert status.title == f"butterfly per {per} against 150 random graphs (null model degrees)"
     for changed in ({"seed": 8}, {"samples": 151}, {"null": "edges"}, {"steps": 21}):
-        with pytest.raises(InputError, match=r"holds job .* beside random graphs"):
+        with pytest.raises(InputError, match=r"has job .* against random graphs"):
             papilio.significance(str(store), "butterfly", job=job, cluster="inline", **{**asked, **changed})
-    with pytest.raises(InputError, match="give another directory"):
+    with pytest.raises(InputError, match="choose another directory"):
         papilio.count(str(store), "butterfly", job=job, per=per, cluster="inline")
 
 
@@ -445,15 +445,15 @@ def test_a_job_directory_whose_samples_were_changed_is_refused(store: Path, tmp_
 @pytest.mark.parametrize(
     ("graph", "motif", "asked", "error", "message"),
     [
-        (GRAPH, "butterfly", {"samples": 0}, InputError, "samples is 0; at least 2 is needed"),
-        (GRAPH, "butterfly", {"samples": -3}, InputError, "samples is -3; at least 2 is needed"),
-        (GRAPH, "butterfly", {"samples": 1}, InputError, "samples is 1; at least 2 is needed"),
-        (GRAPH, "butterfly", {"samples": 10**7}, InputError, "at most 1000000 is possible"),
-        (GRAPH, "butterfly", {"seed": -1}, InputError, "seed is -1; at least 0 is needed"),
-        (GRAPH, "butterfly", {"steps": 0}, InputError, "steps is 0; at least 1 is needed"),
+        (GRAPH, "butterfly", {"samples": 0}, InputError, "samples is 0; the minimum is 2"),
+        (GRAPH, "butterfly", {"samples": -3}, InputError, "samples is -3; the minimum is 2"),
+        (GRAPH, "butterfly", {"samples": 1}, InputError, "samples is 1; the minimum is 2"),
+        (GRAPH, "butterfly", {"samples": 10**7}, InputError, "the maximum is 1000000"),
+        (GRAPH, "butterfly", {"seed": -1}, InputError, "seed is -1; the minimum is 0"),
+        (GRAPH, "butterfly", {"steps": 0}, InputError, "steps is 0; the minimum is 1"),
         (GRAPH, "butterfly", {"null": "edges", "steps": 5}, InputError, "only the null model 'degrees' takes steps"),
         (GRAPH, "butterfly", {"null": "none"}, InputError, "null is 'none'"),
-        (GRAPH, "butterfly", {"per": "edge"}, UnsupportedError, "random graphs have other edges"),
+        (GRAPH, "butterfly", {"per": "edge"}, UnsupportedError, "random graphs have different edges"),
         (GRAPH, "butterfly", {"null": "signs"}, UnsupportedError, "does not depend on signs: use null 'degrees'"),
         (SIGNED, "census", {"pair_side": "u", "null": "edges"}, UnsupportedError, "by signs: use null 'signs'"),
         (GRAPH, "balanced-butterfly", {}, UnsupportedError, "has no signs"),
@@ -535,7 +535,7 @@ def test_the_command(store: Path, run: Run, tmp_path: Path) -> None:
     job = tmp_path / "job"
     assert run(*words, "--per", "vertex", "--job", job).exit_code == 0
     resumed = run("resume", job)
-    assert "finished before; nothing was counted now" in resumed.stderr
+    assert "was already finished; nothing was counted now" in resumed.stderr
     best = papilio.significance(str(store), "butterfly", samples=120, seed=3, per="vertex", **HERE).top(1)[0]
     assert resumed.stdout.splitlines()[0] == f"u\t{best.ids[0]}\t{best.value:.6g}"
     assert run(*words, "--per", "edge").exit_code == 2

@@ -135,7 +135,7 @@ def test_polars_is_read_and_given() -> None:
 
 
 def test_what_gives_no_table_is_refused() -> None:
-    with pytest.raises(InputError, match="gives no Arrow table"):
+    with pytest.raises(InputError, match="cannot be converted to an Arrow table"):
         papilio.count(_Stream(pa.chunked_array([[1, 2]])), "butterfly")
 
 

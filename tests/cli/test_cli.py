@@ -72,7 +72,7 @@ def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
     edges = tmp_path / "edges.txt"
     edges.write_text("# sizes\n5 9\n1 2\n2 3\n")
     result = run("convert", edges, tmp_path / "d")
-    assert "note: line 2 read as an edge: 5 9; --header if it holds sizes" in result.stderr
+    assert "note: line 2 read as an edge: 5 9; use --header if it contains sizes" in result.stderr
     assert "dropped: 1 comments" in result.stderr
     assert "line 2 is a header: 5, 9" in run("convert", edges, tmp_path / "e", "--header").stderr
 
@@ -208,7 +208,7 @@ def test_info_says_what_is_stored(women: Path, run: Run) -> None:
 def test_generate_has_a_flag_for_every_field_of_a_model(tmp_path: Path, run: Run) -> None:
     help_text = run("generate", "planted", "--help").stdout
     assert "--size-u" in help_text
-    assert "Vertices of U in each" in help_text
+    assert "Number of vertices of U in each" in help_text
     result = run("generate", "complete", tmp_path / "k", "--n-u", 5, "--n-v", 7, "--json")
     assert json.loads(result.stdout)["n_edges"] == 35
     run("generate", "complete", tmp_path / "c", "--n-u", 5)
@@ -276,7 +276,7 @@ def test_per_vertex_lists_the_largest_or_writes_a_file(women: Path, run: Run, tm
 
 def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> None:
     text = run("plan", "butterfly", women, "--cluster", "inline", "--engine", "cpu").stdout
-    for subject in ("tasks", "work", "memory", "decisions", "1. engine cpu: asked for"):
+    for subject in ("tasks", "work", "memory", "decisions", "1. engine cpu: requested"):
         assert subject in text
     data = json.loads(run("plan", "butterfly", women, "--cluster", "inline", "--json").stdout)
     assert papilio.CountPlan.from_dict(data).n_items == data["n_items"] > 0
@@ -287,14 +287,14 @@ def test_plan_shows_tasks_work_memory_and_decisions(women: Path, run: Run) -> No
     [
         (["count", "moth", "STORE"], 4, "unknown motif 'moth'; known: balanced-biclique, balanced-butterfly, biclique"),
         (["count", "butterfly", "nowhere"], 3, "nowhere does not exist"),
-        (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "a file"),
+        (["submit", "count", "butterfly", "STORE", "--output", "x.csv", "--cluster", "x", "--job", "j"], 2, "files"),
         (["count", "butterfly", "STORE", "--per", "face"], 2, "Invalid value for '--per'"),
         (["count", "butterfly", "STORE", "--workers", "0"], 2, "Invalid value for '--workers'"),
-        (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "no scheduler file that exists"),
-        (["count", "butterfly", "STORE", "--cluster", "inline", "--workers", "2"], 2, "the inline cluster is one"),
+        (["count", "butterfly", "STORE", "--cluster", "no.json"], 6, "an existing scheduler file"),
+        (["count", "butterfly", "STORE", "--cluster", "inline", "--workers", "2"], 2, "the inline cluster has one"),
         (["count", "butterfly", "STORE", "--cluster", "local", "--engine", "gpu"], 4, "use --cluster cuda"),
         (["convert", "nowhere.txt", "OUT"], 2, "nowhere.txt"),
-        (["convert", "nowhere.txt", "OUT", "--memory", "lots"], 2, "'lots' is no size"),
+        (["convert", "nowhere.txt", "OUT", "--memory", "lots"], 2, "'lots' is not a size"),
         (["nonsense"], 2, "No such command"),
     ],
 )  # fmt: skip
@@ -352,7 +352,7 @@ def test_sizes(text: str, n_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1", "1iB", "1EB", "0x10", "1e9"])
 def test_texts_that_are_no_sizes(text: str) -> None:
-    with pytest.raises(errors.InputError, match="is no size"):
+    with pytest.raises(errors.InputError, match="is not a size"):
         parse_size(text)
 
 

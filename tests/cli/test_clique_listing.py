@@ -79,9 +79,7 @@ def test_required_vertices(
     motif: papilio.motifs.Motif, held: Collection[str], graph: UnipartiteGraph, store: Path, tmp_path: Path
 ) -> None:
     if motif == papilio.Clique(1) and len(held) > 1:
-        with pytest.raises(
-            InputError, match="2 vertices are asked for in each 1-clique, which has 1 of them"
-        ):
+        with pytest.raises(InputError, match="2 vertices are required in each 1-clique, which has 1 of them"):
             papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None, containing=held)
         return
     result = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None, containing=held)
@@ -149,7 +147,7 @@ def test_what_the_command_refuses(store: Path, tmp_path: Path, run: Run) -> None
     asked = ("enumerate", "clique", store, *HERE, "--output", tmp_path / "rows")
     for flags, code, message in (
         (("--limit", 3), 2, "a listing needs -k with a number"),
-        (("-k", 3, "--cluster", "inlin"), 6, "cluster 'inlin' is none of"),
+        (("-k", 3, "--cluster", "inlin"), 6, "cluster is 'inlin'; expected"),
         (
             ("-k", 3, "--limit", 3, "--containing", "nobody"),
             2,
@@ -181,7 +179,7 @@ def test_a_bipartite_graph_has_two_layers_to_look_in(tmp_path: Path) -> None:
 
     assert held("ada") == [{"u": ["ada"], "v": ["bob"]}, {"u": ["ada"], "v": ["tea"]}]
     assert held("ada", "tea") == [{"u": ["ada"], "v": ["tea"]}]
-    with pytest.raises(InputError, match=r"both layers of .* have a vertex 'bob'; say which is meant"):
+    with pytest.raises(InputError, match=r"both layers of .* have a vertex 'bob'; choose one by with_u"):
         held("bob")
     with pytest.raises(InputError, match=r"layer U of .* no vertex with the label 'eve'.*layer V of"):
         held("eve")

@@ -244,7 +244,7 @@ def test_a_finished_job_is_not_counted_again(finished: Path, store: Path, tmp_pa
         "count", "butterfly", store, "--per", "vertex", "--job", finished, "--output", output, "--cluster", "none"
     )  # fmt: skip
     assert out == f"{BUTTERFLIES}\n"
-    assert f"job {finished}: finished before; nothing was counted now" in error
+    assert f"job {finished}: was already finished; nothing was counted now" in error
     assert output.is_file()
     assert (finished / "ledger.jsonl").read_bytes() == before
     status = call("status", finished)[0]
@@ -262,7 +262,7 @@ def test_another_question_is_refused_with_both_hashes(finished: Path, store: Pat
     assert "per vertex in graph" in error
     assert "per edge in graph" in error
     call("count", "butterfly", store, "--job", other, code=2)
-    assert "is no job directory" in call("status", other, code=3)[1]
+    assert "is not a job directory" in call("status", other, code=3)[1]
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process's files")
@@ -321,7 +321,7 @@ def test_a_removed_last_record_is_found(finished: Path, tmp_path: Path) -> None:
     job = copy_of(finished, tmp_path)
     path = job / "ledger.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-    assert "it was changed afterwards" in call("verify", job, code=3)[1]
+    assert "it was changed later" in call("verify", job, code=3)[1]
 
 
 def test_a_tampered_answer_is_found(finished: Path, tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_a_tampered_answer_is_found(finished: Path, tmp_path: Path) -> None:
     assert "result.json has digest" in call("verify", job, code=3)[1]
     reseal(job / "result.json", **answer)
     assert (
-        f"the leases sum to count {BUTTERFLIES}; the answer says {BUTTERFLIES + 1}"
+        f"the leases sum to count {BUTTERFLIES}, but the answer has {BUTTERFLIES + 1}"
         in call("verify", job, code=1)[1]
     )
 
@@ -349,7 +349,10 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     write_partial_shard(shard, vectors)
     assert call("verify", job)[0] == f"{BUTTERFLIES}\n"
     os.truncate(shard, shard.stat().st_size - 1)
-    assert f"{shard} has {reference['n_bytes'] - 1} bytes; the ledger says" in call("verify", job, code=3)[1]
+    assert (
+        f"{shard} has {reference['n_bytes'] - 1} bytes, but the ledger records"
+        in call("verify", job, code=3)[1]
+    )
     shard.unlink()
     assert f"{shard} is missing" in call("verify", job, code=3)[1]
 
@@ -370,7 +373,7 @@ def test_a_wrong_engine_is_found_by_the_sample(finished: Path, tmp_path: Path) -
     reseal(job / "result.json", **answer)
     assert call("verify", job)[0] == f"{BUTTERFLIES}\n"
     error = call("verify", job, "--sample", len(lines), "--engine", "cpu", code=1)[1]
-    assert "the ledger holds total" in error
+    assert "the ledger has total" in error
     assert read_partial_shard(job / first["shard"]["path"], first["shard"]["digest"]).keys() == {"u", "v"}
 
 

@@ -43,8 +43,8 @@ def test_the_command_lists(women: Path, tmp_path: Path, run: Run) -> None:
     job = tmp_path / "job"
     code, said, err = run(*asked, "--limit", 5, "--output", tmp_path / "five", "--job", job)
     assert code == 0, err
-    assert "the limit of 5 was reached, there may be more: papilio count biclique" in err
-    assert "-p 3 -q 4 says how many" in err
+    assert "the limit of 5 was reached; there may be more. To count them: papilio count biclique" in err
+    assert "-p 3 -q 4" in err
     assert "listing of biclique (3, 4), up to 5 in" in run("status", job)[1]
     assert "listing of biclique (3, 4), up to 5  " in run("jobs", tmp_path)[1]
     code, said, err = run("verify", job, "--sample", 1)
@@ -89,12 +89,12 @@ def test_the_command_plans(women: Path, run: Run) -> None:
         (
             ["-p", 3, "-q", 4, "--job", "j"],
             2,
-            "job is given, and the rows are iterated on the processors of this",
+            "job is given, but rows are iterated on the processors of this",
         ),
         (
             ["-p", 3, "-q", 4, "--output", "x.csv", "--job", "j"],
             2,
-            "x.csv is one file, and a job lists into a",
+            "x.csv is a file, but a job lists into a",
         ),
         (["-p", 3, "-q", 4, "--output", "no/x.csv"], 3, "no"),
         (["-p", 3, "--limit", 3], 2, "a listing needs -q with a number"),
@@ -229,5 +229,5 @@ def test_a_listing_that_does_not_fit_the_disk_is_refused(
     code, _, err = run("enumerate", "biclique", women, "-p", 2, "-q", 2, "--output", tmp_path / "rows", *HERE)
     assert code == 5
     assert "10 bytes are free at" in err
-    assert "give limit (--limit), or another disk" in err
+    assert "set limit (--limit), or use another disk" in err
     assert not [*tmp_path.iterdir()]

@@ -78,7 +78,7 @@ def test_what_is_refused(graph: BipartiteGraph, store: Path, tmp_path: Path, run
         papilio.MaximalBiclique(min_u=3, max_u=2)
     with pytest.raises(InputError, match="min_v of a maximal biclique is 0"):
         papilio.MaximalBiclique(min_v=0)
-    with pytest.raises(UnsupportedError, match="it can per total"):
+    with pytest.raises(UnsupportedError, match="use total"):
         papilio.count(graph, motif, per="vertex")
     with pytest.raises(CapacityError, match="a part of one edge needs"):
         papilio.count(store, motif, host_memory="1MiB")
@@ -150,7 +150,7 @@ def test_a_count_tells_before_a_listing_how_many_rows_there_will_be(
     code, _, err = run("enumerate", *asked, "--output", tmp_path / "rows", *INLINE)
     assert code == 0, err
     assert f"{len(rows):,} rows to write, " in err
-    assert f"as {tmp_path / 'counted'} counted" in err
+    assert f"as counted by {tmp_path / 'counted'}" in err
     papilio.enumerate(
         store, papilio.MaximalBiclique(2), output=tmp_path / "few", limit=5, progress=seen.append
     )

@@ -190,7 +190,7 @@ def test_a_new_motif_needs_nothing_of_the_command_line(
     assert (refused.exit_code, "10 is not in the range 3<=x<=9" in refused.stderr) == (2, True)
     assert "chain --length 5 needs --mark red or blue" in run("count", "chain", "S", "--length", 5).stderr
     assert (
-        "butterfly does not take --way, which belongs to chain"
+        "butterfly has no option --way; it belongs to chain"
         in run("count", "butterfly", "S", "--way=there").stderr
     )
     assert "chain" in run("plan", "moth", "S").stderr

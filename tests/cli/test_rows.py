@@ -177,7 +177,7 @@ def test_contradictions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             "the rows and --json both need standard output",
         ),
         ((*COMMANDS["cohesion"], "--output", "x.xlsx"), "cannot infer a format from the suffix '.xlsx'"),
-        ((*COMMANDS["cohesion"], "--output", "edges.csv"), "exists already"),
+        ((*COMMANDS["cohesion"], "--output", "edges.csv"), "already exists"),
         ((*COMMANDS["count"], "--format", "xml"), "'xml' is not one of"),
         (
             (

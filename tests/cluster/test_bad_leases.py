@@ -66,7 +66,7 @@ def test_the_item_that_kills_every_worker_is_named_and_the_rest_is_finished(
     with LocalExecutor(2) as executor:
         with monkeypatch.context() as patch:
             patch.setattr(driver, "run_lease", functions.die_at_poisoned_item)
-            with pytest.raises(FailedItemsError, match=r"item 7 of partition 0 \(its workers went away"):
+            with pytest.raises(FailedItemsError, match=r"item 7 of partition 0 \(its workers ended"):
                 papilio.count(women, papilio.Butterfly(), cluster=executor, job=job)
         result = papilio.count(women, papilio.Butterfly(), cluster=executor, job=job)
     assert result.count == 341

@@ -269,7 +269,7 @@ def test_whoever_declines_all_is_answered_once(seed: int) -> None:
 def test_when_all_decline_and_none_is_at_work_the_run_ends_in_an_error() -> None:
     pool, source = Workers(["w0", "w1"]), Book(3, lambda worker: True)
     source.held["elsewhere"] = "w9"
-    with pytest.raises(ExecutionError, match="none of 2 idle workers was given what is left"):
+    with pytest.raises(ExecutionError, match="none of 2 idle workers can be given the remaining work"):
         list(dispatcher_of(pool, source))
 
 
@@ -344,7 +344,7 @@ def test_when_the_only_worker_cannot_go_on_the_run_ends_with_its_error(error: Ex
 @pytest.mark.usefixtures("impatient")
 def test_a_lost_gpu_that_nothing_replaces_ends_the_run_and_is_named() -> None:
     pool, source = Workers(["w0"], {"w0": DeviceLostError("GPU 0 is lost")}), Book(20_000)
-    with pytest.raises(ClusterError, match=r"none came back within .* the last one: GPU 0 is lost"):
+    with pytest.raises(ClusterError, match=r"none returned within .* the last one: GPU 0 is lost"):
         list(dispatcher_of(pool, source))
     assert len(pool.ran) == 2
 

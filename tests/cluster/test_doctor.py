@@ -123,7 +123,7 @@ def test_memory_is_bound_by_the_control_group(checks_of: Checks, monkeypatch: py
     assert check(64 * GIB, 60 * GIB, FREE) == Check("memory", "ok", "64.00 GiB, 60.00 GiB available")
     assert check(64 * GIB, 60 * GIB, CgroupLimits(None, 8 * GIB)).found.endswith("limit 8.00 GiB")
     little = check(64 * GIB, 60 * GIB, CgroupLimits(None, GIB))
-    assert (little.status, little.advice[:16]) == ("warn", "little is left: ")
+    assert (little.status, little.advice[:23]) == ("warn", "little memory is free: ")
     assert check(64 * GIB, GIB, FREE).status == "warn"
 
 
@@ -366,7 +366,7 @@ def test_a_gpu_has_one_worker() -> None:
     idle = check_worker_gpus({"a": facts(H200, OTHER)})
     assert (idle.status, idle.found) == (
         "warn",
-        "1 of 1 workers use a GPU; 1 of the GPUs they see are nobody's",
+        "1 of 1 workers use a GPU; 1 of the GPUs they see are unused",
     )
     unnamed = GpuInfo("old", GIB, (8, 0), "")
     assert check_worker_gpus({"a": facts(unnamed), "b": facts(unnamed)}).status == "warn"

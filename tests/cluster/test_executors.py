@@ -183,11 +183,11 @@ def test_executor_can_be_closed_twice_and_started_again() -> None:
 
 
 def test_numbers_of_workers_that_make_no_sense_are_refused(local: Executor, senate: GraphStore) -> None:
-    with pytest.raises(InputError, match="the inline cluster is one worker"):
+    with pytest.raises(InputError, match="the inline cluster has one worker"):
         InlineExecutor(2)
     with pytest.raises(InputError, match="workers is 0"):
         papilio.open_cluster("local", workers=0)
-    with pytest.raises(InputError, match="workers cannot be given with an executor"):
+    with pytest.raises(InputError, match="workers cannot be combined with an executor"):
         papilio.count(senate, papilio.Butterfly(), cluster=local, workers=2)
     with pytest.raises(InputError, match="cluster is a int"):
         papilio.open_cluster(7)

@@ -63,7 +63,7 @@ class FixedLeases:
 
     def lose(self, task: LeaseTask, worker: str, *, was_running: bool) -> None:
         if task.attempt == 2:
-            raise ClusterError(f"{task} took 3 workers down")
+            raise ClusterError(f"{task} ended 3 workers")
         attempt = task.attempt + was_running
         self._pending.appendleft(replace(task, attempt=attempt, sequence=task.sequence + 1))
 
@@ -107,7 +107,7 @@ def test_tampered_intervals_are_refused(
     monkeypatch.setattr(driver, "run_lease", function)
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
-    with pytest.raises(TilingError, match="it was handed items"):
+    with pytest.raises(TilingError, match="its task was items"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
 
 
@@ -154,7 +154,7 @@ def test_a_task_that_takes_its_workers_down_is_tried_three_times() -> None:
         lost = run(executor, functions.kill_first_attempt, 6, "once")
         assert sorted(dict(lost)) == list(range(6))
         assert dict(lost)[0] == 1
-        with pytest.raises(ClusterError, match=r"items \[0, 1\) of partition 0 took 3 workers down"):
+        with pytest.raises(ClusterError, match=r"items \[0, 1\) of partition 0 ended 3 workers"):
             run(executor, functions.kill_worker, 1, "always")
 
 
@@ -248,7 +248,7 @@ def test_paused_workers_end_the_run(scheduler_file: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(dispatcher, "STALL_S", 0.5)
     with ExistingExecutor(scheduler_file) as executor:
         monkeypatch.setattr(executor, "live_workers", lambda: {"tcp://127.0.0.1:9": "paused"})
-        with pytest.raises(ClusterError, match="paused by their memory limit"):
+        with pytest.raises(ClusterError, match="paused at their memory limit"):
             list(_blocked(executor))
 
 
@@ -281,7 +281,7 @@ def test_a_scheduler_file_that_is_being_written_is_read_again(
 
 def test_bad_scheduler_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(existing, "WRITE_S", 0.0)
-    with pytest.raises(ClusterError, match="no scheduler file that exists"), ExistingExecutor("no-such-file"):
+    with pytest.raises(ClusterError, match="an existing scheduler file"), ExistingExecutor("no-such-file"):
         pass
     for text in ("{", "{}", "[]"):
         (tmp_path / "file").write_text(text)
@@ -317,7 +317,7 @@ def test_a_store_that_workers_do_not_find_is_refused(
     job = job_of(senate, Question(papilio.Butterfly(), "total"))
     for changed, text in (
         (replace(job, source="/no/such/store"), "does not exist"),
-        (replace(job, graph_hash="f" * 32), "holds another graph"),
+        (replace(job, graph_hash="f" * 32), "is a different graph"),
     ):
         with pytest.raises(ClusterError, match=text):
             local.check_source(changed, local.workers)

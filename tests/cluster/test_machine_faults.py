@@ -89,7 +89,7 @@ def test_the_run_stops_at_the_first_lease_and_can_be_resumed(
         with pytest.raises(kind, match=text) as caught:
             papilio.count(senate, papilio.Butterfly(), engine="cpu", job=job)
     assert len(calls) == 2, "the lease that met it is the last one"
-    assert (f"papilio resume {job} goes on" in str(caught.value)) == resume
+    assert (f"papilio resume {job} continues it" in str(caught.value)) == resume
     history = papilio.open_job(job).history()
     assert [(each.start, each.stop) for each in history.leases] == [(calls[0].start, calls[0].stop)]
     assert history.sessions[0].outcome == str(caught.value)
@@ -107,7 +107,7 @@ def test_when_nothing_but_failures_is_met_the_rest_is_not_tried(
         patch.setattr(
             driver, "run_lease", failing(run.run_lease, calls, 0, ExecutionError("a broken engine"))
         )
-        with pytest.raises(FailedItemsError, match=rf"{MAX_FAILED_IN_ROW} of .* the rest was not tried"):
+        with pytest.raises(FailedItemsError, match=rf"{MAX_FAILED_IN_ROW} of .* others were not tried"):
             papilio.count(senate, papilio.Butterfly(), engine="cpu", job=job)
     assert len(calls) < 6 * MAX_FAILED_IN_ROW
     assert papilio.resume_job(job).count == BUTTERFLIES

@@ -57,14 +57,14 @@ def test_times_are_read_as_slurm_reads_them(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "2h", "1:2:3:4", "-5", "00:00:00"])
 def test_times_that_slurm_would_not_take(text: str) -> None:
-    with pytest.raises(InputError, match="write minutes, HH:MM:SS or D-HH:MM:SS"):
+    with pytest.raises(InputError, match="expected minutes, HH:MM:SS or D-HH:MM:SS"):
         parse_time(text)
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"nodes": 0}, "nodes is 0; at least 1"),
+        ({"nodes": 0}, "nodes is 0; the minimum is 1"),
         ({"cpus_per_worker": 0}, "cpus_per_worker is 0"),
         ({"gpus_per_node": "many"}, "gpus per node is 'many'"),
         ({"gpus_per_node": "2", "workers_per_node": 2}, "each GPU has one worker"),
@@ -79,7 +79,7 @@ def test_times_that_slurm_would_not_take(text: str) -> None:
         ({"counts": "c.parquet"}, "per vertex or per edge"),
         ({"partition": 'a"b'}, """partition is 'a"b'; leave out the character '"'"""),
         ({"account": "a\\b"}, "leave out the character"),
-        ({"name": "a/b"}, "part of the names of the logs: leave out the /"),
+        ({"name": "a/b"}, "part of the log names: leave out the /"),
         *(
             ({name: value}, f"is {text!r}; leave out the character {character!r}")
             for character in ("\n", "\r", "\x1b", "\0", "\x7f", "\x9b", "\udcff")
@@ -194,7 +194,7 @@ def test_an_output_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(PapilioError, match="does not exist"):
         render(*flags, "--output", str(tmp_path / "none" / "job.sbatch"))
     path.write_text("mine")
-    with pytest.raises(PapilioError, match="exists already"):
+    with pytest.raises(PapilioError, match="already exists"):
         render(*flags, "--output", str(path))
     assert path.read_text() == "mine"
     assert render(*flags, "--output", str(path), "--overwrite") == ""

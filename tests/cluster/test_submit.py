@@ -230,7 +230,7 @@ def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Pa
     submit(store, scheduler, job)
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).leases_before >= len(kept)
     assert lease_records(job)[: len(kept)] == kept
-    assert "is finished; there is nothing to cancel" in call("cancel", job, code=2)[1]
+    assert "is already finished" in call("cancel", job, code=2)[1]
 
 
 @pytest.mark.slow
@@ -241,7 +241,7 @@ def test_a_second_submission_is_refused_while_the_first_runs(
     job = tmp_path / "job"
     with gate_of(scheduler) as gate:
         submit(store, scheduler, job)
-        with pytest.raises(papilio.PapilioError, match=r"is submitted to .* already|is being written by"):
+        with pytest.raises(papilio.PapilioError, match=r"is already submitted to|is being written by"):
             submit(store, scheduler, job)
         wait_for_leases(job, 1, gate)
         with pytest.raises(JobUnfinishedError, match="is running after 0 s"):
@@ -266,7 +266,7 @@ def test_a_failed_job_says_why_and_can_be_submitted_again(scheduler: Path, tmp_p
     assert str(store) in found.reason
     assert f"failed: {found.reason}" in log_of(job)
     assert "state       failed: " in call("status", job)[0]
-    assert "is failed and no process has it" in call("cancel", job, code=2)[1]
+    assert "is failed and no process is running it" in call("cancel", job, code=2)[1]
     edges.write_bytes(whole)
     submit(store, scheduler, job)
     assert papilio.wait_job(job, timeout_s=TIMEOUT_S).count == comb(20, 2) * comb(30, 2)
@@ -287,7 +287,7 @@ def test_a_submission_that_the_scheduler_lost_can_be_repeated(scheduler: Path, t
     elsewhere = Submission("1", "tcp://elsewhere:8786", "auto", None, "normal", None, "h", time.time())
     papilio.open_job(job).control.write(elsewhere)
     assert f"the job of {job} is submitted after 0 s" in call("wait", job, "--timeout", 0, code=8)[1]
-    with pytest.raises(InputError, match="is submitted to tcp://elsewhere:8786 already"):
+    with pytest.raises(InputError, match="is already submitted to tcp://elsewhere:8786"):
         submit(tmp_path / "graph", scheduler, job)
     papilio.open_job(job).control.write(replace(elsewhere, cluster=address))
     submit(tmp_path / "graph", scheduler, job)
@@ -342,11 +342,13 @@ def test_a_directory_that_workers_do_not_see_is_refused(
 ) -> None:
     monkeypatch.setattr(submit_module, "find_folder_problem", submit_functions.look_elsewhere)
     job = tmp_path / "job"
-    with pytest.raises(ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} is not there"):
+    with pytest.raises(
+        ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} does not exist there"
+    ):
         submit(store, scheduler, job)
     assert list(tmp_path.iterdir()) == []
     job.mkdir()
-    with pytest.raises(ClusterError, match="is not there"):
+    with pytest.raises(ClusterError, match="does not exist there"):
         submit(store, scheduler, job)
     assert list(job.iterdir()) == []
 
@@ -356,13 +358,13 @@ def test_a_folder_is_tried_by_reading_and_writing(tmp_path: Path) -> None:
     assert submit_module.find_folder_problem(str(tmp_path), "probe") is None
     assert [path.name for path in tmp_path.iterdir()] == ["probe"]
     (tmp_path / "probe").write_text("another")
-    assert "another directory" in str(submit_module.find_folder_problem(str(tmp_path), "probe"))
-    assert "is not there" in str(submit_module.find_folder_problem(str(tmp_path / "no"), "probe"))
+    assert "a different directory" in str(submit_module.find_folder_problem(str(tmp_path), "probe"))
+    assert "does not exist there" in str(submit_module.find_folder_problem(str(tmp_path / "no"), "probe"))
 
 
 def test_clusters_that_end_with_the_client_are_refused(store: Path, tmp_path: Path) -> None:
     for cluster in ("local", "inline", "auto", "slurm:cores=2"):
-        with pytest.raises(InputError, match="submit to a scheduler that stays"):
+        with pytest.raises(InputError, match="submit to a permanent scheduler"):
             papilio.submit(store, papilio.Butterfly(), cluster=cluster, job=tmp_path / "job")
     assert list(tmp_path.iterdir()) == []
 
@@ -405,7 +407,7 @@ def test_random_graphs_are_counted_by_the_cluster(store: Path, scheduler: Path, 
     assert isinstance(found, papilio.SignificanceResult)
     assert (found.count, found.samples, found.z) == (here.count, here.samples, here.z)
     assert len(file.read_text().splitlines()) == 121
-    with pytest.raises(InputError, match="null is 'edges', which is for random graphs: give samples, too"):
+    with pytest.raises(InputError, match="null is 'edges', which is for random graphs: set samples, too"):
         papilio.submit(graph, "butterfly", cluster=scheduler, job=tmp_path / "other", null="edges")
     with pytest.raises(InputError, match=r"parts is .*: leave it out"):
         papilio.submit(

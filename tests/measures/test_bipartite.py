@@ -423,7 +423,7 @@ def test_the_commands_for_vertices_and_edges(women: Path, run: Run, tmp_path: Pa
 def test_the_commands_say_what_is_wrong(women: Path, unipartite: Path, run: Run, tmp_path: Path) -> None:
     for args, expected, message in (
         (("robins-alexander", unipartite), 4, "defined on bipartite graphs"),
-        (("top", women, "-n", "0"), 2, "n is 0; at least 1"),
+        (("top", women, "-n", "0"), 2, "n is 0; the minimum is 1"),
         (("latapy", women, "--threads", "0"), 2, "threads is 0"),
         (("local", women, "--output", tmp_path / "no" / "x"), 3, "does not exist"),
         (("local", women, "--per", "total"), 2, "'total' is not one of"),

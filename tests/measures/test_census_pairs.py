@@ -144,9 +144,9 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(InputError, match="by is 'mixed'; expected coherent, incoherent or conflicting"):
         papilio.census_pairs(drugs, "u", by="mixed")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="n is 0; at least 1"):
+    with pytest.raises(InputError, match="n is 0; the minimum is 1"):
         papilio.census_pairs(drugs, "u", by="coherent", n=0)
-    with pytest.raises(InputError, match="threads is 0; at least 1"):
+    with pytest.raises(InputError, match="threads is 0; the minimum is 1"):
         papilio.census_vertices(drugs, "u", threads=0)
     with pytest.raises(InputError, match="is a directory"):
         papilio.census_vertices(drugs, "u", output=tmp_path)
@@ -221,7 +221,7 @@ def test_the_command_writes_vertices(drugs: GraphStore, tmp_path: Path, run: Run
         (("--top", 3), "--top and --by go together"),
         (("--by", "coherent"), "--top and --by go together"),
         (("--per", "vertex"), "--per vertex needs --output FILE"),
-        (("--per", "vertex", "--top", 3, "--by", "coherent"), "ask for one of them at a time"),
+        (("--per", "vertex", "--top", 3, "--by", "coherent"), "use one of them at a time"),
         (("--top", 0, "--by", "coherent"), "0 is not in the range"),
         (("--top", 3, "--by", "mixed"), "'mixed' is not one of"),
     ],

@@ -177,7 +177,7 @@ def test_the_command(store: Path, tmp_path: Path, run: Run) -> None:
 def test_what_is_refused(store: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedError, match="the maximum clique is defined on unipartite graphs"):
         papilio.maximum_clique(papilio.BipartiteGraph.from_edges([0], [0]))
-    with pytest.raises(InputError, match="a file holds counts per vertex"):
+    with pytest.raises(InputError, match="files are for counts per vertex"):
         papilio.maximum_clique(store, output=tmp_path / "x.csv")
     assert run("measure", "maximum-clique", store, "--output", tmp_path / "x.xlsx")[0] == 2
     monkeypatch.setattr("papilio.measures.values.free_memory_bytes", lambda: 100)

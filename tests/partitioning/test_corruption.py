@@ -101,7 +101,7 @@ def test_newer_version(path: Path) -> None:
         ({"parts": [3]}, r"parts\[0\] is 3; expected an object"),
         ({"parts": [{"index": 0}]}, r"parts\[0\] lacks blocks, layer, n_items"),
         ({"blocks": {}}, "blocks is {}; expected a list"),
-        ({"blocks": []}, "which are not those of wedges"),
+        ({"blocks": []}, "which do not match wedges"),
         ({"blocks": [{"name": "s0"}]}, r"blocks\[0\] lacks edges, files, kind, layer"),
         (
             {"blocks": [{"name": "../x", "kind": "starts", "layer": "u", "edges": False, "files": []}]},
@@ -120,7 +120,7 @@ def test_manifest_changed_after_it_was_written(path: Path) -> None:
     manifest = open_partition(path).manifest
     parts = json.loads(manifest.to_json())["parts"]
     change(path, parts=parts[:1])
-    with pytest.raises(StoreError, match=f"hash is {manifest.hash} and what it says has .*make it again"):
+    with pytest.raises(StoreError, match=f"hash is {manifest.hash}, but the content has .*create it again"):
         open_partition(path)
     change(path, parts=parts, reason="told otherwise", seconds={})
     assert open_partition(path).hash == manifest.hash
@@ -135,7 +135,7 @@ def test_missing_and_truncated_files(path: Path) -> None:
     with pytest.raises(StoreError, match=f"{ENTRIES} is missing; the partition is incomplete"):
         open_partition(path)
     (path / ENTRIES).write_bytes(data[:-10])
-    with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes and the manifest says {len(data)}"):
+    with pytest.raises(StoreError, match=f"has {len(data) - 10} bytes, but the manifest has {len(data)}"):
         open_partition(path)
 
 
@@ -173,7 +173,7 @@ def test_a_flipped_bit_of_an_id_is_seen_by_the_fold(path: Path) -> None:
 def test_not_parquet(path: Path) -> None:
     size = (path / ENTRIES).stat().st_size
     (path / ENTRIES).write_bytes(b"x" * size)
-    with pytest.raises(StoreError, match=r"entries.parquet has digest .*make it again"):
+    with pytest.raises(StoreError, match=r"entries.parquet has digest .*create it again"):
         open_partition(path).read_block("s0")
 
 
@@ -278,5 +278,5 @@ def with_ends(graph: Any, **last: int) -> Any:
 
 def test_a_partition_of_version_1(path: Path) -> None:
     change(path, format_version=1)
-    with pytest.raises(StoreError, match=r"format_version 1, without digests .* make it again"):
+    with pytest.raises(StoreError, match=r"format_version 1, without digests .* create it again"):
         open_partition(path)

@@ -249,7 +249,7 @@ def test_a_store_that_changes_while_it_is_read(
     for degree in wrong:
         degree[np.argmax(degree)] += change
     monkeypatch.setattr("papilio.partitioning.disk_rows.degrees", lambda *_, **__: wrong)
-    with pytest.raises(StoreError, match="changed while they were read"):
+    with pytest.raises(StoreError, match="changed during reading"):
         write_disk_rows(store, scratch, 10**9, 2)
 
 
@@ -259,7 +259,7 @@ def test_a_store_that_is_replaced_by_one_of_the_same_degrees(tmp_path: Path, scr
     graphs = [BipartiteGraph.from_edges(*zip(*pairs, strict=True), 3, 3) for pairs in (square, swapped)]
     store = write_store(tmp_path / "graph", graphs[0], provenance={})
     write_store(tmp_path / "graph", graphs[1], provenance={}, overwrite=True)
-    with pytest.raises(StoreError, match=f"held the graph {store.hash} and was replaced by"):
+    with pytest.raises(StoreError, match=f"contained the graph {store.hash} and was replaced by"):
         write_disk_rows(store, scratch, 10**9, 1)
 
 

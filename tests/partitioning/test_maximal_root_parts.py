@@ -137,7 +137,7 @@ def test_what_cannot_be_cut_is_refused(tmp_path: Path) -> None:
         cut_maximal(graph, tmp_path, MaximalBiclique(), "x")
     partition = cut_maximal(graph, tmp_path, MaximalBiclique(2, 2), share=0.9)
     partition.require_serves(MaximalBiclique(3, 2), "total")
-    with pytest.raises(UnsupportedError, match="serves p >= 2"):
+    with pytest.raises(UnsupportedError, match="supports p >= 2"):
         partition.require_serves(MaximalBiclique(), "total")
     with pytest.raises(UnsupportedError, match="parts for maximal-biclique"):
         partition.require_serves(Biclique(2, 2), "total")

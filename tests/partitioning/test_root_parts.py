@@ -144,7 +144,7 @@ def test_parts_serve_larger_sizes_and_refuse_smaller_ones(tmp_path: Path) -> Non
         total = sum(count_of_roots(part, p, q) for part in parts_of(partition))
         assert total == count_bicliques(edge_list(graph), p, q)
     for p, q in [(1, 3), (2, 2)]:
-        with pytest.raises(UnsupportedError, match="serves p >= 2 and q >= 3"):
+        with pytest.raises(UnsupportedError, match="supports p >= 2 and q >= 3"):
             partition.require_serves(Biclique(p, q), "total")
     with pytest.raises(UnsupportedError, match="per vertex"):
         partition.require_serves(Biclique(2, 3), "vertex")
@@ -249,7 +249,7 @@ def test_the_other_layer_is_anchored_where_only_its_roots_fit(tmp_path: Path) ->
     assert partition.manifest.layer == "v"
     assert partition.manifest.decisions[0] == (
         "layer V anchored",
-        "a vertex of layer U fits no part with the lists of its neighbours",
+        "a vertex of layer U does not fit in a part with the lists of its neighbours",
     )
     assert_each_once(graph, partition, 2, 2)
 
@@ -274,7 +274,7 @@ def test_parts_are_no_larger_than_the_host_memory_can_cut(
     assert all(part.sizes.edges < 600 for part in partition.manifest.parts)
     assert_each_once(graph, partition, 2, 2)
     monkeypatch.setattr(root_parts, "ENTRY_BYTES", HOST_BYTES // 30)
-    with pytest.raises(CapacityError, match="give more of that"):
+    with pytest.raises(CapacityError, match="so raise that"):
         cut(graph, tmp_path, Biclique(2, 2), "v", limit_bytes=10**6)
 
 

@@ -316,7 +316,7 @@ def test_a_cut_that_fails_leaves_nothing(tmp_path: Path) -> None:
         ({"per": "wedge"}, InputError, "per is 'wedge'"),
         ({"strategy": "best"}, InputError, "strategy is 'best'"),
         ({"threads": 0}, InputError, "threads is 0"),
-        ({"limit_bytes": 1000}, CapacityError, "1000 bytes; an empty one takes 1000"),
+        ({"limit_bytes": 1000}, CapacityError, "1000 bytes, but an empty part takes 1000"),
         ({"host_bytes": 0}, CapacityError, "0 bytes of host memory"),
     ],
 )

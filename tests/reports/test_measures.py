@@ -106,10 +106,10 @@ def test_models_are_parsed_and_grow() -> None:
     ("text", "message"),
     [
         ("star:n=5", "model is 'star'; known: rmat, power-law"),
-        ("complete:n_u=5,sides=2", "'sides=2' is no parameter of the model complete"),
+        ("complete:n_u=5,sides=2", "'sides=2' is not a parameter of the model complete"),
         ("complete", "needs n_u"),
         ("complete:n_u=two", "n_u is 'two'; expected an integer"),
-        ("complete:name=2", "'name=2' is no parameter of the model complete; known: n_u, n_v"),
+        ("complete:name=2", "'name=2' is not a parameter of the model complete; known: n_u, n_v"),
         ("rmat:scale_u=5,edges=1,compact=maybe", "compact is 'maybe'; expected True or False"),
         ("complete:n_u=2.5", "n_u is 2.5; expected an integer"),
     ],

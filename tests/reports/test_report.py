@@ -118,7 +118,7 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
 def test_reporting_twice_leaves_no_figure_of_the_first(odd_job: Path, tmp_path: Path) -> None:
     write_report(odd_job, tmp_path / "r")
     assert {path.name for path in (tmp_path / "r" / "figures").iterdir()} == {"leases-1.png", "leases-1.svg"}
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         write_report(odd_job, tmp_path / "r", figures=False)
     page = write_report(odd_job, tmp_path / "r", overwrite=True, figures=False)
     assert list((tmp_path / "r" / "figures").iterdir()) == []
@@ -129,7 +129,7 @@ def test_a_folder_that_is_no_report_keeps_its_figures(odd_job: Path, tmp_path: P
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "mine.png").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(StoreError, match=r"exists already|not of the same kind \(no report.html\)"):
+        with pytest.raises(StoreError, match=r"already exists|not of the same kind \(no report.html\)"):
             write_report(odd_job, tmp_path, overwrite=overwrite, figures=False)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.png"]
 
@@ -142,7 +142,7 @@ def test_an_unfinished_job_is_marked(odd_job: Path, tmp_path: Path) -> None:
     (copy / "ledger.jsonl").write_bytes(b"".join(records[:-1]))
     text = text_of(assert_self_contained(write_report(copy)))
     assert "Butterfly count interrupted" in text
-    assert "This job is interrupted: what follows is what its ledger holds so far." in text
+    assert "This job is interrupted: the page shows the content of its ledger so far." in text
     assert "Failures session what ended it 1 killed, or lost with its machine" in text
 
 
@@ -153,7 +153,7 @@ def test_a_job_that_has_no_plan_yet(votes: GraphStore, tmp_path: Path, odd_job: 
     reseal(copy / "job.json", **described)
     (copy / "ledger.jsonl").write_bytes(b"")
     text = text_of(assert_self_contained(write_report(copy)))
-    assert "No session has handed out leases yet." in text
+    assert "No session has dispatched leases yet." in text
 
 
 def test_a_resumed_job_shows_every_session(votes: GraphStore, tmp_path: Path) -> None:
@@ -173,9 +173,11 @@ def test_a_comparison_shows_its_z_and_how_to_repeat_it(votes: GraphStore, tmp_pa
         votes.path, "butterfly", samples=30, seed=7, job=tmp_path / "job", cluster="inline"
     )
     text = text_of(assert_self_contained(write_report(tmp_path / "job")))
-    assert "Butterfly count beside random graphs" in text
-    assert "asked butterfly per total beside 30 random graphs (null model degrees)" in text
-    assert f"z beside random graphs {found.z:.4g}" in text or f"{found.z:.4g} z beside random graphs" in text
+    assert "Butterfly count compared with random graphs" in text
+    assert "asked butterfly per total against 30 random graphs (null model degrees)" in text
+    assert (
+        f"z against random graphs {found.z:.4g}" in text or f"{found.z:.4g} z against random graphs" in text
+    )
     assert "--per total --null degrees --samples 30 --seed 7 --steps 20" in text
 
 

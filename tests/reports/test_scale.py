@@ -160,7 +160,7 @@ def test_another_experiment_in_the_same_directory_is_refused(
     votes: GraphStore, tmp_path: Path, flags: tuple[str, ...], message: str
 ) -> None:
     begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
-    assert f"holds an experiment with {message}" in fails(*scale(votes, tmp_path / "x", *flags))
+    assert f"is an experiment with {message}" in fails(*scale(votes, tmp_path / "x", *flags))
 
 
 def test_points_and_repetitions_may_be_added(votes: GraphStore, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_store_that_was_replaced_is_not_measured(votes: GraphStore, tmp_path: 
     shutil.copytree(votes.path, path)
     directory = begin_scaling(tmp_path / "x", Butterfly(), [path], [1], repeat=1, cluster="inline")
     call("generate", "complete", path, "--n-u", 3, "--n-v", 3, "--overwrite")
-    with pytest.raises(ExecutionError, match=f"now; the experiment was begun with {votes.hash}"):
+    with pytest.raises(ExecutionError, match=f", but the experiment began with {votes.hash}"):
         run_experiment(directory, warm_up=False)
     assert not directory.job_path(1, 1).exists()
 
@@ -191,9 +191,9 @@ def test_generated_graphs_are_made_once(tmp_path: Path) -> None:
     assert [graph.n_u for graph in first.experiment.graphs] == [6, 12]
     begin_scaling(tmp_path / "x", Butterfly(), [], [2, 4], **common)
     assert manifest.stat().st_mtime_ns == written
-    with pytest.raises(StoreError, match="holds another graph than the complete model asked for"):
+    with pytest.raises(StoreError, match="is not the requested complete graph"):
         begin_scaling(tmp_path / "x", Butterfly(), [], [2, 4], **{**common, "model": "complete:n_u=7,n_v=4"})
-    with pytest.raises(InputError, match="workers is 3, no multiple of the smallest number, 2"):
+    with pytest.raises(InputError, match="workers is 3, not a multiple of the smallest number, 2"):
         begin_scaling(tmp_path / "y", Butterfly(), [], [2, 3], **common)
     assert not (tmp_path / "y").exists()
 
@@ -201,7 +201,7 @@ def test_generated_graphs_are_made_once(tmp_path: Path) -> None:
 def test_another_graph_is_refused(votes: GraphStore, tmp_path: Path) -> None:
     begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
     call("generate", "complete", tmp_path / "other", "--n-u", 3, "--n-v", 3)
-    assert f"holds an experiment with graph {votes.hash}" in fails(
+    assert f"is an experiment with graph {votes.hash}" in fails(
         *scale(str(tmp_path / "other"), tmp_path / "x")
     )
     # Nor for a point of its own in strong scaling.
@@ -223,7 +223,7 @@ def test_what_makes_no_sense_is_refused(votes: GraphStore, tmp_path: Path) -> No
     assert "no such store" in fails(*scale("no such store", output))
     output.mkdir()
     (output / "thesis.tex").write_text("mine")
-    assert "holds thesis.tex and no scaling experiment" in fails(*scale(votes, output))
+    assert "contains thesis.tex and is not a scaling experiment" in fails(*scale(votes, output))
     assert [path.name for path in output.iterdir()] == ["thesis.tex"]
 
 
@@ -249,12 +249,12 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tm
     done = call(*scale(votes, output, "--workers", "1,2"), code=1)
     assert "2 workers, run 1 of 1: FAILED, workers is 2" in done.stderr
     assert (
-        "1 of the runs failed, and the same command runs them again; first 2 workers, repetition 1"
+        "1 of the runs failed; repeat the command to run them again. First: 2 workers, repetition 1"
         in done.stderr
     )
     assert [run.workers for run in ExperimentDirectory(output).finished_runs()] == [1]
     page = (output / "report" / "report.html").read_text()
-    assert "the inline cluster is one worker" in page
+    assert "the inline cluster has one worker" in page
     assert "1 of 2 runs finished" in page
 
 
@@ -307,7 +307,7 @@ def test_a_cluster_with_more_workers_than_the_point_uses_as_many_as_asked(
 
 
 def test_a_directory_that_is_no_experiment(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="holds no scaling experiment"):
+    with pytest.raises(StoreError, match="is not a scaling experiment"):
         ExperimentDirectory(tmp_path)
     with pytest.raises(StoreError, match="neither a job directory nor a scaling experiment"):
         write_report(tmp_path, figures=False)
@@ -371,4 +371,4 @@ def test_the_jobs_of_slurm_run_the_points_that_are_not_finished(
     assert "#SBATCH --array=1,2" in script
     assert ExperimentDirectory(output).experiment.engine == "gpu"
     sbatch.write_text("#!/bin/sh\necho 'no such partition' >&2\nexit 1\n")
-    assert "Slurm refuses the jobs of the experiment: no such partition" in fails(*arguments)
+    assert "Slurm rejects the jobs of the experiment: no such partition" in fails(*arguments)

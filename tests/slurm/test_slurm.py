@@ -179,13 +179,13 @@ def test_workers_that_are_jobs_of_their_own(
 @pytest.mark.parametrize("options", ["cores=1,memory=1GiB,partition=nowhere", "cores=64,memory=1GiB"])
 def test_jobs_that_slurm_refuses(slurm: Slurm, votes: GraphStore, options: str) -> None:
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
-    with pytest.raises(ClusterError, match="Slurm refuses the jobs of the workers"):
+    with pytest.raises(ClusterError, match="Slurm rejects the jobs of the workers"):
         papilio.count(votes, papilio.Butterfly(), cluster=f"slurm:{options}")
 
 
 def test_a_cluster_without_cores_and_memory(votes: GraphStore) -> None:
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed (papilio[slurm])")
-    with pytest.raises(InputError, match="needs cores per worker; give them as in slurm:cores=4"):
+    with pytest.raises(InputError, match="needs cores per worker; set them as in slurm:cores=4"):
         papilio.count(votes, papilio.Butterfly(), cluster="slurm")
     with pytest.raises(InputError, match="needs memory per worker"):
         papilio.count(votes, papilio.Butterfly(), cluster="slurm:cores=1")

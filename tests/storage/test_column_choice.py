@@ -192,10 +192,10 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "one left": ("user,rating,time\n1,2,3\n", {}, "not clear"),
     "index and value": (",user,rating\n1,2,3\n", {}, "not clear"),
     "no such name": ("a,b,c\n1,2,3\n", {"u": "x", "v": "b"}, "no column 'x' for u; it has a"),
-    "several": ("a,a,b\n1,2,3\n", {"u": "b", "v": "a"}, "several columns 'a': give a number for v"),
-    "no names": ("1 2\n", {"u": "a", "v": "b"}, "has no line of names, so u 'a' is no column"),
+    "several": ("a,a,b\n1,2,3\n", {"u": "b", "v": "a"}, "several columns 'a': use a number for v"),
+    "no names": ("1 2\n", {"u": "a", "v": "b"}, "has no line of names, so u 'a' is not a column"),
     "too large": ("1 2\n", {"u": 1, "v": 3}, "2 columns; there is no column 3 for v"),
-    "zero": ("1 2\n", {"u": 0}, "u is 0; expected a number of a column, from 1 on"),
+    "zero": ("1 2\n", {"u": 0}, "u is 0; expected a column number from 1"),
     "not a number": ("1 2\n", {"u": 1.0}, "u is 1.0; expected"),
     "true": ("1 2\n", {"sign": True}, "sign is True; expected"),
     "the same": ("1 2\n", {"u": 1, "v": 1}, "column 1 cannot be both u and v"),
@@ -211,8 +211,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         {"positive_from": 1},
         "several columns of values: rating",
     ),
-    "konect": ("% bip\n1 2\n", {"u": 2, "v": 1}, "the format konect says which columns"),
-    "sizes": ("2 3 1\n1 2\n", {"u": 2, "v": 1}, "the format sizes says which columns"),
+    "konect": ("% bip\n1 2\n", {"u": 2, "v": 1}, "the format konect defines the endpoint columns"),
+    "sizes": ("2 3 1\n1 2\n", {"u": 2, "v": 1}, "the format sizes defines the endpoint columns"),
     "short names": ("user item\n1 5 7\n2 6 8\n", {}, r"line 1: 2 names \(user, item\) for 3 columns"),
     "long names": ("user,item,rating\n1,5\n2,6\n", {}, "3 names .* for 2 columns"),
 }
@@ -228,7 +228,7 @@ def test_unclear_columns_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_parquet_that_is_unclear_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "p.parquet")
-    with pytest.raises(InputError, match=r"which two columns are the endpoints is not clear: a \(column 1\)"):
+    with pytest.raises(InputError, match=r"the two endpoint columns are not clear: a \(column 1\)"):
         convert(tmp_path / "p.parquet", tmp_path / "g")
     pq.write_table(
         pa.table({"x": [1.5], "b": [2], "__index_level_0__": [9], "c": [3]}), tmp_path / "q.parquet"
@@ -268,7 +268,8 @@ def test_unknown_names_above_words_are_said(tmp_path: Path) -> None:
     store = convert(path, tmp_path / "g")
     assert store.n_edges == 3
     assert (
-        "line 1 read as an edge: Kunde Ware; --header if it holds names" in store.manifest.provenance["notes"]
+        "line 1 read as an edge: Kunde Ware; use --header if it contains names"
+        in store.manifest.provenance["notes"]
     )
     again = convert(path, tmp_path / "h", header=True)
     assert (again.n_edges, again.manifest.provenance["notes"]) == (2, [])

@@ -260,8 +260,8 @@ def test_first_line_with_three_numbers_is_an_edge_when_it_cannot_be_sizes(tmp_pa
 
 
 REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
-    "empty": ("", {}, InputError, "holds no line of data"),
-    "comments only": ("# a\n# b\n", {}, InputError, "holds no line of data"),
+    "empty": ("", {}, InputError, "has no line of data"),
+    "comments only": ("# a\n# b\n", {}, InputError, "has no line of data"),
     "names only": ("user,item\n", {}, InputError, "no line of data"),
     "binary": (b"\x7fELF\x00\x01\x02", {}, InputError, "not a text file"),
     "zip": (b"PK\x03\x04rest", {}, InputError, "zip archive; unpack it first"),
@@ -269,7 +269,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "wrong forced format": ("1 2\n", {"format": "csv"}, InputError, "1 column as csv"),
     "unknown format": ("1 2\n", {"format": "xml"}, InputError, "format is 'xml'; expected konect"),
     "not sizes": ("a b\n", {"format": "sizes"}, InputError, "not 'n_u n_v m'"),
-    "sizes too few": ("2 2 3\n0 1\n1 0\n", {}, InputError, "declares 3 edges and holds 2 lines"),
+    "sizes too few": ("2 2 3\n0 1\n1 0\n", {}, InputError, "declares 3 edges but has 2 lines"),
     "sizes too small": (
         "2 2 2\n0 1\n2 0\n",
         {"format": "sizes"},
@@ -278,7 +278,12 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     ),
     "sizes of two layers": ("2 3 1\n0 1\n", {"kind": "unipartite"}, InputError, "two layers"),
     "sizes beyond int32": (f"{2**31} 3 1\n0 1\n", {}, CapacityError, "2147483648"),
-    "konect of two layers": ("% bip\n1 2\n", {"kind": "unipartite"}, InputError, "says that it is bipartite"),
+    "konect of two layers": (
+        "% bip\n1 2\n",
+        {"kind": "unipartite"},
+        InputError,
+        "is bipartite by its header",
+    ),
     "no sign column": ("1 2\n", {"sign": 3}, InputError, "2 columns; there is no column 3"),
     "no time column": ("1 2 1\n", {"sign": 3, "time": 4}, InputError, "no column 4 for times"),
     "dense matrix": ("%%MatrixMarket matrix array real general\n2 2\n1\n", {}, InputError, "dense matrix"),
@@ -290,7 +295,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
         f"{MATRIX} pattern general\n2 2 3\n1 1\n",
         {},
         InputError,
-        "declares 3 edges and holds 1",
+        "declares 3 edges but has 1",
     ),
     "matrix not square": (
         f"{MATRIX} pattern general\n2 3 1\n1 1\n",
@@ -326,13 +331,13 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
         'd,e\n"a\rb",c\n',
         {},
         MalformedLineError,
-        "line 2: .*a label holds a line end",
+        "line 2: .*a label contains a line end",
     ),
     "field of 200 kB": (
         f'1,2\n"{"x" * 200_000}",y",3\n',
         {},
         MalformedLineError,
-        "line 2: .*its quotes are not those of CSV",
+        "line 2: .*its quotes do not follow the rules of CSV",
     ),
     "npy tokens": (npy_of(b"{'descr': '<i8', 'shape': (1, 2"), {}, InputError, "not a readable .npy file"),
     "npy indent": (npy_of(b" {\n  1\n 2"), {}, InputError, "not a readable .npy file"),
@@ -359,12 +364,17 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "npy shape": (npy(np.zeros((2, 3, 2), int)), {}, InputError, r"shape \(2, 3, 2\); expected \(k, 2\)"),
     "npy vector": (npy(np.zeros(3, int)), {}, InputError, r"shape \(3,\)"),
     "npy floats": (npy(np.zeros((3, 2))), {}, InputError, "dtype float64; expected integers"),
-    "npy truncated": (npy(np.zeros((3, 2), int))[:-8], {}, InputError, "168 bytes; its header describes 176"),
+    "npy truncated": (
+        npy(np.zeros((3, 2), int))[:-8],
+        {},
+        InputError,
+        "168 bytes, but its header describes 176",
+    ),
     "npy too long": (
         npy(np.zeros((3, 2), int)) + b"x",
         {},
         InputError,
-        "177 bytes; its header describes 176",
+        "177 bytes, but its header describes 176",
     ),
     "npy too large": (npy(np.full((1, 2), 2**63, np.uint64)), {}, InputError, "2\\^63 - 1"),
     "npy words": (

@@ -130,7 +130,7 @@ def test_progress_reaches_the_end_and_a_failure_leaves_nothing(tmp_path: Path, s
     with pytest.raises(KeyboardInterrupt):
         generate(Rmat(9, 9, 5000), tmp_path / "other", progress=fail)
     assert [path.name for path in tmp_path.iterdir()] == ["graph"]
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         generate(
             Rmat(9, 9, 5000, compact=True),
             tmp_path / "graph",
@@ -373,14 +373,14 @@ def test_signs_depend_on_the_edge_and_the_seed_alone() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Rmat(31, 4, 10), CapacityError, "scale_u is 31; at most 30"),
+        (lambda: Rmat(31, 4, 10), CapacityError, "scale_u is 31; the maximum is 30"),
         (lambda: Rmat(4, 4, -1), InputError, "edges is -1"),
         (lambda: Rmat(4, 4, 1.5), InputError, "edges is 1.5; expected an integer"),  # type: ignore[arg-type]
         (lambda: Rmat(4, 4, 10, a=1.2), InputError, "a is 1.2"),
         (lambda: Rmat(4, 4, 10, a=0.6, b=0.3, c=0.2), InputError, "at most 1"),
         (lambda: PowerLaw(5, 5, 1.0), InputError, "exponent_u is 1.0"),
         (lambda: PowerLaw(5, 5, max_degree_v=0), InputError, "max_degree_v is 0; expected at least 1"),
-        (lambda: Planted(5, 5, 1, 6, 2), CapacityError, "size_u is 6; at most 5"),
+        (lambda: Planted(5, 5, 1, 6, 2), CapacityError, "size_u is 6; the maximum is 5"),
         (lambda: Planted(5, 5, 1, 2, None), InputError, "give both"),
         (lambda: Planted(1, None, 0, 0, None, 3), InputError, "no pair of vertices"),
         (lambda: Complete(2**31), CapacityError, "n_u"),

@@ -261,7 +261,7 @@ def test_frames_that_are_computed_later_are_read_as_others(make: Any) -> None:
     with pytest.raises(InputError, match="no column 'artist'"):
         papilio.read(make(frame), u="artist", v="user")
     with pytest.raises(
-        InputError, match=r"header is given, which says nothing about a .*Frame; it takes u, v, sign"
+        InputError, match=r"header is given, but does not apply to a .*Frame; it supports u, v, sign"
     ):
         papilio.read(make(frame), header=True)
 
@@ -278,7 +278,7 @@ def test_layers_of_networkx_without_an_attribute_are_those_that_networkx_infers(
     with pytest.raises(nx.AmbiguousSolution, match="Disconnected graph") as ambiguous:
         from_networkx(graph)
     assert ambiguous.value.__notes__ == [
-        "The nodes have no attribute bipartite; set it, or give the nodes of layer U as u."
+        "The nodes have no attribute bipartite; set it, or pass the nodes of layer U as u."
     ]
     assert papilio.count(graph, "butterfly", u=["u0", "u1", "far"]).count == 1
     graph.add_node("alone", bipartite=0)
@@ -310,7 +310,7 @@ UNSIGNED = nx.Graph([("a", "b")])
             "column 'sign' has a missing value in row 0",
         ),
         (lambda: from_numpy(np.array([["a", "b", "c"]])), GraphError, "not numbers"),
-        (lambda: from_numpy(np.array([["a", "b"]]), labels="id"), GraphError, "give labels=.text"),
+        (lambda: from_numpy(np.array([["a", "b"]]), labels="id"), GraphError, "use labels=.text"),
         (lambda: from_numpy(np.array([["a", "b"]]), n_u=4), InputError, "n_u and n_v are for ids"),
         (lambda: from_numpy(np.array([[0, 1]]), positive_from=1), InputError, "no column of values"),
         (lambda: from_numpy(np.array([[0, 1]]), kind="tripartite"), InputError, "kind is 'tripartite'"),  # type: ignore[arg-type]
@@ -345,7 +345,7 @@ UNSIGNED = nx.Graph([("a", "b")])
         (
             lambda: from_any(UnipartiteGraph(0, *np.zeros((2, 0), np.int32))),
             InputError,
-            "a bipartite graph is",
+            "expected a bipartite graph",
         ),
     ],
 )

@@ -133,9 +133,9 @@ def test_decimals_that_are_integers_are_integers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("1.5,2\n3,4\n", InputError, "line 1: '1.5' in column 1 is no label"),
-        ("u,v\n1,2e3\n", InputError, "line 2: '2e3' in v .column 2. is no label"),
-        ("NaN 2\n3 4\n", InputError, "line 1: 'NaN' in column 1 is no label"),
+        ("1.5,2\n3,4\n", InputError, "line 1: '1.5' in column 1 is not a label"),
+        ("u,v\n1,2e3\n", InputError, "line 2: '2e3' in v .column 2. is not a label"),
+        ("NaN 2\n3 4\n", InputError, "line 1: 'NaN' in column 1 is not a label"),
         ("1.0,2\n3.5,4\n", MalformedLineError, "line 2: '3.5,4': '3.5' is not a 64-bit integer"),
         ("1.0,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': 'nan' is not"),
         ("1,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': 'nan' is not"),
@@ -310,7 +310,7 @@ def test_line_numbers_with_other_line_ends(
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
 def test_a_line_end_within_quotes_is_refused(tmp_path: Path, end: str) -> None:
-    with pytest.raises(MalformedLineError, match=r"line 2: .*a label holds a line end"):
+    with pytest.raises(MalformedLineError, match=r"line 2: .*a label contains a line end"):
         convert(write_input(tmp_path, f'a,b\n"c{end}d",e\n'), tmp_path / "g", header=False)
 
 
@@ -365,9 +365,9 @@ def test_a_tab_at_the_end_of_a_line_of_colons_is_no_part_of_it(tmp_path: Path) -
 # Files of other kinds, and signs that say nothing
 
 OTHERS: dict[str, tuple[str, str]] = {
-    "json lines": ('{"user": 1, "item": 2}\n{"user": 1, "item": 3}\n', "holds JSON.*jq"),
-    "json": ('[\n  {"user": 1}\n]\n', "holds JSON"),
-    "json lists": ("[1, 2]\n[2, 3]\n", "holds JSON"),
+    "json lines": ('{"user": 1, "item": 2}\n{"user": 1, "item": 3}\n', "contains JSON.*jq"),
+    "json": ('[\n  {"user": 1}\n]\n', "contains JSON"),
+    "json lists": ("[1, 2]\n[2, 3]\n", "contains JSON"),
     "graphml": ("<?xml version='1.0'?>\n<graphml>\n", "looks like XML"),
     "pajek": ("*Vertices 3\n1 a\n", "a Pajek file"),
     "gml": ("graph [\n  node [\n", "GML or DOT"),
@@ -409,10 +409,10 @@ def test_text_of_other_encodings(
 
 
 def test_text_that_is_not_of_its_encoding(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"input.txt is not text in its encoding .*; name another"):
+    with pytest.raises(InputError, match=r"input.txt is not text in this encoding .*; use another"):
         convert(write_input(tmp_path, "1 2\n".encode("utf-16") + b"x"), tmp_path / "g")
     latin = write_input(tmp_path, "é,b\nc,d\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(say the encoding"):
+    with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(set the encoding"):
         convert(latin, tmp_path / "g")
     for name in ("klingon", "hex", "rot13", "undefined", "a\0b", ""):
         with pytest.raises(InputError, match="unknown encoding"):

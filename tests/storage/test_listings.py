@@ -125,7 +125,7 @@ def test_a_writer_whose_directory_went_stops(tmp_path: Path) -> None:
             run.rename(tmp_path / "gone")
             writer.write(*row)
 
-    with pytest.raises(StoreError, match="is not there; the listing"):
+    with pytest.raises(StoreError, match="does not exist; its listing"):
         write()
 
 
@@ -139,7 +139,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
     try:
         with pytest.raises(
-            StoreError, match=r"x: rows cannot be written \(File too large\); make room there"
+            StoreError, match=r"x: rows cannot be written \(File too large\); free space there"
         ):
             write()
     finally:
@@ -209,7 +209,7 @@ def test_a_listing_replaces_only_a_listing(tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     write_all(tmp_path / "out", [])
     shard = write_rows(tmp_path / "shards" / "1", 3)
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         write_all(tmp_path / "out", [shard], keep_shards=True)
     write_all(tmp_path / "out", [shard], keep_shards=True, overwrite=True)
     assert pq.read_table(tmp_path / "out").num_rows == 3

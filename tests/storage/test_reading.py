@@ -125,20 +125,22 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PAPILIO_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(StoreError, match=r"ratings.csv is no graph store, .*file/cache.*set PAPILIO_CACHE"):
+    with pytest.raises(
+        StoreError, match=r"ratings.csv is not a graph store, .*file/cache.*set PAPILIO_CACHE"
+    ):
         papilio.read(ratings)
     for mode in (0o777, 0o770):
         shared = tmp_path / f"shared{mode}"
         (shared / "conversions").mkdir(parents=True)
         (shared / "conversions").chmod(mode)
         monkeypatch.setenv("PAPILIO_CACHE", str(shared))
-        with pytest.raises(StoreError, match=r"can be changed by other users .*set PAPILIO_CACHE"):
+        with pytest.raises(StoreError, match=r"is writable by other users .*set PAPILIO_CACHE"):
             papilio.read(ratings)
         assert not list((shared / "conversions").iterdir())
         (shared / "conversions").chmod(0o700)
         read_quietly(ratings)
         (shared / "conversions").chmod(mode)
-        with pytest.raises(StoreError, match="can be changed by other users"):
+        with pytest.raises(StoreError, match="is writable by other users"):
             papilio.read(ratings)
 
 
@@ -435,7 +437,7 @@ def test_every_verb_warns_of_how_a_file_was_read(ratings: Path, verb: str) -> No
 def test_every_verb_repeats_doubts(ratings: Path, verb: str) -> None:
     ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
     for again in ("dropped: nothing;", r"dropped: nothing \(converted before\);"):
-        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; --header"
+        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use --h"
         with pytest.warns(InputWarning, match=expected):
             VERBS[verb](ratings)
         shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
@@ -460,8 +462,8 @@ def test_every_command_says_how_a_file_was_read(
             f"{ratings}: read as csv, U is column 1, V is column 2, no line of names; dropped"
         )
         assert lines[0].endswith("(converted before)") == (at > 0)
-        assert lines[1] == "note: line 1 read as an edge: Kunde Ware; --header if it holds names"
-        assert lines[2].startswith(f"to read it in another way: papilio convert {ratings} STORE")
+        assert lines[1] == "note: line 1 read as an edge: Kunde Ware; use --header if it contains names"
+        assert lines[2].startswith(f"to read it differently: papilio convert {ratings} STORE")
         answers.add(out.splitlines()[0] if "--json" not in words else json.loads(out)["count"])
     assert len(answers) == 1 or "OUT" in command
 
@@ -508,7 +510,7 @@ def test_a_first_line_of_text_is_read_as_names_or_said_to_be_an_edge(
     is_data = form == "{}"
     assert store.n_edges == 4 + (names is None and not is_data)
     assert found["header"] == names
-    said = any("read as an edge: Kunde Ware; --header" in note for note in found["notes"])
+    said = any("read as an edge: Kunde Ware; use --header" in note for note in found["notes"])
     assert said == (names is None and not is_data)
 
 
@@ -665,9 +667,7 @@ def test_networks_that_name_layers_have_no_cliques_unless_asked_for() -> None:
     import networkx as nx
 
     women = nx.davis_southern_women_graph()
-    with pytest.raises(
-        UnsupportedError, match="the attribute bipartite of its vertices tells two layers apart"
-    ):
+    with pytest.raises(UnsupportedError, match="the attribute bipartite of its vertices defines two layers"):
         papilio.count(women, papilio.Clique(3))
     assert papilio.count(from_networkx(women, kind="unipartite"), papilio.Clique(3)).count == 0
     assert papilio.count(nx.karate_club_graph(), papilio.Clique(3)).count == 45
@@ -741,7 +741,7 @@ def test_vertices_have_names_that_are_none_missing() -> None:
     import networkx as nx
 
     graph = nx.Graph([("a", "b"), ("b", float("nan"))])
-    with pytest.raises(GraphError, match=r"vertex 2 has the name nan, which is a missing value"):
+    with pytest.raises(GraphError, match=r"vertex 2 has the name nan, a missing value"):
         from_networkx(graph, kind="unipartite")
 
 

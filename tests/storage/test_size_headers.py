@@ -85,7 +85,9 @@ def test_first_edge_stays_an_edge_and_doubt_is_said(
     expected = {tuple(map(int, line.split())) for line in text.splitlines()}
     assert labelled_edges(store) == sorted(expected)
     first = text.split("\n", 1)[0]
-    assert (f"line 1 read as an edge: {first}; --header if it holds sizes" in notes_of(store)) is doubtful
+    assert (
+        f"line 1 read as an edge: {first}; use --header if it contains sizes" in notes_of(store)
+    ) is doubtful
 
 
 def test_header_and_no_header_decide(tmp_path: Path) -> None:
@@ -116,7 +118,9 @@ def test_one_number_above_edges(tmp_path: Path, pieces: None, number: int) -> No
 
 def test_one_number_that_is_no_size_is_malformed(tmp_path: Path) -> None:
     path = write_input(tmp_path, f"3\n{LINES}")
-    with pytest.raises(MalformedLineError, match=r"input.txt, line 1: '3': 1 fields; expected 2 \(--header"):
+    with pytest.raises(
+        MalformedLineError, match=r"input.txt, line 1: '3': 1 fields; expected 2 \(use --header"
+    ):
         convert(path, tmp_path / "g")
     store = convert(path, tmp_path / "g", skip_malformed=True)
     assert (store.n_edges, store.manifest.dropped["malformed"]) == (4, 1)
@@ -158,7 +162,7 @@ def test_only_the_file_decides_and_not_its_beginning(tmp_path: Path, monkeypatch
     assert convert(write_input(tmp_path, text), tmp_path / "a").n_edges == 3000
     store = convert(write_input(tmp_path, text + "\n1 1"), tmp_path / "b")
     assert store.n_edges == 3002
-    assert "line 1 read as an edge: 3001 3000; --header if it holds sizes" in notes_of(store)
+    assert "line 1 read as an edge: 3001 3000; use --header if it contains sizes" in notes_of(store)
     assert size_headers.hold_line(0, b"0 1", [b"0", b"1"], 1000, 2) is None
 
 

@@ -148,7 +148,7 @@ def test_url_without_filesystem(path: str) -> None:
 
 
 def test_urls_are_not_written_to(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="local paths only"):
+    with pytest.raises(StoreError, match="only on local paths"):
         write_store((tmp_path / "g").as_uri(), random_graph(), provenance={})
 
 
@@ -249,7 +249,7 @@ BAD_BATCHES = {
     "duplicate across batches": ([([1], [1], None), ([1], [1], None)], "sorted"),
     "u too large": ([([9], [0], None)], "u holds ids 9 to 9; expected 0 to 3"),
     "v negative": ([([0], [-1], None)], "v holds ids -1"),
-    "sign not asked for": ([([0], [0], [1])], "signs must be given"),
+    "sign not asked for": ([([0], [0], [1])], "signs are required"),
     "different lengths": ([([0, 1], [0], None)], "different lengths"),
     "floats": ([([0.5], [0], None)], "integers"),
     "too large for int32": ([([2**40], [0], None)], "u holds 1099511627776"),
@@ -327,7 +327,7 @@ def test_unfinished_writer_has_no_store(tmp_path: Path) -> None:
 def test_overwrite_replaces_stores_only(tmp_path: Path) -> None:
     first, second = random_graph(seed=1), random_graph(seed=2)
     write_store(tmp_path / "g", first, provenance={})
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         write_store(tmp_path / "g", second, provenance={})
     assert open_store(tmp_path / "g").read() == first
     write_store(tmp_path / "g", second, provenance={}, overwrite=True)

@@ -168,7 +168,7 @@ def test_a_file_is_whole_or_absent(format: Any, tmp_path: Path) -> None:
         write_batches(tmp_path / "x", SCHEMA, failing(), format)
     assert [*tmp_path.iterdir()] == []
     (tmp_path / "x").write_text("mine")
-    with pytest.raises(StoreError, match="exists already"):
+    with pytest.raises(StoreError, match="already exists"):
         write_batches(tmp_path / "x", SCHEMA, batches(ROWS), format)
     assert (tmp_path / "x").read_text() == "mine"
 
@@ -176,7 +176,7 @@ def test_a_file_is_whole_or_absent(format: Any, tmp_path: Path) -> None:
 def test_without_a_format() -> None:
     with pytest.raises(InputError, match=r"suffix '' of output 'x': use a name ending in .parquet, .csv"):
         write_tables("x", SCHEMA, [])
-    with pytest.raises(InputError, match="a stream has no suffix: give its format, csv, tsv"):
+    with pytest.raises(InputError, match="a stream has no suffix: choose its format, csv, tsv"):
         write_batches(io.BytesIO(), SCHEMA, [])
 
 

@@ -176,7 +176,7 @@ def test_an_unfinished_job_resumes_with_its_options_and_refuses_others(
     with pytest.raises(ExecutionError, match="cells that sum to"):
         papilio.count(store, papilio.Biclique(), job=job, options={"anchor": "v"})
     fake.wrong = 0
-    with pytest.raises(InputError, match="begun with anchor v; asked is no options"):
+    with pytest.raises(InputError, match="begun with anchor v; this run has no options"):
         papilio.count(store, papilio.Biclique(), job=job)
     assert papilio.resume_job(job).table == ALL_OF_K34
 
@@ -189,7 +189,7 @@ def test_a_changed_cell_is_found(store: Path, tmp_path: Path) -> None:
     rows = answer["result"]["table"]
     rows[0][2], rows[1][2] = str(int(rows[0][2]) + 1), str(int(rows[1][2]) - 1)
     reseal(path, **answer)
-    with pytest.raises(ExecutionError, match=r"sum to 12 in cell \(1, 1\); the answer says 13"):
+    with pytest.raises(ExecutionError, match=r"sum to 12 in cell \(1, 1\), but the answer has 13"):
         papilio.verify_job(job)
 
 
@@ -207,7 +207,7 @@ def test_a_recount_compares_cells(
 
     monkeypatch.setattr(fake, "run", swapped)
     with pytest.raises(
-        ExecutionError, match=r"holds cell \(1, 1\): \d+, of engine cpu; engine cpu counts \d+"
+        ExecutionError, match=r"has cell \(1, 1\): \d+, from engine cpu; engine cpu counts \d+"
     ):
         papilio.verify_job(job, sample=1)
 
@@ -223,7 +223,7 @@ def test_a_recount_does_not_compare_the_work_of_engines_that_need_not_do_the_sam
     assert recount is not None
     assert recount.leases == 1
     monkeypatch.setitem(FAMILIES, "biclique", replace(FAMILIES["biclique"], same_work=True))
-    with pytest.raises(ExecutionError, match=r"holds work: .* counts 12345"):
+    with pytest.raises(ExecutionError, match=r"has work: .* counts 12345"):
         papilio.verify_job(job, sample=1)
 
 
@@ -299,10 +299,10 @@ def test_one_size_counts_per_vertex_into_a_file(store: Path, tmp_path: Path, run
     [
         ([], 2, "biclique needs -p with a number, or --all-p; --all counts every (p, q)"),
         (["-p", "3"], 2, "biclique needs -q with a number, or --all-q"),
-        (["-p", "3", "--max-q", "4"], 2, "--max-q 4 bounds the sizes of --all-q, which is not given"),
+        (["-p", "3", "--max-q", "4"], 2, "--max-q 4 is a limit of --all-q, which is missing"),
         (["-p", "3", "--all"], 2, "-p 3 and --all contradict each other"),
         (["-p", "3", "--all-p", "-q", "2"], 2, "-p 3 and --all-p contradict each other"),
-        (["-p", "3", "-q", "4", "--max-q", "5"], 2, "q 4 and max_q 5; give max_q only"),
+        (["-p", "3", "-q", "4", "--max-q", "5"], 2, "q 4 and max_q 5; set max_q only"),
         (["-p", "0", "-q", "4"], 2, "Invalid value for '-p'"),
         (["--all", "--per", "vertex"], 4, "a table of counts cannot be counted per vertex"),
         (["-p", "3", "-q", "4", "--per", "edge"], 4, "a biclique cannot be counted per edge"),
@@ -323,10 +323,10 @@ def test_butterflies_take_no_sizes_and_bicliques_no_unipartite_graph(
     store: Path, tmp_path: Path, run: Run
 ) -> None:
     assert (
-        "butterfly does not take --all, which belongs to biclique"
+        "butterfly has no option --all; it belongs to biclique"
         in run("count", "butterfly", store, "--all")[2]
     )
-    assert "butterfly does not take --anchor" in run("plan", "butterfly", store, "--anchor", "u")[2]
+    assert "butterfly has no option --anchor" in run("plan", "butterfly", store, "--anchor", "u")[2]
     run("generate", "complete", tmp_path / "k", "--n-u", 5)
     code, _, err = run("count", "biclique", tmp_path / "k", "-p", 2, "-q", 2)
     assert code == 4

@@ -50,9 +50,9 @@ def test_the_state_follows_submission_and_coordinator(job: JobDirectory) -> None
     control = job.control
     assert state(job) == ("interrupted", None)
     control.write(SUBMISSION)
-    assert state(job) == ("submitted", "no worker of tcp://head:8786 has begun it yet")
-    control.write(replace(COORDINATOR, state="waiting", reason="1 of 2 workers are there"))
-    assert state(job) == ("waiting", "1 of 2 workers are there")
+    assert state(job) == ("submitted", "no worker of tcp://head:8786 has started it yet")
+    control.write(replace(COORDINATOR, state="waiting", reason="1 of 2 workers have joined"))
+    assert state(job) == ("waiting", "1 of 2 workers have joined")
     control.write(COORDINATOR)
     assert state(job)[0] == "waiting"
     assert "process 42 on node7, was lost" in str(state(job)[1])
@@ -108,7 +108,7 @@ def test_a_session_ends_after_the_lease_that_follows_a_request(job: JobDirectory
 
 
 def test_nothing_to_cancel_is_said(job: JobDirectory) -> None:
-    with pytest.raises(InputError, match="is interrupted and no process has it"):
+    with pytest.raises(InputError, match="is interrupted and no process is running it"):
         papilio.cancel_job(job.root)
     assert job.control.request is None
 

@@ -152,11 +152,11 @@ def test_other_questions_items_and_versions_are_refused_with_both_named(tmp_path
     assert plan.key in str(tiling.value)
     assert changed.key in str(tiling.value)
     parted = make_job(partition=PartitionRef("/parts", "a" * 32))
-    with pytest.raises(InputError, match=r"the whole graph; asked is the partition a{32}"):
+    with pytest.raises(InputError, match=r"the whole graph; this run uses the partition a{32}"):
         JobDirectory(root).require_question(parted)
     reseal(root / "job.json", version="0.0.9")
     with (
-        pytest.raises(InputError, match=rf"papilio 0\.0\.9; this is {papilio.__version__}"),
+        pytest.raises(InputError, match=rf"papilio 0\.0\.9; the work items of {papilio.__version__}"),
         session_of(root),
     ):
         pass
@@ -180,19 +180,19 @@ def test_foreign_and_damaged_directories_are_refused_and_left_alone(tmp_path: Pa
     foreign = tmp_path / "foreign"
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("precious")
-    with pytest.raises(InputError, match="not empty and no job directory"), session_of(foreign):
+    with pytest.raises(InputError, match="not empty and not a job directory"), session_of(foreign):
         pass
     assert [entry.name for entry in foreign.iterdir()] == ["thesis.tex"]
-    with pytest.raises(StoreError, match="is no job directory"):
+    with pytest.raises(StoreError, match="is not a job directory"):
         JobDirectory(foreign)
     root = tmp_path / "job"
     with session_of(root) as session:
         session.begin_leases(plan_of(COSTS), "inline")
     (root / "job.json").unlink()
-    with pytest.raises(InputError, match="no job directory"), session_of(root):
+    with pytest.raises(InputError, match="not a job directory"), session_of(root):
         pass
     (root / "plan.json").unlink()
-    with pytest.raises(StoreError, match=r"a ledger and no job\.json"), session_of(root):
+    with pytest.raises(StoreError, match=r"a ledger but no job\.json"), session_of(root):
         pass
 
 
@@ -253,7 +253,7 @@ def test_a_store_whose_edges_were_changed_under_the_same_name_is_found_by_verify
         (tmp_path / "one" / entry["name"]).write_bytes((tmp_path / "two" / changed.name).read_bytes())
         entry |= {"n_bytes": changed.n_bytes, "digest": changed.digest}
     reseal(tmp_path / "one" / "graph.json", **manifest)
-    with pytest.raises(StoreError, match="it holds other edges than were written"):
+    with pytest.raises(StoreError, match="the edges were changed"):
         papilio.verify_job(tmp_path / "job")
 
 

@@ -134,13 +134,9 @@ def test_options_must_be_those_of_the_motif_and_in_order() -> None:
 
 def test_granularities_that_the_motif_does_not_have_are_refused() -> None:
     assert make_job(motif=Biclique(3, 3), per="vertex").vector_entries == 10
-    with pytest.raises(
-        UnsupportedError, match="a biclique cannot be counted per edge; it can per total or vertex"
-    ):
+    with pytest.raises(UnsupportedError, match="a biclique cannot be counted per edge; use total or vertex"):
         make_job(motif=Biclique(3, 3), per="edge")
-    with pytest.raises(
-        UnsupportedError, match="a table of counts cannot be counted per vertex; it can per total"
-    ):
+    with pytest.raises(UnsupportedError, match="a table of counts cannot be counted per vertex; use total"):
         make_job(motif=Biclique(3), per="vertex")
 
 

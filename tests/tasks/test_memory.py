@@ -112,7 +112,7 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
         ("gpu", GPUS, Budget(device_bytes=1 << 30, host_bytes=800 << 20), "host"),
     ):
         with pytest.raises(
-            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* and a part of one edge needs"
+            CapacityError, match=rf"(GiB|bytes) of {kind} memory for parts.* but a part of one edge needs"
         ):
             needs_parts(replace(job, budget=budget), engine, workers)  # type: ignore[arg-type]
 
@@ -149,7 +149,7 @@ def test_workers_that_are_too_small_are_told_what_they_need() -> None:
 def test_a_budget_of_device_memory_is_noted_where_it_bounds_nothing(caplog: pytest.LogCaptureFixture) -> None:
     job = make_job(budget=Budget(device_bytes=1 << 30))
     require_memory(job, "cpu", WORKERS)
-    assert "the budget of device memory, 1.00 GiB, bounds nothing" in caplog.text
+    assert "the budget of device memory, 1.00 GiB, has no effect" in caplog.text
     caplog.clear()
     require_memory(job, "gpu", GPUS)
     require_memory(make_job(), "cpu", WORKERS)

@@ -175,7 +175,7 @@ def test_a_listing_of_a_few_rows_ends_early() -> None:
     ("forecast", "what", "reason"),
     [
         (FORECAST, "about 60 s (30 s to 120 s) on one worker", "512 probes of the search predict it"),
-        (Forecast(64, "", Range(6, 1, 90)), "about 6 s", "a few of them carry the estimate, which can be far off"),
+        (Forecast(64, "", Range(6, 1, 90)), "about 6 s", "a few of them dominate the estimate, which can be far off"),
         (Forecast(0, "no probes", None), "time not predicted", "no probes; .* can take a thousand times as long"),
         (Forecast(0, "the work is known exactly", Range(1, 1, 1)), "about 1 s", "the work is known exactly, .* at"),
     ],

@@ -258,7 +258,7 @@ def test_fold_refuses_a_damaged_shard(engine: FakeEngine, job: JobSpec, tmp_path
 
 
 def test_a_replaced_store_is_noticed(engine: FakeEngine, job: JobSpec) -> None:
-    with pytest.raises(StoreError, match="the store was replaced meanwhile"):
+    with pytest.raises(StoreError, match="the store was replaced"):
         read_job_graph(replace(job, graph_hash="1" * 32))
 
 
@@ -268,7 +268,7 @@ def test_graph_in_memory_has_the_hash_of_its_store_and_is_found_while_held(job: 
         held = job_of(GRAPH, TOTAL, source)
         assert held.identity == job.identity
         assert read_job_graph(held) is GRAPH
-    with pytest.raises(StoreError, match="lives in another process"):
+    with pytest.raises(StoreError, match="is in the memory of another process"):
         read_job_graph(held)
 
 

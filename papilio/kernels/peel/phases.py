@@ -37,7 +37,7 @@ MAX_EDGES = 2**31 - 1
 def check_wing_edges(n_edges: int) -> None:
     """Raise CapacityError for a graph with too many edges."""
     if n_edges > MAX_EDGES:
-        raise CapacityError(f"the graph has {n_edges} edges; wing numbers are for at most {MAX_EDGES}")
+        raise CapacityError(f"the graph has {n_edges} edges; the maximum for wing numbers is {MAX_EDGES}")
 
 
 BIN_BITS = 5
