@@ -59,6 +59,7 @@ def test_estimates_reach_the_error(motif: Motif) -> None:
         assert found.motif == motif
 
 
+@pytest.mark.slow
 def test_the_seed_decides(store: Path) -> None:
     """Neither the workers nor the form of the graph do."""
     goal = Goal(0.01, 0.95, None)

@@ -204,7 +204,7 @@ def test_random_graphs_of_the_same_degrees(
     assert listed.rows == len(expected)
     assert papilio.resume_job(job).reused
     assert papilio.verify_job(job, sample=1)[0].count == listed.count
-    with pytest.raises(InputError, match=r'"samples": 400, "seed": 3} .* give another directory'):
+    with pytest.raises(InputError, match=r'"samples": 400, "seed": 3} .* choose another directory'):
         papilio.project(women, "v", output=tmp_path / "more", job=job, **{**asked, "seed": 4})
     words = ("--significance", "degrees", "--samples", 400, "--seed", 3, "--fdr", 0.7, "--format", "csv")
     lines = run("project", women, "--layer", "v", *words).stdout.splitlines()

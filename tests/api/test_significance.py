@@ -558,12 +558,12 @@ def test_plans_are_those_of_the_runs(store: Path, run: Run) -> None:
     assert "one random graph was drawn and counted" in {each.reason for each in made.decisions}
     words = ("--samples", 150, "--seed", 9, "--per", "vertex", "--cluster", "inline", "--engine", "cpu")
     shown = run("plan", "butterfly", store, *words)
-    assert "butterfly per vertex beside 150 random graphs (null model degrees)" in shown.stdout
+    assert "butterfly per vertex against 150 random graphs (null model degrees)" in shown.stdout
     assert "171 items" in shown.stdout
     assert json.loads(run("plan", "butterfly", store, *words, "--json").stdout)["key"] == made.key
     assert papilio.plan(str(store), "butterfly", **HERE).job.ensemble is None
     for given, message in (
-        ({"null": "edges"}, "null is 'edges', which is for random graphs: give samples"),
+        ({"null": "edges"}, "null is 'edges', which is for random graphs: set samples"),
         ({"seed": 0}, "seed is 0, which is for random graphs"),
         ({"samples": 9, "device_memory": "8GiB"}, "drawn from the whole graph: leave it out"),
     ):

@@ -143,6 +143,7 @@ def test_work_is_scaled_to_the_job() -> None:
     assert load.table(0.5).total == 30 * NS
 
 
+@pytest.mark.slow
 def test_the_study_compares_all_policies() -> None:
     panels = run_experiments(SEARCH, workers=(1, 16), seeds=1, say=lambda text: None)
     rows = {(name, row["variant"], row["workers"]): row for name in panels for row in panels[name]["rows"]}

@@ -89,6 +89,7 @@ WITHOUT = {
     ("convert",): {"format": "the input is all it reads: its flag is --format"},
     ("scale", "count"): {"time": "--time is the time limit of Slurm: its flag is --time-column"},
     ("slurm", "render", "count"): {"time": "--time is the time limit of Slurm: its flag is --time-column"},
+    ("slurm", "render", "significance"): {"time": "as for render count"},
 }
 """Flags of reading that a command does not have, and why."""
 
@@ -186,7 +187,7 @@ def test_an_experiment_reads_its_graphs_as_flags_say(table: Path, run: Run, tmp_
         assert [each["count"] for each in json.loads(result.stdout)["runs"]] == ["1"]
     other = run("scale", "count", "butterfly", table, *common, "--u", 1, "--v", 2, "--encoding", "latin-1",
                 "--skip-malformed", "--output", output)  # fmt: skip
-    assert (other.exit_code, "holds an experiment with graph" in other.stderr) == (2, True), other.stderr
+    assert (other.exit_code, "is an experiment with graph" in other.stderr) == (2, True), other.stderr
     model = ("--weak", "--model", "complete:n_u=7,n_v=4", "--output", tmp_path / "weak")
     refused = run("scale", "count", "butterfly", *common, *model, "--u", 1)
     assert (refused.exit_code, "the graphs of a model are generated" in refused.stderr) == (2, True)

@@ -26,6 +26,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "generate power-law": ("nothing", "--n-u", "3", "--n-v", "3", "--max-degree-u", "2", "--max-degree-v", "2"),
     "generate planted": ("nothing", "--n-u", "4", "--n-v", "4", "--count", "1", "--size-u", "2", "--size-v", "2"),
     "generate complete": ("nothing", "--n-u", "3", "--n-v", "3"),
+    "generate blocks": ("nothing", "--shapes", "2x3"),
     "partition": ("graph", "nothing", "--motif", "biclique", "-p", "2", "-q", "2", "--host-memory", "2GiB"),
     "plan biclique": ("graph", "-p", "2", "-q", "2", *HERE),
     "plan balanced-butterfly": ("graph", "-k", "2", *HERE),
@@ -119,4 +120,6 @@ def test_a_number_that_makes_no_sense_is_refused_in_words(name: str, option: str
         assert error is None or isinstance(error, click.ClickException | PapilioError), (number, repr(error))
         refused += error is not None
         assert error is None or number not in ("99999999999999999999", "9" * 400) or len(str(error)) < 1000
-    assert refused >= len(NUMBERS) // 3
+    # A batch script names the graph as the nodes see it, so that how it is read is only tried there.
+    reads_later = name.startswith("slurm render") and option == "--positive-from"
+    assert refused >= (2 if reads_later else len(NUMBERS) // 3)

@@ -15,7 +15,8 @@ MESSAGES = 5
 """Of a lease, as the scheduler receives them: submitted, finished, result collected, released by client and worker."""
 
 
-@pytest.mark.parametrize("n_workers", [8, pytest.param(64, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_workers", [8, 64])
 def test_a_lease_costs_as_many_messages_with_many_workers(n_workers: int, tmp_path: Path) -> None:
     store = generate(Complete(n_u=SIDE, n_v=SIDE), tmp_path / "graph").path
     with worker_processes(tmp_path, n_workers) as path:

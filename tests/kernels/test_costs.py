@@ -222,7 +222,7 @@ def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:
 
 
 def test_refuses_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="the minimum is 1"):
         PendingWork([table_of([1])], [ItemRange(0, 0, 1)]).take(0, 1)
     with pytest.raises(ValueError, match="strictly increasing"):
         CostTable((0, 2, 2), (0, 1, 2))

@@ -388,7 +388,7 @@ def test_signs_depend_on_the_edge_and_the_seed_alone() -> None:
         (lambda: Blocks("3x4,5x6"), InputError, "shapes is '3x4,5x6'; expected blocks such as"),
         (lambda: Blocks(""), InputError, "shapes is ''"),
         (lambda: Blocks("3x4+5"), InputError, "either blocks .AxB. or cliques .A."),
-        (lambda: Blocks("3e9x1"), CapacityError, "n_u is 3000000000; at most 2147483647"),
+        (lambda: Blocks("3e9x1"), CapacityError, "n_u is 3000000000; the maximum is 2147483647"),
         (lambda: Blocks("2*1x2e9"), CapacityError, "n_v is 4000000000"),
         (lambda: Blocks("1e9x1e9"), CapacityError, "number of edges"),
         (lambda: generate_graph(Complete(2), -1), InputError, "seed is -1"),

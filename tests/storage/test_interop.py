@@ -411,7 +411,7 @@ def test_the_kind_that_rows_look_like(n_rows: int, as_text: bool) -> None:
     a, b = rng.integers(0, size, n_rows) * 5 + 3, rng.integers(0, size, n_rows) * 5 + 3
     friends = read(np.append(a, b), np.append(b, a))
     integers = (
-        "nearly every edge is there in both directions",
+        "nearly every edge occurs in both directions",
         "labels with the same gaps are in both columns",
     )
     assert friends.sides.doubt("bipartite") in (("most labels are in both columns",) if as_text else integers)
@@ -423,7 +423,7 @@ def test_edges_in_both_directions_are_recognized_without_gaps() -> None:
     rng = np.random.default_rng(9)
     a, b = rng.integers(0, 2000, 4000), rng.integers(0, 2000, 4000)
     turned = from_numpy(np.stack((np.append(a, b), np.append(b, a)), axis=1))
-    assert turned.sides.doubt("bipartite") == "nearly every edge is there in both directions"
+    assert turned.sides.doubt("bipartite") == "nearly every edge occurs in both directions"
     c, d = rng.integers(0, 2000, 2000), rng.integers(0, 2000, 2000)
     fewer = from_numpy(np.stack((np.concatenate((a, b, c)), np.concatenate((b, a, d))), axis=1))
     assert fewer.sides.doubt("bipartite") == ""

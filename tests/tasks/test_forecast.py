@@ -121,7 +121,7 @@ def test_probes_take_a_small_share_of_the_run(
 def test_without_probes_the_rate_stands_and_the_time_is_not_predicted() -> None:
     forecast, pace = forecast_of(FakeEngine(), COSTS)
     assert (forecast.probes, forecast.seconds, forecast.rows) == (0, None, None)
-    assert "no probes" in forecast.reason
+    assert "cannot probe" in forecast.reason
     assert pace.time_table(COSTS).total == pytest.approx(COSTS.sum() / 1e8 * NS, rel=1e-6)
     exact, _ = predict(ProbedEngine(), Items(COSTS), 1, Pace.even(COSTS.sum(), 1e8), same_work=True)
     assert exact.seconds is not None

@@ -362,7 +362,7 @@ def test_what_is_refused(device: Device) -> None:
     prepared = engine.prepare(complete_graph(3, 3), Projection("u"), "total")
     with pytest.raises(InputError, match="are not within"):
         engine.run(prepared, 0, prepared.n_items + 1)
-    with pytest.raises(UnsupportedError, match="no probes"):
+    with pytest.raises(UnsupportedError, match="cannot probe"):
         engine.probe_counts(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))
     with pytest.raises(UnsupportedError, match="leave out those to be held"):
         ProjectionGpu(device, Listing(with_v=(1,)))
