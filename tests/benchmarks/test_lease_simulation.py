@@ -154,6 +154,7 @@ def test_the_study_compares_all_policies() -> None:
     json.dumps(panels)
 
 
+@pytest.mark.slow
 def test_the_command_writes_table_data_and_plots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
