@@ -46,8 +46,8 @@ FIRST = (
 LONG_ON_EMULATOR = (
     "_closed_form[emulator-66-130]", "test_one_pair_beyond_32_bits[emulator-edge-",
     "test_one_pair_beyond_32_bits[emulator-total-True]", "[emulator-bonanza-",
-    "test_counts_beyond_64_bits[emulator]", "test_maximal_part.py::test_any_split_of_the_items_adds_up_to_the_part[emulator]",
-    "test_heavy_roots_are_cut_alike[emulator]",
+    "test_counts_beyond_64_bits[emulator]", "test_heavy_roots_are_cut_alike[emulator]",
+    "test_maximal_part.py::test_any_split_of_the_items_adds_up_to_the_part[emulator]",
     *(f"test_every_schedule_counts_by_the_definition[emulator-{name}-" for name in ("alone", "near", "two slots")),
     "test_vertices_by_the_definition[emulator-far-",
 )  # fmt: skip
