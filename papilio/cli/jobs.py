@@ -264,7 +264,7 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
             f"job {found.path}: finished before; nothing was submitted. papilio wait {found.path} shows the count"
         )
         return
-    say(f"job {found.path}: submitted to {cluster}; you can close this session")
+    say(f"job {found.path}: submitted to {cluster}; you can close this terminal")
     for command, does in (
         ("wait", "waits for the count"),
         ("status", "shows state and progress"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,6 +84,14 @@ def share(text: str) -> float:
         raise click.BadParameter(f"{text!r} is no share; write 1% or 0.01") from None
 
 
+def finite(text: str) -> float:
+    """Return a finite number; the type of a flag."""
+    with suppress(ValueError):
+        if isfinite(number := float(text)):
+            return number
+    raise click.BadParameter(f"{text!r} is no finite number")
+
+
 def column(text: str) -> int | str:
     """Return a column of a table, by its number, from 1 on, or its name; the type of a flag."""
     return int(text) if text.isdecimal() else text
@@ -121,7 +130,7 @@ def reading_options(*time_flag: str) -> Decorator:
         ),
         _reading_option("--sign", type=column, help="Column whose values above 0 are positive."),
         _reading_option(
-            "--positive-from", type=float, metavar="VALUE",
+            "--positive-from", type=finite, metavar="VALUE",
             help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
         ),
         _reading_option(

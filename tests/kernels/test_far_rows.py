@@ -52,18 +52,19 @@ def assert_same(far: Partial, near: Partial) -> None:
         assert np.array_equal(far.vectors[name], vector)
 
 
+def move_far(index: Any, folder: Path, *names: str) -> Any:
+    """Return an index whose rows, in the arrays of these names, lie behind 2^32 entries."""
+    arrays = {name: far_array(folder / name, getattr(index, name)) for name in names}
+    return replace(index, offsets=index.offsets + FAR, **arrays)
+
+
 @pytest.mark.parametrize("per", ["total", "vertex"])
 def test_cpu_loops(per: Granularity, tmp_path: Path) -> None:
     engine = ButterflyCpu(threads=2)
     prepared = engine.prepare(GRAPH, Butterfly(), per)
     index = prepared.index
     assert isinstance(index, WedgeIndex)
-    far = replace(
-        index,
-        offsets=index.offsets + FAR,
-        ids=far_array(tmp_path / "ids", index.ids),
-        prefix=far_array(tmp_path / "prefix", index.prefix),
-    )
+    far = move_far(index, tmp_path, "ids", "prefix")
     assert_same(
         engine.run(replace(prepared, index=far), 0, prepared.n_items),
         engine.run(prepared, 0, prepared.n_items),
@@ -96,13 +97,7 @@ def test_cpu_loops_of_parts(per: Granularity, tmp_path: Path) -> None:
     prepared = engine.prepare(whole_parts(GRAPH)[0], Butterfly(), per)
     index = prepared.index
     assert isinstance(index, WedgePartIndex)
-    far = replace(
-        index,
-        offsets=index.offsets + FAR,
-        ids=far_array(tmp_path / "ids", index.ids),
-        prefix=far_array(tmp_path / "prefix", index.prefix),
-        ends=far_array(tmp_path / "ends", index.ends),
-    )
+    far = move_far(index, tmp_path, "ids", "prefix", "ends")
     assert_same(
         engine.run(replace(prepared, index=far), 0, prepared.n_items),
         engine.run(prepared, 0, prepared.n_items),

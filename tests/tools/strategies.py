@@ -86,3 +86,16 @@ def relabelled(graph: BipartiteGraph, seed: int) -> tuple[BipartiteGraph, np.nda
         new_u,
         new_v,
     )
+
+
+def graphs_of_all_starts() -> dict[str, BipartiteGraph]:
+    """Return graphs with hubs on both layers, twins, tiles, stars, and starts of one to many entries and wedges."""
+    return {
+        "skewed": skewed_graph(1, 90, 60, 700),
+        "planted": planted_graph(2, 40, 150, 3, 9, 120, 0.1),
+        "complete": complete_graph(9, 17),
+        "two hubs": BipartiteGraph.from_edges(
+            np.r_[np.zeros(70, int), np.ones(70, int), np.arange(2, 12)],
+            np.r_[np.arange(70), np.arange(70), np.arange(10)],
+        ),
+    }

@@ -29,7 +29,7 @@ from papilio.parts import StartBlock
 from tests.conftest import EMULATOR_SEED, check_law, read_edges
 from tests.kernels.wedge.test_gpu_butterfly import NEVER, PLAIN, SCHEDULES
 from tests.tools.devices import cuda_device, emulator
-from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
+from tests.tools.strategies import bipartite_graphs, complete_graph, graphs_of_all_starts, skewed_graph
 
 TABLES = {name: tuning for name, tuning in SCHEDULES.items() if "hubs" not in name}
 QUESTIONS: list[tuple[Weighting | None, PairTest | None, float]] = [
@@ -95,15 +95,7 @@ def check_against_cpu(
 @pytest.fixture(scope="module")
 def graphs() -> dict[str, BipartiteGraph]:
     """Graphs with hubs on both layers, twins, stars, and starts of one to many entries and wedges."""
-    return {
-        "skewed": skewed_graph(1, 90, 60, 700),
-        "planted": planted_graph(2, 40, 150, 3, 9, 120, 0.1),
-        "complete": complete_graph(9, 17),
-        "two hubs": BipartiteGraph.from_edges(
-            np.r_[np.zeros(70, int), np.ones(70, int), np.arange(2, 12)],
-            np.r_[np.arange(70), np.arange(70), np.arange(10)],
-        ),
-    }
+    return graphs_of_all_starts()
 
 
 @pytest.mark.parametrize("schedule", TABLES)

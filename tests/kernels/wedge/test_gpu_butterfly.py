@@ -16,7 +16,7 @@ from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle import count_butterflies
-from tests.tools.strategies import complete_graph, edge_list, planted_graph, skewed_graph
+from tests.tools.strategies import complete_graph, edge_list, graphs_of_all_starts, skewed_graph
 
 NEVER = 1 << 40
 TILED = TableClass("dense", 64, 32, NEVER)  # 32 counters of 8 bits: several tiles
@@ -53,15 +53,7 @@ SCHEDULES: dict[str, WedgeTuning] = {
 @pytest.fixture(scope="module")
 def graphs() -> dict[str, BipartiteGraph]:
     """Graphs with tiles, twins, hubs on both layers, and starts of one to many entries."""
-    return {
-        "skewed": skewed_graph(1, 90, 60, 700),
-        "planted": planted_graph(2, 40, 150, 3, 9, 120, 0.1),
-        "complete": complete_graph(9, 17),
-        "two hubs": BipartiteGraph.from_edges(
-            np.r_[np.zeros(70, int), np.ones(70, int), np.arange(2, 12)],
-            np.r_[np.arange(70), np.arange(70), np.arange(10)],
-        ),
-    }
+    return graphs_of_all_starts()
 
 
 def check_against_oracle(engine: ButterflyGpu, graph: BipartiteGraph, per: Granularity) -> None:
