@@ -110,7 +110,7 @@ def project(
     cluster, workers, progress, job
         As for :func:`papilio.enumerate`.
     engine : {"auto", "cpu", "gpu"}
-        ``gpu`` needs ``output``: rows that are iterated are found on CPUs.
+        ``gpu`` needs ``output``: rows that are iterated are found on CPUs, as are those of ``"degrees"``.
     **reading
         As for :func:`papilio.count`.
 
