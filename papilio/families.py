@@ -137,6 +137,7 @@ class Family:
     listed: ListingSupport | None = None
     parted: PartitionSupport | None = None
     # why a listing is rejected
+    condition: str = ""  # what an error adds to the name where it applies to some of its motifs
     not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
 
@@ -151,7 +152,7 @@ class Family:
         """
         names = list(self.listed.listers if listing and self.listed else self.engines)
         place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
-        rule = f"{self.motif.name}s are {'listed' if listing else 'counted'} on {place}"
+        rule = f"{self.motif.name}s{self.condition} are {'listed' if listing else 'counted'} on {place}"
         if choice in ENGINES and choice not in names:
             given = " or ".join(map(repr, (*names, "auto")))
             raise UnsupportedError(f"{rule}, and engine is {choice!r}; give {given}")
@@ -187,7 +188,10 @@ def family_of(motif: Motif) -> Family:
     family = FAMILIES[motif.name]
     if isinstance(motif, Projection) and motif.samples is not None:
         assert family.listed is not None
-        return replace(family, engines=_SAMPLED_PAIRS, listed=replace(family.listed, listers=_SAMPLED_PAIRS))
+        listed = replace(family.listed, listers=_SAMPLED_PAIRS)
+        return replace(
+            family, engines=_SAMPLED_PAIRS, listed=listed, condition=' with significance "degrees"'
+        )
     return family
 
 

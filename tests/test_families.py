@@ -10,7 +10,7 @@ import pytest
 
 from papilio.errors import UnsupportedError
 from papilio.families import FAMILIES, Family, family_of, resolve
-from papilio.motifs import MOTIFS, Biclique, Butterfly, Motif
+from papilio.motifs import MOTIFS, Biclique, Butterfly, Motif, Projection
 from tests.conftest import ROOT
 
 ABOVE = ("partitioning", "tasks", "cluster", "api", "measures", "reports", "cli")
@@ -112,5 +112,10 @@ def test_an_engine_that_a_family_does_not_have_is_refused() -> None:
         row.settle_engine("gpu", listing=True)
     only = Family(Biclique, {"gpu": "x:Y"}, row.memory, row.members)
     assert only.settle_engine("auto") == ("gpu", "bicliques are counted on GPUs")
+    sampled = family_of(Projection("u", significance="degrees", samples=10))
+    with pytest.raises(
+        UnsupportedError, match=r"projections with significance \"degrees\" are listed on CPUs, and"
+    ):
+        sampled.settle_engine("gpu", listing=True)
     with pytest.raises(UnsupportedError, match=r"on GPUs, and engine is 'cpu'; give 'gpu' or 'auto'"):
         only.settle_engine("cpu")
