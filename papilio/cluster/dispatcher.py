@@ -149,6 +149,11 @@ class _Place(Generic[AnyTask]):
         """Whether it holds a task that failed before: a second task would make the cause of a loss ambiguous."""
         return any(each.task.attempt for each in self.held.values())
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a task ended in an error that is still to be settled; it says why the worker went."""
+        return any(each.future.status == "error" for each in self.held.values())
+
 
 @dataclass(frozen=True)
 class _Answer(Generic[Result]):
@@ -456,7 +461,8 @@ class Dispatcher(Generic[AnyTask, Result]):
         self._watched_at = self._clock()
         live = self._pool.live_workers()
         self._known.intersection_update(live)
-        for address in [each for each in self._places if each not in live]:
+        gone = [each for each, place in self._places.items() if each not in live and not place.has_failed]
+        for address in gone:
             self._drop(address, n_suspects=1)
         fresh = [address for address in live if address not in self._known]
         for info in self._pool.describe(fresh):

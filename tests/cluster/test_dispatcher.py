@@ -358,6 +358,22 @@ def test_a_gpu_that_every_process_loses_ends_the_run(monkeypatch: pytest.MonkeyP
     assert len(pool.ran) == 2 * MAX_LOSSES
 
 
+def test_a_worker_that_is_gone_before_its_error_is_settled_counts_as_one_that_failed() -> None:
+    """A watch may see that the process has ended before the error that ended it was collected."""
+    pool, source = Workers(["w0", "w1"], {"w1": DeviceLostError("GPU 1 is lost")}), Book(4)
+    tasks = dispatcher_of(pool, source)
+    tasks._hand_out()
+    tasks._watch()
+    assert pool.names == ["w0"]
+    assert set(tasks._places) == {"w0", "w1"}, "its error is on its way"
+    answers = [tasks._finished.get(timeout=5) for _ in range(4)]
+    for answer in answers:
+        if tasks._worker_of.get(answer.future.key) == "w1":
+            tasks._settle(answer, "w1")
+    assert set(tasks._places) == {"w0"}
+    assert [str(error) for error in tasks._losses] == ["GPU 1 is lost"]
+
+
 def test_a_gpu_that_another_process_can_use_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "WATCH_S", 0.001)
     pool = Workers(["w0"], {"w0": DeviceLostError("once")}, lambda: None)
