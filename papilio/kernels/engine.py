@@ -221,7 +221,7 @@ class Engine(Protocol):
     least_slice_s: ClassVar[float] = 0.0
     """Minimum predicted time of a slice of a run (see :meth:`run`), in seconds."""
     takes_device_graphs: ClassVar[bool] = False
-    """Whether :meth:`prepare` accepts whole graphs whose edges are on the device."""
+    """Whether :meth:`prepare` accepts whole graphs with their edges on the device, sorted by U only."""
 
     def prepare(self, graph: Any, motif: Motif, per: Granularity) -> Any:
         """Reduce, order and build; see :class:`Prepared`. A part may be staged or not, and is left unchanged.

@@ -145,14 +145,24 @@ def turn_rows(
     xp = device.xp
     n, n_more = ids.size, 0 if more is None else more[1].size
     keys = xp.empty(n + n_more, dtype=np.uint64)
-    parts = (
-        [(offsets, ids, keys[:n], 1)] if more is None else [(offsets, ids, keys[:n], 1), (*more, keys[n:], 0)]
-    )
-    for of, entries, own, turned in parts:
-        _launch(device, "entry_keys", entries.size, of, np.int64(of.size - 1), entries,
-            np.int64(entries.size), np.int32(turned), own,
-        )  # fmt: skip
+    _launch_entry_keys(device, offsets, ids, keys[:n], turned=True)
+    if more is not None:
+        _launch_entry_keys(device, *more, keys[n:], turned=False)
     return rows_of(device, keys, n_ids)
+
+
+def sort_rows(device: Device, offsets: Any, ids: Any) -> Any:
+    """Return the ``ids`` (int32) with those of each row ascending. Takes one sort of 64-bit keys."""
+    keys = device.xp.empty(ids.size, dtype=np.uint64)
+    _launch_entry_keys(device, offsets, ids, keys, turned=False)
+    keys.sort()
+    return low_halves(device, keys)
+
+
+def _launch_entry_keys(device: Device, offsets: Any, ids: Any, keys: Any, *, turned: bool) -> None:
+    _launch(device, "entry_keys", ids.size, offsets, np.int64(offsets.size - 1), ids, np.int64(ids.size),
+        np.int32(turned), keys,
+    )  # fmt: skip
 
 
 def rows_of(device: Device, keys: Any, n_rows: int) -> tuple[Any, Any]:

@@ -65,8 +65,8 @@ for a row, and for a word of rows with several words."""
 PROBE_REPEATS = 4
 """Sets of rows drawn below a child, as most of the time goes into opening it (biclique_probe.cu)."""
 
-TRADE_THREADS = 512
-"""Maximum threads of a block that trades a pair of rows (trade.cu)."""
+TRADE_THREADS, TRADE_SMALL = 256, 256
+"""Threads of a block that trades pairs of rows, and maximum entries of a pair that a warp trades (trade.cu)."""
 
 LOT_BITS = 24
 """The heaviest element of a weighted draw has 2^24 lots (probe.cuh)."""

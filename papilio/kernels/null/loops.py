@@ -141,15 +141,19 @@ def find_smallest(words: Words, n: Index, k: Index, chosen: Words, bins: Ints) -
 def _trade_pair(
     offsets: Ints, columns: Vertices, one: Index, other: Index, key: np.uint64, room: TradeRoom
 ) -> None:
-    """Pool the columns that only one of two rows has, and deal them again; both rows stay sorted."""
+    """Pool the columns that only one of two rows has, and deal them again; both rows stay sorted.
+
+    The words of the columns are drawn under a key of the pair, so that they do not depend on the order of a row.
+    """
     pool, words, is_shared, left, right = room.pool, room.words, room.is_shared, room.left, room.right
     i, i_end, j, j_end = offsets[one], offsets[one + 1], offsets[other], offsets[other + 1]
     begin_i, begin_j = i, j
     n, n_pooled, n_own = 0, 0, 0
+    pair_key = draw_at(key, one)
     while i < i_end and j < j_end:
         is_left, is_right = columns[i] <= columns[j], columns[j] <= columns[i]
         pool[n] = columns[i] if is_left else columns[j]
-        words[n_pooled] = draw_at(key, i if is_left else j)
+        words[n_pooled] = draw_at(pair_key, pool[n])
         is_shared[n] = is_left and is_right
         n_pooled += not is_shared[n]
         n_own += not is_right
@@ -157,7 +161,7 @@ def _trade_pair(
     n_own += i_end - i
     while i < i_end or j < j_end:
         at = i if i < i_end else j
-        pool[n], words[n_pooled], is_shared[n] = columns[at], draw_at(key, at), False
+        pool[n], words[n_pooled], is_shared[n] = columns[at], draw_at(pair_key, columns[at]), False
         n, n_pooled, i, j = n + 1, n_pooled + 1, i + (i < i_end), j + (i >= i_end)
     if n_own == 0 or n_own == n_pooled:
         return

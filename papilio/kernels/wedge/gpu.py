@@ -145,8 +145,10 @@ class ButterflyGpu(Engine):
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()))
-            items, costs = order_items(self.device, built, min_degree)
-            return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built)
+            items, costs, most = order_items(self.device, built, min_degree)
+            return self._schedule_items(
+                PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most
+            )
 
     def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
@@ -159,17 +161,19 @@ class ButterflyGpu(Engine):
         items = order_falling(xp, work, starts).astype(np.int32)
         del starts, work
         unscheduled = PreparedButterflyGpu(motif, None, per, built, items, built.wedges[items])
-        return self._schedule_items(unscheduled, built)
+        most = int(unscheduled.costs.max()) if sizes.roots else 0
+        return self._schedule_items(unscheduled, built, most)
 
     def _schedule_items(
-        self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph
+        self, prepared: PreparedButterflyGpu, graph: WedgeGraph | WedgePartGraph, most: int
     ) -> PreparedButterflyGpu:
+        """Choose how each item is counted; none has more than ``most`` wedges."""
         items = prepared.items
-        if not prepared.n_items or not int(prepared.costs.max()):
+        if not most:
             return prepared
         # 1 for starts with hub ends in the bit matrix
         uses_hubs = self.device.xp.zeros(graph.n_start_rows, dtype=np.uint8)
-        check_start_bound(self.device.xp, prepared.costs, items, graph.degree)
+        check_start_bound(self.device.xp, most, graph.widest, prepared.costs, items, graph.degree)
         decisions: tuple[Choice, ...] = ()
         if prepared.per == "total" and graph.counting.gives == 0:
             mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs)
@@ -178,9 +182,8 @@ class ButterflyGpu(Engine):
         if costs.at_hubs < self.tuning.hub_least_wedges:
             uses_hubs[:] = 0
         split = choose_split_starts(self.device, self.tuning, graph, items, uses_hubs, costs)
-        del costs
         hub_rows = None
-        if int(uses_hubs.max()):
+        if costs.at_hubs >= self.tuning.hub_least_wedges and int(uses_hubs.max()):
             hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
         scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs)
         if split.items.size:

@@ -79,6 +79,11 @@ class WedgeGraph:
         return self.n_u + self.n_v
 
     @property
+    def widest(self) -> int:
+        """Return a bound of all degrees."""
+        return max(self.n_u, self.n_v)
+
+    @property
     def defines(self) -> dict[str, int]:
         return self.counting.defines
 
@@ -319,6 +324,11 @@ class WedgePartGraph:
     hub_wedges: Any
     widest_middle: int  # maximum ends of a middle
     counting: Counting = UNSIGNED  # parts are counted without signs
+
+    @property
+    def widest(self) -> int:
+        """Return a bound of the degrees of starts."""
+        return int(self.adjacency.size)
 
     @property
     def defines(self) -> dict[str, int]:

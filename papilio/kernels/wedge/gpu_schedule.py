@@ -112,8 +112,8 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
     return Schedule("butterfly_dense", threads, table.table_bytes, argument=table.table_bytes // 4)
 
 
-def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple[Any, Any]:
-    """Return (start rows, wedges) of the work items: wedges falling, then priority.
+def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple[Any, Any, int]:
+    """Return (start rows, wedges, most wedges) of the work items: wedges falling, then priority.
 
     Rows with fewer than ``min_degree`` neighbours are not items.
     """
@@ -134,7 +134,7 @@ def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple
     launch_over(
         device, module, "take_items", n_items, keys, np.int32(n_items), row_at, graph.wedges, items, costs
     )
-    return items, costs
+    return items, costs, most
 
 
 def take_scheduled(device: Device, scheduled: Any, items: Any, uses_hubs: Any) -> Any:
@@ -157,13 +157,13 @@ def order_falling(xp: Any, costs: Any, ties: Any) -> Any:
     return (keys & LOW_MASK).astype(np.int64)
 
 
-def check_start_bound(xp: Any, wedges: Any, items: Any, degree: Any) -> None:
+def check_start_bound(xp: Any, most: int, widest: int, wedges: Any, items: Any, degree: Any) -> None:
     """Raise CapacityError if the butterflies of one start could exceed 64 bits.
 
     A start meets each end at most ``degree`` times, so it owns at most ``wedges * (degree - 1) / 2`` butterflies.
-    ``wedges`` has an entry per item, ``degree`` an entry per row.
+    ``wedges`` has an entry per item, ``degree`` an entry per row; no entry exceeds ``most`` and ``widest``.
     """
-    if int(wedges.max()) * int(degree.max()) <= 2 * MAX_START_COUNT:
+    if most * widest <= 2 * MAX_START_COUNT:
         return
     allowed = np.uint64(2 * MAX_START_COUNT) // xp.maximum(degree[items], 1).astype(np.uint64)
     if bool((wedges > allowed).any()):

@@ -54,8 +54,9 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
     for question in list_questions("gpu"):
         motif, per, options, listing = question.motif, question.per, question.options, question.listing
         family = question.family
-        made = family.engines["gpu"]
-        if listing is not None:
+        if listing is None:
+            made = family.engines["gpu"]
+        else:
             assert family.listed is not None
             made = family.listed.listers["gpu"]
         given = dict(options) if listing is None else {"listing": listing, **dict(options)}
