@@ -477,7 +477,7 @@ class Dispatcher(Generic[AnyTask, Result]):
                 f"all workers are gone and none returned within {REPLACEMENT_S:.0f} s; check the workers' logs (out "
                 f"of memory?) and restart the cluster{last}"
             )
-        paused = self._places and all(live[address] == "paused" for address in self._places)
+        paused = self._places and all(live.get(address) == "paused" for address in self._places)
         if paused and waited > STALL_S:
             raise ClusterError(
                 f"all {len(self._places)} workers have been paused at their memory limit for {STALL_S:.0f} s; use "

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import FAMILIES, Question
+from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.null.cpu import make_randomizer
@@ -89,9 +89,10 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
 
 def list_questions(engine: EngineName) -> Iterator[Question]:
     """Yield the questions that together use all kernels of an engine."""
-    for family in FAMILIES.values():
-        algorithms = family.motif.choices.get("algorithm", ("auto",))
-        for motif in _samples(family.motif):
+    for kind in [family.motif for family in FAMILIES.values()]:
+        algorithms = kind.choices.get("algorithm", ("auto",))
+        for motif in _samples(kind):
+            family = family_of(motif)  # which depends on more than the kind
             if engine in family.engines:
                 for per in motif.granularities:
                     for algorithm in algorithms:

@@ -374,6 +374,15 @@ def test_a_worker_that_is_gone_before_its_error_is_settled_counts_as_one_that_fa
     assert [str(error) for error in tasks._losses] == ["GPU 1 is lost"]
 
 
+def test_a_watch_survives_that_the_only_worker_is_gone_before_its_error_is_settled() -> None:
+    pool, source = Workers(["w0"], {"w0": DeviceLostError("GPU 0 is lost")}), Book(4)
+    tasks = dispatcher_of(pool, source)
+    tasks._hand_out()
+    tasks._watch()
+    assert pool.names == []
+    assert set(tasks._places) == {"w0"}
+
+
 def test_a_gpu_that_another_process_can_use_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "WATCH_S", 0.001)
     pool = Workers(["w0"], {"w0": DeviceLostError("once")}, lambda: None)

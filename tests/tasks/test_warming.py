@@ -42,6 +42,11 @@ def test_the_questions_are_of_all_families(engine: str) -> None:
     assert {each.motif.name for each in asked if each.listing is None} == {
         name for name, family in FAMILIES.items() if engine in family.engines
     }
+    for each in asked:
+        family = each.family
+        assert engine in (
+            family.engines if each.listing is None or family.listed is None else family.listed.listers
+        )
     assert {each.per for each in asked if each.motif.name == "butterfly"} == {"total", "vertex", "edge"}
     assert len(set(asked)) == len(asked)
 
