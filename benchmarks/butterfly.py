@@ -11,6 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from papilio.kernels.engine import Partial
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import GRANULARITIES, Butterfly
+from papilio.storage.store import open_store
 
 _CPU_SKIPS = ("rb1",)
 
@@ -50,11 +52,13 @@ class Timed(NamedTuple):
 
 
 def draw_graphs(options: Namespace) -> Iterator[tuple[str, BipartiteGraph]]:
-    """Yield the graphs of ``--cases``, and R-MAT graphs of the scales of both layers and the draws in ``--rmat``."""
+    """Yield the graphs of ``--cases`` and ``--stores``, and R-MAT graphs of the scales and draws in ``--rmat``."""
     for name in options.cases.split(",") if options.cases else ():
         graph = load_graph(name, options.data)
         if graph is not None:
             yield name, graph
+    for path in options.stores:
+        yield path.name, open_store(path).read()
     for text in options.rmat:
         scale, draws = text.split(",")
         yield (
@@ -133,6 +137,7 @@ def main() -> int:
     parser.add_argument(
         "--rmat", nargs="*", default=[], help="with --hub-tiles: scale and draws, such as 16,3e7"
     )
+    parser.add_argument("--stores", nargs="*", type=Path, default=[], help="with --hub-tiles: graph stores")
     options = parser.parse_args()
     if options.hub_tiles:
         return compare_tiles(options)
