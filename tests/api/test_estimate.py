@@ -200,6 +200,7 @@ def test_nothing_found_is_doubted() -> None:
         ({"error": 1}, "error is 1; expected a share between 0 and 1, such as 0.01 for 1 %"),
         ({"error": float("nan")}, "error is nan; expected a number"),
         ({"confidence": 1}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
+        ({"confidence": 1 - 2**-53}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
         ({"confidence": 0.0}, "confidence is 0; expected a probability between 0 and 1, such as 0.95"),
         ({"seconds": 0}, "seconds is 0; expected a time above 0, or leave it out"),
         ({"seed": -1}, "seed is -1; the minimum is 0"),
