@@ -2,8 +2,8 @@
 
 Everything from the graph in memory to the answer is timed, the order of the vertices included.
 
-python -m benchmarks.clique --data ../shared/data --output benchmarks/results/clique-cpu.md
-python -m benchmarks.clique --data ../shared/data --grid
+python -m benchmarks.clique --data DATA --output benchmarks/results/clique-cpu.md
+python -m benchmarks.clique --data DATA --grid
 """
 
 from __future__ import annotations
