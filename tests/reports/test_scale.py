@@ -318,7 +318,7 @@ def test_a_directory_that_is_no_experiment(tmp_path: Path) -> None:
 
 def test_a_slurm_experiment_runs_only_where_it_is_told(votes: GraphStore, tmp_path: Path) -> None:
     directory = begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="sbatch")
-    assert "was begun with --slurm" in fails("scale", "run", directory.root, "--no-figures")
+    assert "was started with --slurm" in fails("scale", "run", directory.root, "--no-figures")
     with pytest.raises(InputError, match="workers is 3; the experiment has points with 1 workers"):
         run_experiment(directory, workers=[3])
 

@@ -403,7 +403,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     ),
     "sign column 2": ("1 2 3\n", {"sign": 2}, InputError, "but columns 1 and 2 are the endpoints"),
     "time column 1": ("1 2 3\n", {"time": 1}, InputError, "but columns 1 and 2 are the endpoints"),
-    "two rules": ("1 2 3\n", {"positive_from": 2, "sign_values": "a:b"}, InputError, "exclude each other"),
+    "two rules": ("1 2 3\n", {"positive_from": 2, "sign_values": "a:b"}, InputError, "cannot be combined"),
     "threshold": (
         "1 2 3\n",
         {"positive_from": float("nan")},
