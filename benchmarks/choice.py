@@ -1,8 +1,8 @@
 """What ``auto`` chooses, by probes or by rules, beside every way that can be asked for.
 
-    python -m benchmarks.choice --data ../shared/data --most 4 --output choice.json
-    python -m benchmarks.choice --data ../shared/data --graphs senate marvel --sizes 3 6 9 --kinds one-size
-    python -m benchmarks.choice --engine gpu --threads 1 --data ../shared/data
+    python -m benchmarks.choice --data DATA --most 4 --output choice.json
+    python -m benchmarks.choice --data DATA --graphs senate marvel --sizes 3 6 9 --kinds one-size
+    python -m benchmarks.choice --engine gpu --threads 1 --data DATA
 
 Seconds are of preparing and running once everything is compiled, probes included: of the processors, with all threads,
 for the cpu engine, of the clock for the gpu engine. A way is ended when it has taken longer than ``auto``, or longer

@@ -1,7 +1,7 @@
 """What plans predict beside what runs take: seconds, rows and bytes of listings, and the end of a run as it goes.
 
-    python -m benchmarks.prediction --data ../shared/data --output benchmarks/results/prediction.json
-    python -m benchmarks.prediction --data ../shared/data --only progress
+    python -m benchmarks.prediction --data DATA --output benchmarks/results/prediction.json
+    python -m benchmarks.prediction --data DATA --only progress
 
 Each question is planned and run by the product in this process, short ones twice, so that everything is compiled. On
 CPUs ``--threads`` threads work, one by default, and seconds are those that the processors spent on the run, which other

@@ -117,7 +117,7 @@ class Estimate(Answer):
         read_argument("n", n, Count)
         if not self.vertices:
             raise InputError(
-                f"there are no estimates per vertex in the answer for {self._title}; estimate with per='vertex'"
+                f"the answer for {self._title} has no estimates per vertex; estimate with per='vertex'"
             )
         columns = {layer: self.vertices.by_id(layer) for layer in self.vertices}
         if self.exact is not None:

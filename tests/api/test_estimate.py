@@ -238,7 +238,7 @@ def test_the_command(store: Path, run: Run) -> None:
     )
     code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--confidence", "most")
     assert code == 2
-    assert "'most' is no share; write 1% or 0.01" in err
+    assert "'most' is not a share; write 1% or 0.01" in err
 
 
 def test_the_command_prints_an_interval(store: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
