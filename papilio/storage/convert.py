@@ -67,6 +67,8 @@ class DiskSorter:
         }
         with self._errors_named():
             self._connection = duckdb.connect(config=config)
+            # by default on in notebooks and with python -c, where it would also be written to files
+            self._connection.execute("SET enable_progress_bar = false")
 
     def __enter__(self) -> Self:
         return self

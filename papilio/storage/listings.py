@@ -383,6 +383,7 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
 
     try:
         with duckdb.connect() as connection:
+            connection.execute("SET enable_progress_bar = false")
             row = connection.execute(query, [list(paths), list(others)]).fetchone()
     except duckdb.Error as error:
         raise StoreError(f"{paths[0]} ... cannot be compared with {others[0]} ... ({error})") from error
