@@ -299,5 +299,5 @@ def test_questions_that_make_no_sense_are_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             Projection(**given_)
-    with pytest.raises(UnsupportedError, match="leave out those to be held"):
+    with pytest.raises(UnsupportedError, match="leave out the required ones"):
         ProjectionCpu(1, Listing(with_u=(1,)))
