@@ -520,7 +520,7 @@ def _pick_columns(
     names = [u, v] if sign is None else [u, v, sign]
     for name in names:
         if name is None or name not in present:
-            missing = "which columns are the ends" if name is None else f"no column {name!r}"
+            missing = "the endpoint columns are unknown" if name is None else f"no column {name!r}"
             raise InputError(f"{missing}: there are {', '.join(map(repr, present))}; name two as u and v")
         if present.count(name) != 1:
             raise InputError(f"the {what} has several columns {name!r}; rename them")

@@ -114,6 +114,15 @@ def test_the_time_left_follows_from_the_speed_until_the_last_advance() -> None:
     assert left(0, 25, 100, 5.0, 40.0) == 35, "nor is an end near that does not come"
 
 
+def test_a_prediction_steadies_the_time_left_at_first() -> None:
+    left = progress.time_left
+    assert left(0, 50, 100, 5.0, 5.0, 10.0) == pytest.approx(5), "as predicted"
+    slow, later = left(0, 5, 100, 10.0, 10.0, 100.0), left(0, 50, 100, 100.0, 100.0, 100.0)
+    assert slow == pytest.approx(95 * 15 / 10), "first items take twice as long as predicted"
+    assert later == pytest.approx(50 * 105 / 55), "a tenth of this in the middle"
+    assert left(0, 0.5, 100, 1.0, 1.0, 100.0) is None
+
+
 @pytest.mark.parametrize(
     "words", [("count", "butterfly", "STORE"), ("info", "STORE", "--json"), ("count", "--help")]
 )

@@ -176,7 +176,7 @@ def test_the_cluster_finishes_what_a_client_left(scheduler: Path, tmp_path: Path
     text = call("status", job)[0]
     assert "state       finished\n" in text
     assert f"; coordinator 1 on worker {found.coordinator.worker} " in text
-    assert "finished before; nothing was submitted" in call("submit", *asked, "--cluster", scheduler)[1]
+    assert "already finished; nothing was submitted" in call("submit", *asked, "--cluster", scheduler)[1]
     with Client(str(json.loads(scheduler.read_text())["address"]), set_as_default=False) as client:
         wait_until(lambda: dataset_name(job) not in client.list_datasets(), "the task is let go")
 
@@ -222,7 +222,7 @@ def test_a_cancelled_job_keeps_its_leases_and_goes_on(store: Path, scheduler: Pa
         assert "asked to stop" in call("cancel", job)[1]
     assert f"the job of {job} was cancelled" in call("wait", job, code=7)[1]
     assert time.monotonic() - began < 60
-    assert "was asked to stop before" in call("cancel", job)[1]
+    assert "was already asked to stop" in call("cancel", job)[1]
     wait_until(lambda: status(job).coordinator.state == "cancelled", "the coordinator notes it")
     found = status(job)
     assert (found.state, found.holder, found.sessions[-1].outcome) == ("cancelled", None, "cancelled")
