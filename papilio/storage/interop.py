@@ -533,7 +533,7 @@ def _pick_columns(
     names = [u, v] if sign is None else [u, v, sign]
     there = ", ".join(map(repr, present)) or "none"
     if u is None:
-        advice = "name them, as u and v" if len(present) > 1 else "a graph needs two"
+        advice = "name two as u and v" if len(present) > 1 else "a graph needs two"
         raise InputError(f"which columns of the {what} are the ends of the edges? It has {there}; {advice}")
     for name in names:
         if name not in present:

@@ -359,7 +359,8 @@ def _from_arrow(column: pa.ChunkedArray) -> NDArray[Any]:
         encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
         with suppress(ValueError):  # nanoseconds, without pandas
             distinct: NDArray[Any] = object_array(encoded.dictionary.to_pylist())
-            return distinct[numbers_of(encoded.indices)]
+            of_row: NDArray[Any] = distinct[numbers_of(encoded.indices)]
+            return of_row
     plain: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return plain
 
@@ -378,10 +379,11 @@ def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | ND
         if found is not None:
             return found.cast(pa.large_string())
         return object_array([str(each) for each in plain.tolist()])
+    is_text = plain.dtype.kind in "US" if found is None else not pa.types.is_integer(found.type)
+    if labels == "integer" and is_text:
+        raise GraphError(f"column {name!r} holds text; labels='integer' is for integers")
     if found is None:
         return plain
-    if labels == "integer" and not pa.types.is_integer(found.type):
-        raise GraphError(f"column {name!r} holds text; labels='integer' is for integers")
     return numbers_of(found) if labels == "id" and pa.types.is_integer(found.type) else found
 
 

@@ -268,7 +268,7 @@ class GraphStore:
     ) -> None:
         """Read row groups into arrays of all their edges, shape (k,), and check them as :meth:`batches`."""
         filesystem, root = self._filesystem()
-        columns = [u, v] if sign is None else [u, v, sign]
+        columns: list[NDArray[Any]] = [u, v] if sign is None else [u, v, sign]
 
         def read(group: RowGroup, at: int) -> EdgeBatch:
             rows = slice(at, at + group.n_edges)
