@@ -4,8 +4,8 @@ Graphs: signed ones of the data directory, those of ``benchmarks.butterfly`` wit
 name, generated ones with the layers and edges of fifteen networks on which balanced butterflies were counted before
 (G-BBC++, arXiv 2601.17707); ``benchmarks.signed_datasets`` has all of these with the degrees that fit each.
 
-    python -m benchmarks.balanced_butterfly --engine gpu --data ../shared/data --output balanced-gpu.json
-    python -m benchmarks.balanced_butterfly --engine cpu --data ../shared/data --cases movielens-1m,NIPS
+    python -m benchmarks.balanced_butterfly --engine gpu --data DATA --output balanced-gpu.json
+    python -m benchmarks.balanced_butterfly --engine cpu --data DATA --cases movielens-1m,NIPS
 
 The counts are checked against each other: the census has as many butterflies as there are, its coherent and incoherent
 ones are the balanced ones, and so is the first cell of the table of every k.

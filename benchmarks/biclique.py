@@ -1,6 +1,6 @@
 """(p,q)-bicliques on CPUs: one size or all sizes, by each algorithm, anchored layer and order of its vertices.
 
-python -m benchmarks.biclique --threads 1,2 --data ../shared/data --output benchmarks/results/biclique-cpu.json
+python -m benchmarks.biclique --threads 1,2 --data DATA --output benchmarks/results/biclique-cpu.json
 python -m benchmarks.biclique --cases marvel:4,4 --algorithms enumerate,pivot --anchors u,v --orders all
 """
 

@@ -1,6 +1,6 @@
 """(p,q)-bicliques on one GPU: index, kernels, share of the AND+popcount limit, balance over blocks, with switches.
 
-python -m benchmarks.biclique_gpu --data ../shared/data --output benchmarks/results/biclique-gpu.json
+python -m benchmarks.biclique_gpu --data DATA --output benchmarks/results/biclique-gpu.json
 """
 
 from __future__ import annotations

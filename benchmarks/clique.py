@@ -2,8 +2,8 @@
 
 Everything from the graph in memory to the answer is timed, the order of the vertices included.
 
-python -m benchmarks.clique --data ../shared/data --output benchmarks/results/clique-cpu.md
-python -m benchmarks.clique --data ../shared/data --grid
+python -m benchmarks.clique --data DATA --output benchmarks/results/clique-cpu.md
+python -m benchmarks.clique --data DATA --grid
 """
 
 from __future__ import annotations
@@ -135,11 +135,11 @@ def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
     lines = [
         "# Cliques on CPUs",
         "",
-        "`python -m benchmarks.clique --data DATA`, one thread. Seconds of processor time of everything from the graph "
-        "in memory to the answer, the order of the vertices included; the least of the repeats, because other programs "
-        "ran beside it. kClist (Danisch, Balalau and Sozio, WWW 2018) and Pivoter (Jain and Seshadhri, WSDM 2020) are "
-        "serial, after their papers, compiled by the same compiler (`benchmarks/clique_peers.py`); these are not their "
-        "authors' programs.",
+        "Command: `python -m benchmarks.clique --data DATA`, with one thread. The tables give processor time in "
+        "seconds from the graph in memory to the answer, including the order of the vertices: the smallest of the"
+        " repeats, because the machine was shared. kClist (Danisch, Balalau and Sozio, WWW 2018) and Pivoter "
+        "(Jain and Seshadhri, WSDM 2020) are serial reimplementations from their papers with the same compiler "
+        "(`benchmarks/clique_peers.py`), not their authors' programs.",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),
         "",

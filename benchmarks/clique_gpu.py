@@ -1,6 +1,6 @@
 """k-cliques and maximal cliques on one GPU: order, kernels, share of the AND+popcount limit, balance over blocks.
 
-python -m benchmarks.clique_gpu --data ../shared/data --output benchmarks/results/clique-gpu.json
+python -m benchmarks.clique_gpu --data DATA --output benchmarks/results/clique-gpu.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Wing and tip decomposition: rounds, seconds by phase, updates per second; on the CPU, on the GPU, or both compared.
 
-    python -m benchmarks.decomposition --data ../shared/data --engine gpu --output decomposition-gpu.json
+    python -m benchmarks.decomposition --data DATA --engine gpu --output decomposition-gpu.json
 
 Seconds of a run are from the graph in host memory to the numbers there, without compiling the kernels: ``index`` (with
 the copy to the device), ``coarse`` and ``fine``. Of several repeats the median by total is reported. ``--ranges`` tries

@@ -1,8 +1,8 @@
 """Estimates: how often their intervals hold the exact count, and their error against time.
 
-    python -m benchmarks.estimate --data ../shared/data --seeds 1000 --error 0.05
-    python -m benchmarks.estimate --data ../shared/data --seeds 3 --error 0.01 --cases movielens-100k:biclique:6:6
-    python -m benchmarks.estimate --data ../shared/data --seeds 5 --error 0.01 --threads 1 --cases senate:biclique:4:5
+    python -m benchmarks.estimate --data DATA --seeds 1000 --error 0.05
+    python -m benchmarks.estimate --data DATA --seeds 3 --error 0.01 --cases movielens-100k:biclique:6:6
+    python -m benchmarks.estimate --data DATA --seeds 5 --error 0.01 --threads 1 --cases senate:biclique:4:5
 
 Every seed is one estimate through :func:`papilio.estimate`'s own code, on a graph that stays prepared; nothing is
 counted instead. ``held`` is the share of intervals that hold the count, ``apart`` the mean and the largest error of

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -46,6 +47,9 @@ __all__ = [
 ]
 
 Row = TypeVar("Row")
+
+LOAD_S, ONCE_S = 0.5, 2.0
+"""Seconds by which loading delays the first run of a question, and after which a run is not repeated."""
 
 
 @dataclass(frozen=True)
@@ -233,20 +237,31 @@ class Asker:
         self._process: Any = None
 
     def ask(
-        self, motif: Motif, most_s: float, per: Granularity = "total", **options: Any
+        self,
+        motif: Motif,
+        most_s: float,
+        per: Granularity = "total",
+        *,
+        within_s: float = inf,
+        by_processor: bool = False,
+        **options: Any,
     ) -> tuple[float, int, Any] | None:
-        """Return the seconds of the better of two runs, the count and the decisions; None after ``most_s``."""
+        """Return the seconds of the better of two runs, the count and the decisions; None after ``most_s``.
+
+        The processor time of all threads ``by_processor``. A run is cut, and None returned, after ``within_s`` of these
+        seconds; the first one, which may load compiled functions, after :data:`LOAD_S` more.
+        """
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._pipe, theirs = context.Pipe()
             self._process = context.Process(target=_answer, args=(theirs, *self._arguments), daemon=True)
             self._process.start()
             if self._first is not None:
-                self._pipe.send((self._first, "total", {}))
+                self._pipe.send((self._first, "total", (inf, False), {}))
                 self._pipe.recv()
-        self._pipe.send((motif, per, options))
+        self._pipe.send((motif, per, (within_s, by_processor), options))
         if self._pipe.poll(most_s):
-            found: tuple[float, int, Any] = self._pipe.recv()
+            found: tuple[float, int, Any] | None = self._pipe.recv()
             return found
         self.close()
         return None
@@ -262,15 +277,20 @@ class Asker:
 def _answer(pipe: Connection, graph: Any, engine: EngineName, threads: int | None) -> None:
     """Answer the questions of an asker."""
     while True:
-        motif, per, options = pipe.recv()
+        motif, per, (within_s, by_processor), options = pipe.recv()
         made: Any = load_engine(motif, engine, threads, **options)
-        seconds = []
-        for _ in range(2):
-            began = perf_counter()
+        clock = process_time if by_processor else perf_counter
+        seconds: list[float] = []
+        while len(seconds) < 2:
+            began = clock()
             prepared = made.prepare(graph, motif, per)
-            count = made.run(prepared, 0, prepared.n_items).total
-            seconds.append(perf_counter() - began)
-        pipe.send((min(seconds), count, prepared.decisions))
+            ends = began + within_s + (0 if seconds else LOAD_S)
+            found = made.run(prepared, 0, prepared.n_items, cut=lambda now=clock, at=ends: now() > at)
+            seconds.append(clock() - began)
+            if found.n_items < prepared.n_items or clock() > ends or seconds[-1] > ONCE_S:
+                break
+        is_whole = found.n_items == prepared.n_items and min(seconds) <= within_s
+        pipe.send((min(seconds), found.total, prepared.decisions) if is_whole else None)
 
 
 def make_parser(

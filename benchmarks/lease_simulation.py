@@ -190,7 +190,7 @@ def _panels() -> dict[str, Panel]:
     kinds = (("shares, halved", AS_IT_IS), ("shares", never))
     return {
         "jobs": Panel(
-            "the policy as it is, by the job's time on one worker",
+            "the current policy, by the time of the job on one worker",
             tuple(Variant(name, name) for name in JOBS_S),
         ),
         "slow_jobs": Panel(
@@ -201,7 +201,7 @@ def _panels() -> dict[str, Panel]:
             tuple(Variant(name, name, Policy(kept=True)) for name in list(JOBS_S)[:-1]),
         ),
         "policy": Panel(
-            f"whether half of a lease is left to idle workers; job of {STUDY_JOB}",
+            f"with and without sharing of leases; job of {STUDY_JOB}",
             tuple(Variant(label, policy=policy) for label, policy in kinds),
         ),
         "wrong": Panel(
@@ -274,9 +274,9 @@ def _markdown(data: dict[str, Any]) -> str:
     lines = [
         "# Simulation of the lease policy",
         "",
-        "`python -m benchmarks.lease_simulation`; see [docs/leases.md](../../docs/leases.md) for what follows from it.",
+        "Command: `python -m benchmarks.lease_simulation`. [Leases](../../docs/leases.md) draws the conclusions.",
         "",
-        f"- search: {data['search']}; simulated with {data['items']:,} items, as a search of hours would have",
+        f"- search: {data['search']}; simulated with {data['items']:,} items, like a search of hours",
         f"- of {len(data['profile'])} sections of equal predicted time, nine in ten take {low:.2f} to {high:.2f} times "
         f"the mean, the longest {max(data['profile']):.1f} times",
         f"- the client takes {ms['submit_s']} to dispatch a lease, {ms['collect_s']} to collect its result, and "
@@ -287,7 +287,7 @@ def _markdown(data: dict[str, Any]) -> str:
         f"MAX_TABLE_ENTRIES {MAX_TABLE_ENTRIES}, LEAST_RUN_S {LEAST_RUN_S}, LEAST_LEFT_S {LEAST_LEFT_S}, MOST_CUTS "
         f"{MOST_CUTS}, {AS_IT_IS.in_flight} leases in flight; seeds: {data['seeds']}",
         "",
-        "Efficiency in percent: the work over what all workers together could have done until the last lease ended.",
+        "Efficiency in percent: the work divided by the capacity of all workers until the last lease ends.",
     ]
     for panel in data["panels"].values():
         rows = panel["rows"]

@@ -1,6 +1,6 @@
 """Listings from one GPU: what the search, the rows, the copy and the files take, each apart.
 
-python -m benchmarks.listing_gpu --data ../shared/data --cases senate epinions
+python -m benchmarks.listing_gpu --data DATA --cases senate epinions
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A plain search on Python's integers as sets of columns, slow and apart from the engines, with the rows in their order
 (``papilio.kernels.biclique.index``). Branches that an excluded row ends at once count, too.
 
-python -m benchmarks.maximal_ablation --data ../shared/data opsahl-ucforum bonanza marvel
+python -m benchmarks.maximal_ablation --data DATA opsahl-ucforum bonanza marvel
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Maximal bicliques on one GPU: preparation, search, balance, and branches with and without each filter.
 
-python -m benchmarks.maximal_gpu --data ../shared/data --graphs marvel senate
+python -m benchmarks.maximal_gpu --data DATA --graphs marvel senate
 """
 
 from __future__ import annotations

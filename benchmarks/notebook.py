@@ -1,6 +1,6 @@
 """What a notebook waits for: frames in, second questions about a graph, rows out; beside pandas and DuckDB.
 
-    python -m benchmarks.notebook --data ../shared/data --engine cpu --output notebook.json
+    python -m benchmarks.notebook --data DATA --engine cpu --output notebook.json
 
 Milliseconds, the median of the repeats (``--repeats``), once everything is compiled; beside it the least processor time
 of all threads, which a busy machine changes less. The frame has 1.5 million rows, of

@@ -1,6 +1,6 @@
 """Ways to group roots into parts: copies that they make, what they cost, and how fast their parts are counted.
 
-python -m benchmarks.partitions --data ../shared/data --output benchmarks/results/partitions.md
+python -m benchmarks.partitions --data DATA --output benchmarks/results/partitions.md
 python -m benchmarks.partitions --cases community --tables groups,chunks
 python -m benchmarks.partitions --cases soc-Epinions1,marvel --tables searches
 

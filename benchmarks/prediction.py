@@ -1,7 +1,7 @@
 """What plans predict beside what runs take: seconds, rows and bytes of listings, and the end of a run as it goes.
 
-    python -m benchmarks.prediction --data ../shared/data --output benchmarks/results/prediction.json
-    python -m benchmarks.prediction --data ../shared/data --only progress
+    python -m benchmarks.prediction --data DATA --output benchmarks/results/prediction.json
+    python -m benchmarks.prediction --data DATA --only progress
 
 Each question is planned and run by the product in this process, short ones twice, so that everything is compiled. On
 CPUs ``--threads`` threads work, one by default, and seconds are those that the processors spent on the run, which other
@@ -105,12 +105,13 @@ class Watch:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._done, self._ended = clock, 0, threading.Event()
-        self.total, self.notes = 0, list[tuple[float, int]]()
+        self.total, self.expected_s, self.notes = 0, 0.0, list[tuple[float, int]]()
         self._thread: threading.Thread | None = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, PlanMade):
             self.total = event.plan.predicted_ns
+            self.expected_s = 0.0 if event.plan.run_s is None else event.plan.run_s.value
         elif isinstance(event, LeasesStarted):
             self._thread = threading.Thread(target=self._look, args=(event.work_underway,), daemon=True)
             self._thread.start()
@@ -128,7 +129,7 @@ class Watch:
         end, reached, before, off = self.notes[-1][0] if self.notes else 0.0, 0.0, 0, []
         for at, done in self.notes:
             reached, before = (at, done) if done > before else (reached, before)
-            left = time_left(0, before, self.total, reached, at)
+            left = time_left(0, before, self.total, reached, at, self.expected_s)
             if at >= first * end and left is not None:
                 off.append(abs(at + left - end) / end)
         return max(off, default=None)

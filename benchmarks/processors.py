@@ -1,6 +1,6 @@
 """One GPU beside two CPU threads, on every kind of question: is the GPU ever slower where it matters?
 
-    python -m benchmarks.processors --data ../shared/data --most 4 --output processors.json
+    python -m benchmarks.processors --data DATA --most 4 --output processors.json
 
 Seconds are of preparing and running once everything is compiled, in a process for each graph and processor; what takes
 longer than --most is ended, and stands as ``-``. On the CPU graphs are counted beside each other, two threads each, on

@@ -4,12 +4,14 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
-# benchmarks, biclique, choice, decomposition, signed, cluster; without names all run. The steps go on after a failure; the exit status is that of the first step that failed.
+# benchmarks, biclique, choice, decomposition, signed, significance, stores, scaling, hubs, long, cpus, cluster; without names all run. The
+# steps go on after a failure; the exit status is that of the first step that failed. `scaling`, `hubs`, `long` and `cpus` need the graphs of
+# `stores`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique choice decomposition signed cluster}
+steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique choice decomposition signed significance stores scaling hubs long cpus cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -26,7 +28,7 @@ step() {
 }
 
 # Processes share the device; what measures its memory is alone on it.
-step tests python3 -m pytest -q -p no:cacheprovider -p no:benchmark -n 14 -m "gpu or multi_gpu" tests --ignore tests/test_memory_budget.py
+step tests python3 -m pytest -q -p no:cacheprovider -p no:benchmark -n "${TEST_PROCESSES:-14}" -m "gpu or multi_gpu" tests --ignore tests/test_memory_budget.py
 step budgets python3 -m pytest -q -p no:cacheprovider -m "gpu and not slow" tests/test_memory_budget.py
 for tool in memcheck synccheck racecheck; do
     step $tool python3 -m benchmarks.sanitized_kernels --tools $tool --seconds 240
@@ -47,5 +49,34 @@ step signed python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/wedge/
 step signed python3 -m benchmarks.balanced_butterfly --engine gpu --data "$data" --output "$out/balanced-butterfly-gpu.json"
 step signed timeout 240 python3 -m benchmarks.signed_datasets --engine both --max-edges 300000000 \
     --output "$out/signed-gpu.json"
+step significance timeout 60 python3 -m benchmarks.significance --data "$data" --cases yelp2018:degrees:1000 --engine gpu --peer-samples 0
+
+# One job on one and on two workers that are kept; a store for each graph, in $out/stores. Stores in $data/stores are taken as they are:
+# converting and generating need DuckDB.
+make_stores() {
+    local name
+    mkdir -p "$out/stores"
+    if [ -d "$data/stores" ]; then
+        cp -r "$data/stores/." "$out/stores"
+        return
+    fi
+    for name in bipartite/movielens-1m bipartite/movielens-100k bipartite/yelp2018 bipartite/senate unipartite/facebook_combined; do
+        python3 -m papilio convert "$data/$name.txt.gz" "$out/stores/${name#*/}" &
+    done
+    python3 -m papilio generate rmat "$out/stores/rmat" --scale-u 16 --scale-v 16 --edges "${RMAT_EDGES:-500000000}" --seed 1 &
+    wait
+}
+step stores make_stores
+step scaling timeout 150 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/scaling" --workers 1,2 --repeat 3 \
+    "movielens-1m-4-4=movielens-1m biclique -p 4 -q 4" "yelp2018-maximal=yelp2018 maximal-biclique" \
+    "facebook-maximal=facebook_combined maximal-clique" "facebook-every-k=facebook_combined clique --all-k" \
+    "senate-maximal=senate maximal-biclique" "rmat-per-vertex=rmat butterfly --per vertex"
+step hubs timeout 90 python3 -m benchmarks.butterfly --engine gpu --data "$data" --hub-tiles 0 1 16 --per vertex --repeats 3 \
+    --cases movielens-1m --rmat 16,3e7 --stores "$out/stores/rmat"
+step long timeout 120 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/long" --workers 1,2 --repeat 1 \
+    "movielens-100k-6-6=movielens-100k biclique -p 6 -q 6" "movielens-1m-5-5=movielens-1m biclique -p 5 -q 5"
+step cpus timeout 120 python3 -m benchmarks.scaling_gpu --engine cpu --stores "$out/stores" --output "$out/cpus" --workers 1,2,4 --repeat 3 \
+    "movielens-100k-4-4=movielens-100k biclique -p 4 -q 4" "senate-maximal=senate maximal-biclique" \
+    "facebook-8-cliques=facebook_combined clique -k 8"
 step cluster python3 -m benchmarks.end_to_end --cluster cuda --output "$out/end-to-end.json"
 exit "$status"

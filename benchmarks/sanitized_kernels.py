@@ -62,9 +62,12 @@ QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
 """Questions by the name of a family; ``peel`` stands for tips and wings, ``listing`` for all other listings on GPUs."""
 
 _TABLES = WedgeTuning(
-    hub_min_wedges=1 << 40, match_max_wedges=-1, tables=(TableClass("dense", 128, 64, 1 << 40),)
+    hub_min_wedges=1 << 40,
+    hub_vertex_wedges=1 << 40,
+    match_max_wedges=-1,
+    tables=(TableClass("dense", 128, 64, 1 << 40),),
 )
-_HUBS = replace(_TABLES, hub_words=1, hub_min_wedges=0, hub_least_wedges=0)
+_HUBS = replace(_TABLES, hub_words=1, hub_min_wedges=0, hub_vertex_wedges=0, hub_least_wedges=0)
 
 TUNINGS = {
     "tiles": _TABLES,

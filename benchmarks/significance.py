@@ -1,7 +1,7 @@
 """Counts beside random graphs, from the shell: time beside an obvious chain in NumPy and the sampler of ``bicm``.
 
-    python -m benchmarks.significance --data ../shared/data
-    python -m benchmarks.significance --data ../shared/data --cases yelp2018:degrees:1000 --engine gpu --peer-samples 0
+    python -m benchmarks.significance --data DATA
+    python -m benchmarks.significance --data DATA --cases yelp2018:degrees:1000 --engine gpu --peer-samples 0
 
 Every row is one call of ``papilio significance butterfly`` in a process of its own, on a graph that was converted
 before; ``seconds`` are those of the call with its start, ``processor`` those of all its threads. Peers draw a few

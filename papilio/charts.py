@@ -41,7 +41,7 @@ def axes_or_new(axes: Any) -> Any:
 
 
 def draw_classes(axes: Any, rows: Sequence[tuple[CensusClass, int, float]]) -> None:
-    """Draw the share of each class as a bar, beside its name and its count."""
+    """Draw the share of each class as a bar, with its name and its count."""
     for group, colour in (("coherent", BLUE), ("incoherent", ORANGE), ("mixed", GREY)):
         chosen = [(at, 100 * share) for at, (each, _, share) in enumerate(rows) if each.group == group]
         bars = axes.barh([at for at, _ in chosen], [share for _, share in chosen], color=colour, label=group)
@@ -128,7 +128,7 @@ def draw_distribution(axes: Any, values: Mapping[str, NDArray[Any]], what: str) 
 
 
 def draw_numbers(axes: Any, numbers: Mapping[str, int], what: str = "count") -> None:
-    """Draw an integer of any size under each name as a bar, with all digits beside it."""
+    """Draw an integer of any size under each name as a bar, with all its digits."""
     heights = [_digits(number) for number in numbers.values()]
     bars = axes.barh(range(len(numbers)), heights, color=BLUE)
     axes.bar_label(bars, [f"{number:,}" for number in numbers.values()], padding=3, fontsize=8)

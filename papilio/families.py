@@ -182,7 +182,7 @@ class Family:
 
 
 def family_of(motif: Motif) -> Family:
-    """Return the row of a motif. UnsupportedError if there is none."""
+    """Return the row of a motif, or raise UnsupportedError."""
     if motif.name not in FAMILIES:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(FAMILIES)}")
     family = FAMILIES[motif.name]
@@ -338,7 +338,7 @@ def load_engine(
         assert family.listed is not None
         engines, chosen["listing"] = family.listed.listers, listing
     if name not in engines:
-        can = "" if listing is None else f" that lists; there is one for {' or '.join(engines)}"
+        can = "" if listing is None else f" for listings, only for {' or '.join(engines)}"
         raise UnsupportedError(f"motif {motif.name!r} has no {name} engine{can}")
     if name == "cpu":
         engine: Engine = resolve(engines[name])(threads, **chosen)

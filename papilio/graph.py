@@ -30,7 +30,7 @@ of shape (n_rows + 1,) and values, row i being ``values[offsets[i] : offsets[i +
 (n_rows,)."""
 
 
-_NO_SIGN = "sign holds values other than +1 and -1"
+_NO_SIGN = "sign contains values other than +1 and -1"
 
 
 def array_bytes(record: Any) -> int:
@@ -245,7 +245,7 @@ class BipartiteGraph(_EdgeArrays):
         check_layer("n_v", size_v)
         ids_u, ids_v = _as_ids("u", first, size_u), _as_ids("v", second, size_v)
         if ids_u.size != ids_v.size:
-            raise GraphError(f"u has {ids_u.size} entries and v has {ids_v.size}; expected as many")
+            raise GraphError(f"u has {ids_u.size} entries and v has {ids_v.size}; expected the same number")
         signs = None
         if sign is not None:
             given = _as_array("sign", sign)
@@ -322,7 +322,7 @@ class UnipartiteGraph(_EdgeArrays):
         check_layer("n", size)
         a, b = _as_ids("u", first, size), _as_ids("v", second, size)
         if a.size != b.size:
-            raise GraphError(f"u has {a.size} entries and v has {b.size}; expected as many")
+            raise GraphError(f"u has {a.size} entries and v has {b.size}; expected the same number")
         kept = a != b
         low, high = np.minimum(a, b)[kept], np.maximum(a, b)[kept]
         return cls(size, *unique_edges(low, high, size, size))

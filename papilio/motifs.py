@@ -173,7 +173,7 @@ class Biclique(Motif):
 
 @dataclass(frozen=True)
 class BalancedBiclique(Biclique):
-    """A (p,q)-biclique of a signed graph, every cycle of which has an even number of negative edges.
+    """A (p,q)-biclique of a signed graph where every cycle has an even number of negative edges.
 
     Equivalently, the signs of its edges at any two of its vertices of U are equal everywhere, or opposite everywhere. A
     star (p = 1 or q = 1) has no cycle and is balanced. Attributes and errors are the same as for :class:`Biclique`.
@@ -465,7 +465,7 @@ class Projection(Motif):
     min_common : int
         Minimum number of common neighbours.
     weighting : {"jaccard", "cosine", "hyperbolic", "resource"} or None
-        Weight of a pair beside the number c of its common neighbours. With degrees d and e: ``jaccard`` is
+        Weight of a pair in addition to the number c of its common neighbours. With degrees d and e: ``jaccard`` is
         c / (d + e - c), ``cosine`` c / sqrt(d e). ``hyperbolic`` and ``resource`` are sums over the common neighbours,
         of 1 / (k - 1) and 1 / k for one of degree k.
     significance : {"hypergeometric", "expected-degrees", "degrees"} or None

@@ -77,7 +77,7 @@ class Graph:
         return {node: found[node] for node in (self.nx if nodes is None else nodes)}
 
     def listed(self, motif: Any, containing: Collection[Node] = ()) -> Iterator[list[Node]]:
-        """Yield motifs as lists of nodes, as they are found."""
+        """Yield motifs as lists of nodes."""
         import papilio
 
         names = list(self.nx)

@@ -37,7 +37,7 @@ from papilio.tasks.result import CountResult
 
 
 class RunOptions(TypedDict, total=False):
-    """Execution and progress of a call: the parameters of the same names of :func:`papilio.count`."""
+    """Execution and progress of a call: parameters as for :func:`papilio.count`."""
 
     cluster: Any
     engine: EngineChoice
@@ -51,7 +51,7 @@ class CensusOptions(RunOptions, GraphOptions, total=False):
 
 
 class CountOptions(CensusOptions, total=False):
-    """Options for counting butterflies: the parameters of the same names of :func:`papilio.count`.
+    """Options for counting butterflies: parameters as for :func:`papilio.count`.
 
     All measures take a graph and its reading options like :func:`papilio.count`, ignore signs, and raise the same
     errors; UnsupportedError if the graph is not bipartite.
@@ -93,7 +93,7 @@ def check_output(
 
 
 def owns_output(job: str | os.PathLike[str] | None, output: str | os.PathLike[str] | None) -> bool:
-    """Whether a job was begun with this output file, which it may replace."""
+    """Whether a job started with this output file, which it may replace."""
     if job is None or output is None:
         return False
     with os_errors_named(job):

@@ -89,7 +89,7 @@ def plan(
 ) -> CountPlan:
     """Prepare a graph on one worker and plan the count of ``motif``, without running it.
 
-    Parameters and errors are those of :func:`count`. Where parts are needed, they are cut to be planned with. With
+    Parameters and errors are the same as for :func:`count`. Parts are cut if the plan needs them. With
     ``samples`` it is the plan of :func:`papilio.significance`, with its ``null``, ``seed`` and ``steps``.
     """
     from papilio.api.significance import ask
@@ -144,7 +144,7 @@ def count(
         ``.tsv``, ``.json``, ``.jsonl`` or ``.arrow``. All workers must be able to write to its directory, which also
         gets partial results.
     overwrite : bool
-        Replace an existing file at ``output``. A job always replaces the file that it was begun with.
+        Replace an existing file at ``output``. A job always replaces its own output file.
     workers : int, optional
         As for :func:`open_cluster`.
     progress : bool or callable, optional

@@ -117,7 +117,7 @@ class Estimate(Answer):
         read_argument("n", n, Count)
         if not self.vertices:
             raise InputError(
-                f"there are no estimates per vertex in the answer for {self._title}; estimate with per='vertex'"
+                f"the answer for {self._title} has no estimates per vertex; estimate with per='vertex'"
             )
         columns = {layer: self.vertices.by_id(layer) for layer in self.vertices}
         if self.exact is not None:
@@ -198,8 +198,9 @@ def estimate(
 ) -> Estimate:
     """Estimate the number of motifs, also per vertex, from random branches of their search, with an interval.
 
-    Probes run until the half-width of the interval is at most ``error`` times the estimate, or until ``seconds`` have
-    passed. If counting takes no longer, the motifs are counted. An estimate depends on ``seed``, not on engines or
+    A pilot, which is not part of the estimate, decides how many probes run, so that the half-width of the interval is
+    at most ``error`` times the estimate; ``seconds`` limits their time. If counting takes no longer, the motifs are
+    counted. An estimate depends on ``seed``, not on engines or
     workers, unless ``seconds`` ends it.
 
     Parameters
@@ -239,7 +240,7 @@ def estimate(
     """
     if not 0 < error < 1:
         raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
-    if not 0 < confidence < 1:
+    if not (confidence > 0 and 0.5 + confidence / 2 < 1):  # the quantile of an interval, rounded
         raise InputError(
             f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95"
         )

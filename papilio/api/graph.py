@@ -315,8 +315,7 @@ def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
     unfit = [name for name in ("n_u", "n_v") if name in options]
     if unfit or options.get("labels") == "id":
         raise InputError(
-            f"{paths[0]} is a file, whose entries are labels; {_listed(unfit or ['labels'])}, which is for ids, does "
-            "not fit it"
+            f"{paths[0]} is a file of labels; {_listed(unfit or ['labels'])} applies to ids only"
         )
     if len(paths) == 1 and not _is_converted_aside(paths[0]):
         (path,) = paths

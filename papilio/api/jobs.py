@@ -185,7 +185,7 @@ def verify_job(
     engine : {"auto", "cpu", "gpu"}
         Engine that counts them.
     seed : int
-        Seed of the choice.
+        Seed for choosing the leases.
 
     Raises
     ------

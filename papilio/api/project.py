@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("papilio")
 
 _PAIR_BYTES, _NUMBER_BYTES, _BYTES_FACTOR = 3.0, 6.0, 3.0
-"""Bytes of a pair on disk, and of each number beside its common neighbours; right within a factor."""
+"""Bytes of a pair on disk, and of each number in addition to its common neighbours; approximate."""
 
 
 _REWRITERS = 8
@@ -100,10 +100,10 @@ def project(
         Keep pairs whose q-value (Benjamini-Hochberg) is at most this, with ``significance``; 0.05 by default. All
         pairs of the layer are tests; those with fewer than ``min_common`` count as tests with p-value 1.
     samples, seed : int, optional
-        Number and seed of the random graphs, with ``"degrees"``; 1,000 and 0 by default. A warning gives the number
-        needed where so few cannot lead to any q-value up to ``fdr``.
+        Number and seed of the random graphs, with ``"degrees"``; 1,000 and 0 by default. A warning gives the
+        required number if so few samples cannot lead to any q-value up to ``fdr``.
     output : path-like, optional
-        As for :func:`papilio.enumerate`: a file, where the suffix says so, else a directory of Parquet files to make.
+        As for :func:`papilio.enumerate`: a file, if it has the suffix of a format, else a new directory of Parquet.
     overwrite : bool
         Replace an existing file, listing or store.
     as_store : bool
@@ -113,7 +113,7 @@ def project(
     cluster, workers, progress, job
         As for :func:`papilio.enumerate`.
     engine : {"auto", "cpu", "gpu"}
-        ``gpu`` needs ``output``: rows that are iterated are found on CPUs, as are those of ``"degrees"``.
+        ``gpu`` needs ``output``: iterated rows, and rows of ``"degrees"``, are found on CPUs.
     **reading
         As for :func:`papilio.count`.
 
@@ -262,8 +262,8 @@ class ProjectedRows(Rows):
     """The pairs of a projection, found while they are iterated; :func:`papilio.project` returns it.
 
     Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and further numbers,
-    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values. Else as
-    :class:`Rows`.
+    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values.
+    Otherwise like :class:`Rows`.
     """
 
     _call: ProjectionCall

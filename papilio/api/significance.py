@@ -52,7 +52,7 @@ def significance(
     """Compare the count of a motif with its counts in random graphs: z, empirical p, quantiles.
 
     The answer depends on the graph, the null model, the samples and the seed, not on engines or workers. Samples are
-    the work items of the job: with ``job`` a count that was interrupted continues with the next sample.
+    the work items of the job: with ``job`` an interrupted count continues with the next sample.
 
     Parameters
     ----------
@@ -65,17 +65,17 @@ def significance(
     samples : int
         Random graphs, from 2 to 1,000,000.
     seed : int
-        Of the random graphs.
+        Seed of the random graphs.
     steps : int, optional
         Steps of the chain from the graph to a sample, for "degrees"; by default 20. From 100 samples on, 20 further
         chains of twice as many steps show whether they are enough (``mixing``, ``warning``).
     per : {"total", "vertex"}
         Compare the count of the whole graph, or of every vertex.
     output : path-like, optional
-        File for what ``to_arrow`` returns: the samples, the sizes, or the vertices; its suffix is its format, as for
+        File for the rows of ``to_arrow``: the samples, the sizes, or the vertices; its suffix is its format, as for
         :func:`papilio.count`.
     overwrite : bool
-        Replace a file that is at ``output``.
+        Replace an existing file at ``output``.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def ask(
     steps: int | None,
     **common: Any,
 ) -> Call[Any]:
-    """Return the call of a count within ``memory`` or, with ``samples``, of a count beside random graphs."""
+    """Return the call of a count within ``memory`` or, with ``samples``, of a comparison with random graphs."""
     if samples is None:
         _require_none(
             {"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too"
@@ -127,7 +127,7 @@ def _require_none(given: Mapping[str, Any], why: str) -> None:
 
 
 class SignificanceCall(Call[SignificanceResult]):
-    """A count beside random graphs; the samples, the sizes or the vertices go to a file."""
+    """A comparison with random graphs; the samples, the sizes or the vertices go to a file."""
 
     def __init__(
         self,

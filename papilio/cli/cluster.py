@@ -138,11 +138,11 @@ def allocation_options(*, required: bool) -> Decorator:
         ),
         click.option(
             "--cpus-per-worker", type=WORKERS, default=1, show_default=True,
-            help="Processors of each worker; a CPU worker uses as many threads.",
+            help="Processors of each worker; a CPU worker runs a thread on each.",
         ),
-        click.option("--partition", help="Partition of Slurm; by default the site's."),
-        click.option("--account", help="Account to charge; by default the user's."),
-        click.option("--name", help="Name of the job; by default papilio- and the motif."),
+        click.option("--partition", help="Slurm partition; by default the site's default."),
+        click.option("--account", help="Account to charge; by default the user's default."),
+        click.option("--name", help="Job name; by default papilio- and the motif."),
         click.option("--interface", help="Network interface of scheduler and workers, such as ib0."),
         click.option(
             "--setup", multiple=True, metavar="LINE",
@@ -150,7 +150,7 @@ def allocation_options(*, required: bool) -> Decorator:
         ),
         click.option(
             "--grace", "grace_s", type=click.IntRange(1, 10**9), default=120, show_default=True,
-            help="Seconds before the time limit at which the count is ended.",
+            help="Number of seconds before the time limit at which to end the count.",
         ),
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def _script_options(*options: Decorator) -> Decorator:
         ),
         click.option(
             "--requeue", "max_requeues", type=click.IntRange(0, 10**6), default=0, metavar="N",
-            help="With --job: queue and resume a run that the time limit ended, up to N times.",
+            help="With --job: requeue and resume a run that reaches its time limit, up to N times.",
         ),
         allocation_options(required=True),
         click.option(

@@ -91,9 +91,9 @@ def status(directory: str, as_json: bool, **options: Any) -> None:
 
 @click.command()
 @DIRECTORY
-@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the job was begun.")
+@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as at the start of the job.")
 @SAME_ENGINE_FLAG
-@click.option("--workers", type=WORKERS, help="As for count; by default as the job was begun.")
+@click.option("--workers", type=WORKERS, help="As for count; by default as at the start of the job.")
 @TRUST_FLAG
 @with_rows("the answer, in addition to the output of the job")
 @JSON_FLAG
@@ -112,7 +112,7 @@ def resume(directory: str, as_json: bool, **options: Any) -> None:
     help="Number of random leases to count again in this process and compare exactly.",
 )  # fmt: skip
 @SAME_ENGINE_FLAG
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the choice of leases.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed for choosing the leases.")
 @JSON_FLAG
 def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: bool) -> None:
     """Check the finished job of DIRECTORY: ledger, tiling, sums, shards, graph, and a sample of its leases."""
@@ -126,7 +126,7 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
     tile = "which reach the limit" if checked.limit_reached else f"which tile {checked.items:,} work items"
     say(f"leases: {checked.leases}, {tile} and sum to the count")
     if checked.shards:
-        say(f"shards: {checked.shards}, all checksums right; together they are the answer")
+        say(f"shards: {checked.shards}, all checksums right; together they give the answer")
     say(f"graph: {checked.graph or 'was in memory, not checked'}")
     if again is not None:
         say(
@@ -203,7 +203,7 @@ _SUBMIT_OPTIONS = with_options(
         "--cluster",
         metavar="CLUSTER",
         required=True,
-        help="The address of a scheduler that stays, such as tcp://host:8786, or its scheduler file.",
+        help="Address of a permanent scheduler, such as tcp://host:8786, or its scheduler file.",
     ),
     RUN_OPTIONS,
     click.option(
@@ -261,14 +261,14 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
     click.echo(found.path)
     if found.state == "finished":
         say(
-            f"job {found.path}: finished before; nothing was submitted. papilio wait {found.path} shows the count"
+            f"job {found.path}: already finished; nothing was submitted. papilio wait {found.path} shows the count"
         )
         return
     say(f"job {found.path}: submitted to {cluster}; you can close this terminal")
     for command, does in (
         ("wait", "waits for the count"),
         ("status", "shows state and progress"),
-        ("logs", "shows what happened; --follow what happens"),
+        ("logs", "prints the log; --follow keeps printing"),
         ("cancel", "stops it, and keeps the finished leases"),
     ):
         say(f"  papilio {command:6} {found.path}   {does}")
@@ -280,7 +280,7 @@ def _report_submitted(found: JobStatus, cluster: str) -> None:
     "--timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="How long to wait; by default to the end.",
+    help="Maximum time to wait; by default until the job ends.",
 )
 @with_rows("the answer, in addition to the output of the job")
 @JSON_FLAG
@@ -327,12 +327,12 @@ def cancel(directory: str) -> None:
     if papilio.cancel_job(directory) == "requested":
         say(f"job {directory}: asked to stop; papilio wait {directory} returns when it has stopped")
     else:
-        say(f"job {directory}: was asked to stop before")
+        say(f"job {directory}: was already asked to stop")
 
 
 @click.command()
 @DIRECTORY
-@click.option("--follow", is_flag=True, help="Continue until the job has ended.")
+@click.option("--follow", is_flag=True, help="Keep printing until the job ends.")
 def logs(directory: str, follow: bool) -> None:
     """Print the log of the submitted job of DIRECTORY: its plan, workers that came and went, errors."""
     for text in papilio.read_job_log(directory, follow=follow):

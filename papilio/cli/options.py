@@ -48,11 +48,9 @@ def parse_numbers(context: click.Context, parameter: click.Parameter, text: str 
     try:
         numbers = () if text is None else tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no list of numbers of workers, such as 1,2,4") from None
+        raise click.BadParameter(f"{text!r} is not a list of numbers of workers, such as 1,2,4") from None
     if any(number > MAX_WORKERS for number in numbers):
-        raise click.BadParameter(
-            f"{text!r} holds more than {MAX_WORKERS} workers, the most that are possible"
-        )
+        raise click.BadParameter(f"{text!r} exceeds the maximum of {MAX_WORKERS} workers")
     return numbers
 
 
@@ -81,7 +79,7 @@ def share(text: str) -> float:
     try:
         return float(number) / (1 if number == text.strip() else 100)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no share; write 1% or 0.01") from None
+        raise click.BadParameter(f"{text!r} is not a share; write 1% or 0.01") from None
 
 
 def finite(text: str) -> float:
@@ -89,7 +87,7 @@ def finite(text: str) -> float:
     with suppress(ValueError):
         if isfinite(number := float(text)):
             return number
-    raise click.BadParameter(f"{text!r} is no finite number")
+    raise click.BadParameter(f"{text!r} is not a finite number")
 
 
 def column(text: str) -> int | str:
@@ -126,20 +124,21 @@ def reading_options(*time_flag: str) -> Decorator:
     return with_options(
         _reading_option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on."),
         _reading_option(
-            "--v", type=column, help="Column of the endpoints in V; both are found by usual names, else by place."
+            "--v", type=column,
+            help="Column of the endpoints in V. By default, both are found by usual names, otherwise by position.",
         ),
         _reading_option("--sign", type=column, help="Column whose values above 0 are positive."),
         _reading_option(
             "--positive-from", type=finite, metavar="VALUE",
-            help="Smallest positive value of the sign column (by default a usual name such as rating, else 3).",
+            help="Smallest positive value of the sign column, by default one named rating or similar, else column 3.",
         ),
         _reading_option(
             "--sign-values", metavar="POSITIVE:NEGATIVE",
-            help="Words of the sign column, such as yea,aye:nay,no.",
+            help="Words for positive and negative signs, such as yea,aye:nay,no.",
         ),
         _reading_option(
             "--duplicates", type=click.Choice(["first", "last", "error"]),
-            help="Which of equal edges to keep, first by default: by time if there is a time column, else by place.",
+            help="Which of several equal edges to keep, by default the first: by time if known, otherwise by position.",
         ),
         _reading_option(
             "--labels", type=click.Choice(["integer", "text"]), help="Type of the labels; detected by default."
@@ -148,10 +147,12 @@ def reading_options(*time_flag: str) -> Decorator:
             "--header/--no-header", default=None,
             help="Whether the first line holds names or sizes; detected by default.",
         ),
-        _reading_option(*time_flag, type=column, help="Column of times; known from the format or by its name."),
+        _reading_option(
+            *time_flag, type=column, help="Time column; by default known from the format or found by its name.",
+        ),
         _reading_option(
             "--weight", type=column,
-            help="Column of weights: no endpoint, not kept; --positive-from and --sign-values turn it into signs.",
+            help="Weight column: neither an endpoint nor kept; --positive-from and --sign-values turn it into signs.",
         ),
         _reading_option("--encoding", help="Encoding of text, such as latin-1; UTF-8 or UTF-16 by default."),
         _reading_option(
@@ -166,10 +167,12 @@ def reading_options(*time_flag: str) -> Decorator:
 
 KIND_FLAG = with_options(
     _reading_option(
-        "--bipartite", "kind", flag_value="bipartite", help="Two layers with their own ids, in a file of edges.",
+        "--bipartite", "kind", flag_value="bipartite",
+        help="Read the two columns of an edge list as two layers with separate ids.",
     ),
     _reading_option(
-        "--unipartite", "kind", flag_value="unipartite", help="One set of vertices in both columns of a file.",
+        "--unipartite", "kind", flag_value="unipartite",
+        help="Read both columns of an edge list as one set of vertices.",
     ),
 )  # fmt: skip
 
@@ -190,7 +193,7 @@ def graph_argument(
     return with_options(
         click.argument(name, type=click.Path(allow_dash=True), callback=_report_reading, **settings),
         _reading_option(
-            "--input-format", "format", metavar="FORMAT", help="Format of a file of edges; detected by default."
+            "--input-format", "format", metavar="FORMAT", help="Format of an edge list; detected by default."
         ),
         reading_options(*time_flag),
         *([KIND_FLAG] if has_kind else ()),
@@ -321,7 +324,7 @@ RUN_OPTIONS = with_options(
     ),
     JSON_FLAG,
 )  # fmt: skip
-"""How a job runs, beside its cluster."""
+"""How a job runs, apart from its cluster."""
 
 COUNT_OPTIONS = with_options(
     STORE,
@@ -333,7 +336,7 @@ COUNT_OPTIONS = with_options(
         "keep them there.",
     ),
 )  # fmt: skip
-"""Flags that ``plan``, ``count`` and ``submit count`` share, beside how they run."""
+"""Flags that ``plan``, ``count`` and ``submit count`` share, apart from how they run."""
 
 
 def with_output(holds: str) -> Decorator:

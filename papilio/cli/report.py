@@ -270,7 +270,7 @@ def _time_of(made: CountPlan) -> str:
     """Return the predicted time of the run, on one worker and on all."""
     run_s = made.run_s
     if run_s is None:
-        return f"not predicted; {made.predicted_run_s:.3g} s by the rate of the engine"
+        return f"not predicted; {made.predicted_run_s:.3g} s at the rate of the engine"
     alone = "" if made.n_workers == 1 else f", {run_s.scaled(made.n_workers).show('s')} on one worker"
     return f"about {run_s.show('s')}{alone}"
 

@@ -61,7 +61,7 @@ class RowTarget:
             )
         if target.format in _BINARY and sys.stdout.isatty():
             raise click.UsageError(
-                f"{target.format} is no text for a terminal; redirect it, or give --output FILE"
+                f"{target.format} cannot be shown in a terminal; redirect it, or use --output FILE"
             )
         return target
 

@@ -89,7 +89,7 @@ def scale() -> None:
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the generated graphs.")
 @click.option(
     "--threads", type=THREADS,
-    help="Threads of each local worker; by default the processors over the largest number of workers.",
+    help="Threads of each local worker; by default the processors divided by the largest number of workers.",
 )  # fmt: skip
 @click.option(
     "--slurm", is_flag=True, help="Submit one Slurm job for each point, with the flags of slurm render."
@@ -143,7 +143,9 @@ def count(
 @scale.command()
 @DIRECTORY
 @click.option("--workers", callback=parse_numbers, metavar="N,N,...", help="Points to run; by default all.")
-@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as the experiment was begun.")
+@click.option(
+    "--cluster", metavar="CLUSTER", help="As for count; by default as at the start of the experiment."
+)
 @TRUST_FLAG
 @_WARM_UP_FLAG
 @_FIGURES_FLAG
@@ -158,7 +160,7 @@ def run(
     """
     opened = ExperimentDirectory(directory)
     if cluster is None and opened.experiment.cluster == "sbatch":
-        raise InputError(f"{directory} was begun with --slurm; name the cluster to run its points on")
+        raise InputError(f"{directory} was started with --slurm; name a cluster to run its points on")
     if cluster is None and not trust:
         opened.require_trusted()
     _run(opened, workers or opened.experiment.workers, cluster, warm_up, figures)
@@ -245,9 +247,7 @@ def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, 
     job = submit_points(directory, spec)
     click.echo(job)
     say(f"submitted an array of {len(points)} jobs from {directory.root / 'slurm'}")
-    say(
-        f"the jobs write the report; papilio report {shlex.quote(str(directory.root))} shows how far they are"
-    )
+    say(f"the jobs write the report; papilio report {shlex.quote(str(directory.root))} shows their progress")
 
 
 def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwrite: bool = False) -> None:
@@ -264,6 +264,6 @@ def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwr
     points = results.get("points")
     if points and points[-1]["seconds_median"] < SHORT_S:
         say(
-            f"runs of less than {SHORT_S:.0f} s say little about scaling: take a larger graph or a longer question"
+            f"runs of less than {SHORT_S:.0f} s say little about scaling: use a larger graph or a longer question"
         )
     say(f"report: {page}")

@@ -267,7 +267,7 @@ def _probe_cache(path: Path, variable: str) -> Outcome:
 
 
 def numba_cache_directory() -> Path:
-    """Return where CPU kernels compiled here are kept: ``NUMBA_CACHE_DIR``, beside them, or the user's cache."""
+    """Return where CPU kernels compiled here are kept: ``NUMBA_CACHE_DIR``, next to them, or the user's cache."""
     *first, last = list_folders()
     return next((folder for folder in first if is_writable(folder)), last)
 

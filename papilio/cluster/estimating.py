@@ -1,4 +1,10 @@
-"""Estimate a count through an executor: prepare everywhere, walk slices of probes until the interval is narrow."""
+"""Estimate a count through an executor: prepare everywhere, walk as many probes as a pilot asks for.
+
+Probes are skewed: a sample without heavy ones has a low mean and a narrow interval at once. Stopping as soon as the
+interval is narrow would prefer such samples, and estimates would be too low on average. Therefore a pilot, whose
+probes are discarded, decides the size of the sample (Stein, Ann. Math. Stat. 16, 1945); larger samples have larger
+pilots. A sample that still misses the error, which few do, grows in small steps.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +23,7 @@ from papilio.interrupts import check
 from papilio.tasks.estimate import (
     BEYOND_FLOATS,
     LEAST_SLICES,
+    MOST_NEEDED,
     SPARE,
     Moments,
     ProbeTask,
@@ -34,8 +41,10 @@ EXACT_S = 0.1
 """A search predicted to take less is run in full."""
 
 GROWTH = 16
-"""Largest factor between the probes of one estimate and the next: the first may be wrong about their error."""
+"""Largest factor between the probes of a pilot and of the sample whose size it decides."""
 
+TOP_UP = 8
+"""A sample that missed the error grows by this part of it, so that its size depends little on its own values."""
 
 REPORT_S, _MOST_SLICES = 1.0, 4096
 """Seconds between two reports of progress, and the largest number of slices dispatched together."""
@@ -72,7 +81,7 @@ def estimate_job(
     *,
     may_count: bool = True,
 ) -> Sampled:
-    """Walk probes on the workers until the goal is reached, or the time is over.
+    """Walk probes on the workers until the goal is reached, or the time is over: the larger of pilot and sample counts.
 
     If counting is predicted to take less time than the necessary probes, and no more than the time limit, and the job
     ``may_count``, nothing is estimated: the graph stays prepared. UnsupportedError if the question has no probes,
@@ -85,84 +94,143 @@ def estimate_job(
     seconds = {"plan": max(0.0, perf_counter() - began - sum(slowest.seconds.values())), **slowest.seconds}
     listener(PhaseStarted("probe"))
     exact_s = plan.run_s.value if may_count and plan.run_s is not None else inf
-    walker = _Walker(executor, plan, workers, run_id, seed)
+    counted = Sampled(plan, None, (0.0, 0.0), seconds)
     if exact_s <= EXACT_S:
-        return Sampled(plan, None, (0.0, 0.0), seconds)
-    by_vertex = job.per == "vertex"
-    sample = walker.estimate(walker.walk(1, ()))
-    walker.vertices = None
-    if not sample.probes:  # nothing is left to search
-        return Sampled(plan, None, (0.0, 0.0), seconds)
-    found: Moments | None = None
-    taken, target, interval = 0, LEAST_SLICES, (0.0, 0.0)
-    began, shares = perf_counter(), allocate(sample.spreads)
-    while True:
-        left_s = inf if goal.seconds is None else goal.seconds - (perf_counter() - began)
-        slice_s = (perf_counter() - began) / taken if taken else inf
-        affordable = max(min(left_s / 2, REPORT_S) / slice_s, 1)
-        n = min(target - taken, ceil(affordable), _MOST_VERTEX_SLICES if by_vertex else _MOST_SLICES)
-        found, taken = walker.walk(n, shares, found), taken + n
-        is_over = goal.seconds is not None and perf_counter() - began >= goal.seconds
-        listener(PhaseAdvanced(taken / target))
-        if taken < target and not is_over:
-            continue
-        sample = walker.estimate(found)
-        interval = walker.interval(sample, goal.confidence)
-        vertices = None if walker.vertices is None else VertexSample.of(walker.vertices)
-        half = (interval[1] - interval[0]) / 2
-        error = half / sample.value if half else 0.0
-        if vertices is not None and sample.value:
-            error = vertices.top_error(goal.confidence)
-        if error <= goal.error or is_over:
-            break
-        if vertices is None:
-            shares = allocate(sample.spreads)
-            needed = sample.slices_needed(shares, goal.error, goal.confidence)
-        else:
-            needed = ceil(min(SPARE * taken * (error / goal.error) ** 2, 1e12))
-        target = min(max(needed, taken + ceil(taken / 4)), GROWTH * taken)
-        spent_s = perf_counter() - began
-        more_s = (max(needed, target) - taken) * spent_s / taken
-        if exact_s <= min(more_s, inf if goal.seconds is None else goal.seconds - spent_s):
-            return Sampled(plan, None, interval, seconds)
-    return Sampled(plan, sample, interval, seconds | {"probe": perf_counter() - began}, vertices)
+        return counted
+    walker = _Walker(executor, plan, workers, run_id, seed, goal, listener)
+    pilot, is_last = walker.pilot(), False
+    if not pilot.sample.probes:  # nothing is left to search
+        return counted
+    while not (is_last or walker.is_over):
+        needed = pilot.slices_needed(goal)
+        if exact_s <= walker.seconds_of(needed):
+            return counted
+        is_last = needed <= GROWTH * pilot.slices
+        wanted = max(needed, pilot.slices) if is_last else min(ceil(needed / GROWTH), GROWTH * pilot.slices)
+        found = walker.sample(wanted, allocate(pilot.sample.spreads))
+        pilot = max(found, pilot, key=lambda each: each.slices)
+    final = pilot
+    while final.error(goal.confidence) > goal.error and not walker.is_over:
+        more = ceil(final.slices / TOP_UP)
+        if exact_s <= walker.seconds_of(more):
+            return counted
+        final = walker.sample(more, final.shares, final)
+    seconds["probe"] = perf_counter() - walker.began
+    return Sampled(plan, final.sample, final.interval(goal.confidence), seconds, final.vertex_sample)
 
 
-class _Walker:
-    """Walks slices of probes on the workers, each number once."""
+class _Stage(NamedTuple):
+    """A sample whose number of probes was decided before it was drawn."""
 
-    def __init__(
-        self, executor: Executor, plan: CountPlan, workers: Sequence[WorkerInfo], run_id: str, seed: int
-    ) -> None:
-        # of all slices, where the counts of vertices are estimated
-        self.vertices: VertexMoments | None = None
-        self._known = 0
-        self._executor, self._plan, self._workers = executor, plan, workers
-        self._run_id, self._seed, self._next = run_id, seed, 0
+    slices: int
+    shares: tuple[float, ...]  # of the strata
+    moments: Moments
+    known: int  # motifs that no probe finds
+    vertices: VertexMoments | None  # where the counts of vertices are estimated
 
-    def walk(self, n: int, shares: tuple[float, ...], found: Moments | None = None) -> Moments:
-        """Add the results of the next n slices with these shares of the strata to ``found``, in their order."""
-        numbers = range(self._next, self._next + n)
-        self._next += n
-        plan = self._plan
-        tasks = [ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, shares) for each in numbers]
-        results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
-        check()
-        for result in sorted(results, key=lambda result: result.number):
-            self._known = result.known
-            found = result.moments if found is None else found + result.moments
-            if result.vertices is not None:
-                before = self.vertices
-                self.vertices = result.vertices if before is None else before + result.vertices
-        assert found is not None
-        return found
-
-    def estimate(self, found: Moments) -> Sample:
-        """Return the estimate of the count from slices."""
-        sample = Sample.of(found, self._known)
+    @property
+    def sample(self) -> Sample:
+        """The estimate of the count; CapacityError beyond floating point."""
+        sample = Sample.of(self.moments, self.known)
         if not isfinite(sample.value):
             raise CapacityError(BEYOND_FLOATS)
         return sample
 
-    def interval(self, sample: Sample, confidence: float) -> tuple[float, float]:
-        return sample.interval(confidence, self._known)
+    @property
+    def vertex_sample(self) -> VertexSample | None:
+        return None if self.vertices is None else VertexSample.of(self.vertices)
+
+    def joined(self, other: _Stage) -> _Stage:
+        """Return both samples as one."""
+        vertices = self.vertices
+        if vertices is not None and other.vertices is not None:
+            vertices = vertices + other.vertices
+        return _Stage(
+            self.slices + other.slices, self.shares, self.moments + other.moments, other.known, vertices
+        )
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        return self.sample.interval(confidence, self.known)
+
+    def error(self, confidence: float) -> float:
+        """Return half of the interval as a share of the estimate; for vertices see :meth:`VertexSample.top_error`."""
+        vertices, value = self.vertex_sample, self.sample.value
+        if vertices is not None and value:
+            return vertices.top_error(confidence)
+        low, high = self.interval(confidence)
+        return (high - low) / 2 / value if high > low else 0.0
+
+    def slices_needed(self, goal: Goal) -> int:
+        """Return the number of slices whose estimate most likely reaches the error."""
+        if self.vertices is None:
+            sample = self.sample
+            return max(
+                sample.slices_needed(allocate(sample.spreads), goal.error, goal.confidence), LEAST_SLICES
+            )
+        wanted = SPARE * self.slices * (self.error(goal.confidence) / goal.error) ** 2
+        return max(ceil(min(wanted, MOST_NEEDED)), LEAST_SLICES)
+
+
+class _Walker:
+    """Walks slices of probes on the workers, each number once, until the time of the goal is over."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        plan: CountPlan,
+        workers: Sequence[WorkerInfo],
+        run_id: str,
+        seed: int,
+        goal: Goal,
+        listener: Listener,
+    ) -> None:
+        self._executor, self._plan, self._workers = executor, plan, workers
+        self._run_id, self._seed, self._next = run_id, seed, 0
+        self._goal, self._listener = goal, listener
+        self._most = _MOST_SLICES if plan.job.per == "total" else _MOST_VERTEX_SLICES
+        self.began, self._first_s = perf_counter(), 0.0
+
+    @property
+    def _left_s(self) -> float:
+        limit_s = inf if self._goal.seconds is None else self._goal.seconds
+        return limit_s - (perf_counter() - self.began)
+
+    @property
+    def is_over(self) -> bool:
+        return self._left_s <= 0
+
+    def seconds_of(self, slices: int) -> float:
+        """Return the time of some more slices, at most what is left."""
+        # The first slice, a pilot that loads kernels, is before the time begins.
+        slice_s = (perf_counter() - self.began) / (self._next - 1) if self._next > 1 else self._first_s
+        return min(slices * slice_s, self._left_s)
+
+    def pilot(self) -> _Stage:
+        """Walk the first slice, with equal shares of the strata. The time begins after it."""
+        stage = self._walk(1, ())
+        self._first_s, self.began = perf_counter() - self.began, perf_counter()
+        return stage
+
+    def sample(self, slices: int, shares: tuple[float, ...], before: _Stage | None = None) -> _Stage:
+        """Walk slices with these shares of the strata, as a new sample or beside one; fewer if the time is over."""
+        stage, target = before, slices + (before.slices if before else 0)
+        while stage is None or (stage.slices < target and not self.is_over):
+            left = target - (stage.slices if stage else 0)
+            affordable = max(min(self._left_s / 2, REPORT_S) / max(self.seconds_of(1), 1e-9), 1)
+            stage = self._walk(min(left, ceil(affordable), self._most), shares, stage)
+            self._listener(PhaseAdvanced(stage.slices / target))
+        return stage
+
+    def _walk(self, n: int, shares: tuple[float, ...], before: _Stage | None = None) -> _Stage:
+        """Return the results of the next n slices, in their order, and of those ``before``."""
+        numbers = range(self._next, self._next + n)
+        self._next += n
+        plan, stage = self._plan, before
+        tasks = [ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, shares) for each in numbers]
+        results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
+        check()
+        for result in sorted(results, key=lambda result: result.number):
+            found = _Stage(1, shares, result.moments, result.known, result.vertices)
+            stage = found if stage is None else stage.joined(found)
+        assert stage is not None
+        return stage

@@ -184,7 +184,7 @@ class _Coordinator:
                     f"the coordinator was lost with its worker {me.losses} times without finishing a lease, most "
                     f"recently on {lost.host}; see the workers' logs (out of memory?)"
                 )
-        self._note("waiting", "its coordinator has just begun")
+        self._note("waiting", "its coordinator has just started")
 
     def _count_when_free(self, count: Count) -> CountResult:
         """Count once enough workers run and no other process has the ledger."""
@@ -227,7 +227,7 @@ class _Coordinator:
 
     def _other_holder(self) -> str | None:
         holder = find_holder(self._root / "ledger.jsonl")
-        return None if holder is None else f"process {holder.pid} on {holder.host} has the job"
+        return None if holder is None else f"process {holder.pid} on {holder.host} is running the job"
 
     def _check(self) -> None:
         """Raise the reason to end the run: JobCancelledError, or another coordinator takes over."""

@@ -163,7 +163,7 @@ def _format_slot(slot: Any) -> str:
 class _Code:
     """Loaded machine code of a function.
 
-    It gets the address of a block of memory: 8 bytes of its own, its arguments in 8 bytes each, and its result. A
+    It gets the address of a block of memory: 8 bytes for itself, its arguments in 8 bytes each, and its result. A
     nonzero status is an error, a division by zero or a failed assertion; the status does not distinguish them.
     """
 

@@ -72,10 +72,10 @@ _KEPT_BYTES, _PAIR_BYTES = 3 << 20, 28
 """P-values that a thread of a projection keeps, and one row of it."""
 
 LEAST_ROOM, ROOM_PER_EDGE = 1 << 20, 8
-"""Pairs that a projection beside random graphs keeps at a time, at most: of any graph, and of a larger one per edge."""
+"""Most pairs that a projection with random graphs keeps at a time: for any graph, and per edge of a larger one."""
 
 _ROOM_BYTES = 64
-"""Of such a pair: its row, weight, p-value and counter, and places while these are made; beside 4 of each thread."""
+"""Of such a pair: its row, weight, p-value and counter, and places while these are made; besides 4 of each thread."""
 
 DEVICE_PAIR_BYTES = 48
 """Device memory of a pair while pairs are sorted: word and common neighbours, order, and the copies of the sort."""

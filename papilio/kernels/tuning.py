@@ -30,11 +30,21 @@ class TableClass:
 class WedgeTuning:
     """Constants of the wedge engine on one architecture."""
 
-    hub_words: int = 2  # 32-bit words of the hub bit matrix per lane; 1024 hub columns each
+    hub_words: int = 2  # 32-bit words of a tile of the hub bit matrix per lane; 1024 hub columns each
     hub_min_wedges: int = 20  # Minimum hub wedges per entry for a start to use the bit matrix
     hub_least_wedges: int = (
         1 << 24
     )  # Minimum hub wedges of all starts for the bit matrix to be worth its launches
+    # Per vertex the minimum for each tile of columns, and entries that take as long as filling the table of a tile: a
+    # row of a tile takes some 80 instructions of a warp, as many as 30 to 60 wedges in tables. No other minima were
+    # measured
+    hub_vertex_wedges: int = 40
+    hub_vertex_entries: int = 32
+    # Maximum tiles of hub columns per vertex; the last has at least ``hub_tile_wedges`` wedges per entry of its layer.
+    # With 0, counter tables only, an R-MAT graph of 18 million edges takes 3.4 times as long, movielens-1m 1.6 times
+    # (benchmarks/results/butterfly-gpu.md)
+    hub_tiles: int = 16
+    hub_tile_wedges: int = 20
     # Maximum share of free device memory for the bit matrix; if it needs more, only the tables are used
     hub_memory_fraction: float = 0.25
     # Starts with at most this many wedges and neighbours use the match kernel (one window of a warp)
@@ -63,6 +73,7 @@ class WedgeTuning:
     large_degree: int = 1 << 13
     block_threads: int = 256
     crowd_threads: int = 64  # Minimum for these if there are many starts
+    vertex_threads: int = 128  # The same per vertex, with a table
     large_threads: int = 512
     # Blocks have more threads, up to their maximum, while the threads of all starts are at most this per multiprocessor
     sm_threads: int = 4096

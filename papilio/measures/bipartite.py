@@ -76,7 +76,7 @@ def latapy_clustering(
     """Measure the clustering of every vertex by its overlaps with others of its layer, in this process.
 
     The overlap of two vertices that share a neighbour is the number of their common neighbours divided by the number
-    of neighbours of either (``dot``), by the lesser of their degrees (``min``) or by the larger (``max``); the
+    of neighbours of either (``dot``), by the smaller of their degrees (``min``) or by the larger (``max``); the
     clustering of a vertex is the mean of its overlaps (Latapy, Magnien and Del Vecchio, Social Networks 30(1), 2008).
 
     Parameters

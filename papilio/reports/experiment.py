@@ -109,17 +109,15 @@ class Experiment:
         for name in ("motif", "per", "mode", "cluster", "engine", "threads", "model", "options"):
             held, other = getattr(self, name), getattr(wanted, name)
             if held != other:
-                raise ValueError(f"{name} {held}; asked is {other}")
+                raise ValueError(f"{name} {held}, not {other}")
         graphs = {graph.workers: graph for graph in self.graphs}
         for graph in wanted.graphs:
             held_graph = graphs.setdefault(graph.workers, graph)
             if held_graph.hash != graph.hash:
-                raise ValueError(
-                    f"graph {held_graph.hash} for {graph.workers} workers; asked is {graph.hash}"
-                )
+                raise ValueError(f"graph {held_graph.hash} for {graph.workers} workers, not {graph.hash}")
         hashes = {graph.hash for graph in graphs.values()}
         if self.mode == "strong" and len(hashes) > 1:
-            raise ValueError(f"graph {self.graphs[0].hash}; asked is {wanted.graphs[0].hash}")
+            raise ValueError(f"graph {self.graphs[0].hash}, not {wanted.graphs[0].hash}")
         return replace(
             wanted,
             graphs=tuple(graphs[workers] for workers in sorted(graphs)),
@@ -379,8 +377,8 @@ def begin_scaling(
     graphs are larger by the ratio of workers, which must be a multiple of the smallest number. Each point has
     ``repeat`` repetitions; with ``weak`` the graph grows with the workers. ``cluster`` is as for :func:`papilio.count`,
     ``auto`` is resolved here; ``sbatch`` means separate Slurm jobs. ``threads`` is the number of threads of each
-    ``local`` worker; by default the processors over the largest number of workers, at least 1, so that all points have
-    the same. ``command`` is the command line, for the report.
+    ``local`` worker; by default the processors divided by the largest number of workers, at least 1, so all points
+    have the same. ``command`` is the command line, for the report.
 
     InputError for arguments that do not fit together, a directory with another experiment, or a graph that ends with
     this process, such as standard input. StoreError when a store cannot be read or a graph cannot be written.

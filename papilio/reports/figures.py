@@ -86,7 +86,7 @@ def _per_run(points: Sequence[Point], values: Callable[[Point], Sequence[float]]
 
 
 def draw_speedup(points: Sequence[Point]) -> Figure:
-    """Draw the speed-up of every point and run beside the ideal line."""
+    """Draw the speed-up of every point and run, with the ideal line."""
 
     def paint(axes: Any) -> None:
         workers = [point.workers for point in points]
@@ -105,7 +105,7 @@ def draw_speedup(points: Sequence[Point]) -> Figure:
         axes.set_ylabel("speed-up")
         axes.legend(loc="upper left")
 
-    return _draw("speedup", "Speed-up over the smallest number of workers.", SIZE, paint)
+    return _draw("speedup", "Speed-up relative to the smallest number of workers.", SIZE, paint)
 
 
 def draw_efficiency(points: Sequence[Point]) -> Figure:
@@ -124,7 +124,7 @@ def draw_efficiency(points: Sequence[Point]) -> Figure:
         axes.set_ylabel("efficiency, %")
         axes.legend(loc="lower left")
 
-    return _draw("efficiency", "Efficiency: speed-up over the ideal one.", SIZE, paint)
+    return _draw("efficiency", "Efficiency: speed-up divided by the ideal speed-up.", SIZE, paint)
 
 
 def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
@@ -144,7 +144,7 @@ def draw_times(points: Sequence[Point], mode: Mode) -> Figure:
         axes.set_ylabel("seconds")
         axes.legend()
 
-    caption = "Time after the workers run and the graph is read: median, fastest and slowest run."
+    caption = "Time without starting workers and reading the graph: median, fastest and slowest run."
     return _draw("times", caption, SIZE, paint)
 
 

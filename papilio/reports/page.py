@@ -143,7 +143,7 @@ def show_job(facts: JobFacts, figures: Sequence[Figure]) -> str:
         "job.html",
         title=title,
         state=status.state,
-        subtitle=f"{status.source or 'a graph in memory'}, begun {show_moment(status.created_at)}",
+        subtitle=f"{status.source or 'a graph in memory'}, started {show_moment(status.created_at)}",
         status=status,
         motif=motif_from_json(status.motif).title,
         plan=facts.plan,

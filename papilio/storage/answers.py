@@ -395,7 +395,7 @@ class Preview:
 
     @property
     def more(self) -> str:
-        """Text for the omitted rows; empty if there are none."""
+        """Text for the omitted rows; empty if all are shown."""
         left = self.n_rows - len(self.rows)
         return f"... and {plural(left, 'more row')}" if left > 0 else ""
 

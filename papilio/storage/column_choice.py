@@ -351,7 +351,7 @@ def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None)
     if not asked and positive_from is None and sign_values is None:
         return None
     if positive_from is not None and sign_values is not None:
-        raise InputError("positive_from and sign_values exclude each other; use one of them")
+        raise InputError("positive_from and sign_values cannot be combined; use one of them")
     if positive_from is not None and not math.isfinite(positive_from):
         raise InputError(f"positive_from is {positive_from}; expected a finite number")
     if sign_values is None:

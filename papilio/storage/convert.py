@@ -67,6 +67,8 @@ class DiskSorter:
         }
         with self._errors_named():
             self._connection = duckdb.connect(config=config)
+            # by default on in notebooks and with python -c, where it would also be written to files
+            self._connection.execute("SET enable_progress_bar = false")
 
     def __enter__(self) -> Self:
         return self
@@ -327,7 +329,7 @@ class _RawEdges:
         if n_written + self.self_loops != self.rows or (is_text and lines.records != self.rows):
             raise InputError(
                 f"{self._name}: {lines.records} records gave {self.rows} edges, {n_written} of them were sorted and "
-                f"{self.self_loops} are self loops: this is a defect of Papilio, please report it"
+                f"{self.self_loops} are self loops: this is a bug in Papilio, please report it"
             )
 
     def integer_maps(self) -> tuple[IdMap, IdMap] | None:

@@ -103,7 +103,7 @@ def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Input
     if MANIFEST_NAME in found:
         raise InputError(f"{given} is already a graph store; use it directly, or copy it")
     if not found:
-        raise InputError(f"{given} is a directory without a file of edges")
+        raise InputError(f"{given} is a directory without an edge list")
     name = given.rstrip("/")
     return [
         _place(f"{name}/{inner}", filesystem, found[inner], root) for inner in sorted(found, key=_by_number)

@@ -534,7 +534,7 @@ def _pick_columns(
     there = ", ".join(map(repr, present)) or "none"
     if u is None:
         advice = "name two as u and v" if len(present) > 1 else "a graph needs two"
-        raise InputError(f"which columns of the {what} are the ends of the edges? It has {there}; {advice}")
+        raise InputError(f"the endpoint columns of the {what} are unknown: it has {there}; {advice}")
     for name in names:
         if name not in present:
             raise InputError(f"no column {name!r}: there are {there}; name two as u and v")

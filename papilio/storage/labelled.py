@@ -542,7 +542,7 @@ class Vectors(Mapping[str, T]):
         origin = None if graph is None else graph.origin
         if graph is not None and origin is not None and (place == "edge" or graph.labels(place) is not None):
             given = f"the {origin.name} that was given"
-            why = f"the edges are in another order than the {origin.rows} of {given}"
+            why = f"the edges are not in the order of the {origin.rows} of {given}"
             if place != "edge":
                 why = f"the vertices of layer {place.upper()} have labels in {given}, and no ids"
             raise InputError(

@@ -345,7 +345,7 @@ def _not_there(store: GraphStore, layer: Literal["u", "v"], label: str | int) ->
         size = store.n_u if layer == "u" else store.n_v
         return f"{where} has no vertex {label!r}: it has no labels, and ids 0 to {size - 1}"
     shown = ", ".join(repr(name) for name in column.slice(0, _SHOWN).to_pylist())
-    return f"{where} has no vertex with the label {label!r}; its labels are such as {shown}"
+    return f"{where} has no vertex with the label {label!r}; its labels look like {shown}"
 
 
 def _integer(label: str | int) -> int | None:

@@ -6,7 +6,7 @@ newline is on disk: :meth:`Ledger.append` returns only after an fsync, and text 
 acknowledged. Readers skip such a torn line, and the next writer cuts it off. A complete line that does not fit the
 chain is damage and raises an error.
 
-The writer holds an flock on ``<name>.lock`` beside the file. The system releases it when the process ends in any way,
+The writer holds an flock on ``<name>.lock`` next to the file. The system releases it when the process ends in any way,
 so the lock file of a dead process blocks nobody. If a file system does not share locks between hosts, two hosts may
 both get it. The lock file therefore contains the claim of the last process that took it, and a writer stops before
 writing if it no longer finds its own claim there, or finds that the file has grown. If both write in the same instant,

@@ -65,7 +65,7 @@ PAIR_COLUMNS = ["source", "target"]
 def row_schema(
     names: LayerNames, sizes: RowSizes, question: Mapping[str, Any], numbers: Numbers | None = None
 ) -> pa.Schema:
-    """Return the schema that readers see; of ``names`` only the types count. ``question`` is that of the job."""
+    """Return the schema that readers see; of ``names`` only the types count. ``question`` is the job's."""
     # Text of a column is short enough for ``string``, the text of all names may be not.
     kinds = {
         layer: pa.string() if names[layer].type == pa.large_string() else names[layer].type for layer in sizes
@@ -383,6 +383,7 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
 
     try:
         with duckdb.connect() as connection:
+            connection.execute("SET enable_progress_bar = false")
             row = connection.execute(query, [list(paths), list(others)]).fetchone()
     except duckdb.Error as error:
         raise StoreError(f"{paths[0]} ... cannot be compared with {others[0]} ... ({error})") from error

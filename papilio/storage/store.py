@@ -90,7 +90,7 @@ class Manifest:
     def from_json(cls, text: str | bytes, name: str) -> Manifest:
         """Read the text of ``graph.json``; ``name`` is its path, for messages.
 
-        Raises StoreError if it is no manifest, of another version, was changed, or breaks an invariant.
+        Raises StoreError if it is not a manifest, is of another version, was changed, or breaks an invariant.
         """
         manifest, _ = read_manifest(cls, text, name, FORMAT, FORMAT_VERSION, "a graph store", STORE_ADVICE)
         problem = _problem(manifest)

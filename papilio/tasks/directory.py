@@ -80,7 +80,7 @@ class _Description:
 class JobDirectory:
     """A job directory opened for reading; opening it reads ``job.json`` only.
 
-    StoreError if it is no job directory, or one of a newer version.
+    StoreError if it is not a job directory, or of a newer version.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -113,7 +113,7 @@ class JobDirectory:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments of :func:`papilio.count`, beside graph, motif and cluster, that resume the job.
+        """Arguments of :func:`papilio.count` that resume the job, except graph, motif and cluster.
 
         For a comparison with random graphs, arguments of :func:`papilio.significance`.
         """
@@ -337,7 +337,7 @@ def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResu
 def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str, str], ...]:
     """Return the status of the job directories at and below ``root``, by path; three levels deep.
 
-    An unreadable directory is returned as its path and the problem. StoreError if ``root`` is no directory.
+    An unreadable directory is returned as its path and the problem. StoreError if ``root`` is not a directory.
     """
     top = local_path(root)
     if not top.is_dir():

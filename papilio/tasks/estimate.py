@@ -46,8 +46,15 @@ GROUPS = 16
 LEAST_SLICES = 2
 """Slices of the first estimate: a pilot, not part of it, decides how many more are needed."""
 
-SPARE = 1.1
-"""Probes to walk per predicted probe: most estimates then need no second round."""
+SPARE, DOUBTS = 1.1, 3.0
+"""Probes to walk per predicted probe, at least, and the standard errors of a pilot's variance to allow for: most
+samples then reach the error at once."""
+
+DOUBTFUL = 8.0
+"""Least degrees of freedom of the error of a pilot: fewer are an accident."""
+
+MOST_NEEDED = 1e12
+"""Largest number of slices to ask for."""
 
 BEYOND_FLOATS = "the count exceeds 1e308, the range of floating point: count it instead"
 """Reason for the lack of an estimate."""
@@ -171,7 +178,8 @@ class Sample(NamedTuple):
         """Return the approximate number of slices with these shares for an interval of this relative half-width."""
         z = NormalDist().inv_cdf(0.5 + confidence / 2)
         variance = float((self.spreads**2 / np.array(shares)).sum())
-        return ceil(min(SPARE * variance * (z / error) ** 2 / SLICE, 1e12))
+        spare = max(SPARE, 1 + DOUBTS * sqrt(2 / max(self.freedom, DOUBTFUL)))
+        return ceil(min(spare * variance * (z / error) ** 2 / SLICE, MOST_NEEDED))
 
     def why_unreliable(self) -> str:
         """Return why few probes may carry the estimate; empty if they do not."""

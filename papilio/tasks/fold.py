@@ -162,7 +162,7 @@ def _check_sums(job: JobSpec, partial: Partial) -> None:
         if partial.total >= 1 << 64:
             raise CapacityError(
                 f"there are {partial.total} of {motif.title}, and one vertex of layer {name} is in more than "
-                f"{(1 << 64) - 1}, the maximum of a count per vertex; count per total, or use larger or smaller sides"
+                f"{(1 << 64) - 1}, the maximum of a count per vertex; count in total, or use larger or smaller sides"
             )
         raise ExecutionError(
             f"the counts of layer {name} sum to {found}; {partial.total} of {motif.title} need {expected}"

@@ -1,4 +1,4 @@
-"""State of a job beside its answer: control files, the history in its ledger, and the state derived from them.
+"""State of a job, apart from its answer: control files, the history in its ledger, and the state derived from them.
 
     control/submission.json     written by ``papilio submit``
     control/coordinator.json    written by the coordinator inside the cluster

@@ -104,7 +104,7 @@ def explain_forecast(
     rated = f"{total_work:,} {unit} at {speed:.2g} a second take {total_work / speed:.3g} s"
     if forecast is None:
         return (
-            "time by the rate of the engine",
+            "time at the rate of the engine",
             f"{rated}; parts are probed during preparation, to set their slices",
         )
     if forecast.seconds is None:

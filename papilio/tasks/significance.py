@@ -1,4 +1,4 @@
-"""A count beside the counts of random graphs: mean, standard deviation, z and empirical p, from exact integers.
+"""A count compared with random graphs: mean, standard deviation, z and empirical p, from exact integers.
 
 Sums of counts and of their squares are integers of any size; only the statistics made of them are rounded.
 """
@@ -60,7 +60,7 @@ def _root(numerator: int, denominator: int) -> float:
 
 
 def _score(observed: int, n: int, total: int, squares: int) -> float:
-    """Return z of an observed count beside ``n`` counts, by their sum and the sum of their squares; NaN for std 0."""
+    """Return z of an observed count among ``n`` counts, by their sum and the sum of their squares; NaN for std 0."""
     off, spread = n * observed - total, n * squares - total**2
     if not spread:
         return float("nan")
@@ -72,7 +72,7 @@ def _score(observed: int, n: int, total: int, squares: int) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One count beside those of random graphs."""
+    """One count, compared with the counts of random graphs."""
 
     observed: int
     mean: float
@@ -119,7 +119,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SignificanceResult(CountResult):
-    """A count beside the counts of random graphs; ``count`` is the count in the graph itself.
+    """A count compared with the counts of random graphs; ``count`` is the count in the graph itself.
 
     ``table`` holds all counts, by item of the ensemble, then size. ``vectors`` hold the counts of vertices in the graph
     itself and, per layer, the exact sums that :attr:`means`, :attr:`stds` and :attr:`scores` are made of.
@@ -156,7 +156,7 @@ class SignificanceResult(CountResult):
 
     @cached_property
     def total(self) -> Comparison:
-        """The count beside those of the random graphs; for a table, of all sizes together."""
+        """The count, compared with the random graphs; for a table, of all sizes together."""
         return Comparison.of(self.count, self.samples)
 
     @property
@@ -173,7 +173,7 @@ class SignificanceResult(CountResult):
 
     @property
     def z(self) -> float | None:
-        """How many standard deviations the count lies above the mean; None where all random graphs have the same."""
+        """How many standard deviations the count lies above the mean; None if all random graphs have the same count."""
         return self.total.z
 
     @property
@@ -193,12 +193,12 @@ class SignificanceResult(CountResult):
 
     @property
     def quantiles(self) -> dict[float, int]:
-        """Share of the samples, and the largest count among this share of the samples in rising order."""
+        """Share of the samples, and the largest count among this share of the samples in increasing order."""
         return self.total.quantiles
 
     @cached_property
     def cells(self) -> dict[Cell, Comparison]:
-        """Each size of a table, by rising key; sizes that neither the graph nor any sample has are left out."""
+        """Each size of a table, by increasing key; sizes that neither the graph nor any sample has are left out."""
         if not self.motif.is_table:
             return {}
         return {cell: self._compare(counts) for cell, counts in sorted(self._counts.items())}
@@ -243,7 +243,7 @@ class SignificanceResult(CountResult):
 
     @property
     def scores(self) -> Vectors[NDArray[np.float64]]:
-        """Per vertex, z, as :attr:`means`; NaN where all random graphs have the same count."""
+        """Per vertex, z, as :attr:`means`; NaN if all random graphs have the same count."""
         return self._by_layer(2)
 
     @cached_property
@@ -305,14 +305,14 @@ class SignificanceResult(CountResult):
             return f"{too_few}the counts along a chain are so alike that they are worth {draws:.2f} independent graphs"
         return (
             f"{too_few}with more of them the mean count is {chains.mean / len(stops):.6g}, "
-            f"{abs(off) / error if error else inf:.1f} standard errors away: give more steps"
+            f"{abs(off) / error if error else inf:.1f} standard errors away: increase steps (--steps)"
         )
 
     @property
     def headline(self) -> str:
         z = "z undefined" if self.z is None else f"z {self.z:.4g}"
         return (
-            f"{self._title}: {self.count:,}, {z} beside {self.ensemble.samples:,} random graphs of null model "
+            f"{self._title}: {self.count:,}, {z} compared with {self.ensemble.samples:,} random graphs of null model "
             f"{self.null} (mean {self.mean:.6g}, std {self.std:.4g}, {self._circumstances})"
         )
 
@@ -345,7 +345,7 @@ class SignificanceResult(CountResult):
     def top(self, n: int = 10) -> tuple[TopValue, ...]:  # type: ignore[override]
         """Return the ``n`` vertices of each layer with the largest z above 0, with their labels.
 
-        InputError where nothing was counted per vertex.
+        InputError if nothing was counted per vertex.
         """
         read_argument("n", n, Count)
         if self.per == "total":
@@ -356,15 +356,15 @@ class SignificanceResult(CountResult):
         """Return the answer as a ``pyarrow.Table``.
 
         Of one count a row for each random graph: sample, count. Of a table a row for each size: its key, observed,
-        mean, std, z, p_more, p_less and p_value. Per vertex a row for each: layer, id, label (where there are labels),
-        count, mean, std, z. z is null where all random graphs have the same count.
+        mean, std, z, p_more, p_less and p_value. Per vertex a row for each: layer, id, label (if there are labels),
+        count, mean, std, z. z is null if all random graphs have the same count.
 
         Raises
         ------
         InputError
-            When the graph was in memory and is not at hand.
+            If the graph was in memory and is gone.
         StoreError
-            When the store that the labels come from does not exist any more.
+            If the store with the labels does not exist any more.
         """
         if self.per == "vertex":
             columns = {
@@ -378,10 +378,10 @@ class SignificanceResult(CountResult):
         return answers.rows_table([{"sample": at, "count": n} for at, n in enumerate(self.samples)])
 
     def plot(self, axes: Any = None, kind: Literal["samples", "mixing"] = "samples") -> Any:
-        """Draw the counts of the random graphs as a histogram, with the count observed as a line.
+        """Draw the counts of the random graphs as a histogram, with the observed count as a line.
 
         ``kind`` "mixing" draws the mean count of the chains against the number of steps. Returns the axes, by default
-        of a new figure. InputError for "mixing" where there are no chains; MissingPackageError without matplotlib.
+        of a new figure. InputError for "mixing" without chains; MissingPackageError without matplotlib.
         """
         if kind not in ("samples", "mixing"):
             raise InputError(f"kind is {kind!r}; expected samples or mixing")

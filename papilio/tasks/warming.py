@@ -1,7 +1,8 @@
 """Compile kernels ahead for this machine: later runs that see the same caches do not wait for a compiler.
 
-Machine code for CPUs is kept in ``NUMBA_CACHE_DIR``, else beside the modules; for GPUs in ``CUPY_CACHE_DIR``, else in
-the home directory. Both name it by its content, and write it under another name first: processes may share them.
+Machine code for CPUs is kept in ``NUMBA_CACHE_DIR``, by default next to the modules; for GPUs in ``CUPY_CACHE_DIR``, by
+default in the home directory. Both name code by its content, and write it under another name first: processes may
+share them.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def test_values_by_id_are_not_given_for_other_orders_and_names(frame: pd.DataFra
     ]
     for given_graph in others:
         with pytest.raises(
-            InputError, match=r"another order than the (rows|edges|entries) of the .*aligned\('edge'\)"
+            InputError, match=r"not in the order of the (rows|edges|entries) of the .*aligned\('edge'\)"
         ):
             count(given_graph, "edge")["edge"]
         assert count(given_graph, "edge").by_id("edge").dtype == np.uint64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ def sample(graph: Any, motif: Motif, goal: Goal, seed: int = 0, cluster: Any = N
     """Estimate, however quickly the motifs could be counted."""
     call = EstimateCall(graph, motif, goal, seed, cluster=cluster, engine="cpu", **how)
     return call.estimate(may_count=False)
+
+
+def never_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimate what could be counted in less time."""
+    monkeypatch.setattr(EstimateCall, "estimate", partialmethod(EstimateCall.estimate, may_count=False))
 
 
 def facts_of(estimate: Estimate) -> dict[str, Any]:
@@ -145,7 +151,7 @@ def test_files_of_vertices(store: Path, tmp_path: Path, monkeypatch: pytest.Monk
     table = pq.read_table(tmp_path / "counts.parquet")
     assert table.column_names == ["layer", "id", "count"]
     assert table["count"].to_pylist() == [*exact.vectors["u"].tolist(), *exact.vectors["v"].tolist()]
-    monkeypatch.setattr("papilio.cluster.estimating.EXACT_S", -1.0)
+    never_count(monkeypatch)
     found = papilio.estimate(
         store, Biclique(3, 3), per="vertex", error=0.9, engine="cpu", output=tmp_path / "estimates.parquet"
     )
@@ -194,6 +200,7 @@ def test_nothing_found_is_doubted() -> None:
         ({"error": 1}, "error is 1; expected a share between 0 and 1, such as 0.01 for 1 %"),
         ({"error": float("nan")}, "error is nan; expected a number"),
         ({"confidence": 1}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
+        ({"confidence": 1 - 2**-53}, "confidence is 1; expected a probability between 0 and 1, such as 0.95"),
         ({"confidence": 0.0}, "confidence is 0; expected a probability between 0 and 1, such as 0.95"),
         ({"seconds": 0}, "seconds is 0; expected a time above 0, or leave it out"),
         ({"seed": -1}, "seed is -1; the minimum is 0"),
@@ -231,11 +238,11 @@ def test_the_command(store: Path, run: Run) -> None:
     )
     code, _, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--confidence", "most")
     assert code == 2
-    assert "'most' is no share; write 1% or 0.01" in err
+    assert "'most' is not a share; write 1% or 0.01" in err
 
 
 def test_the_command_prints_an_interval(store: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("papilio.cluster.estimating.EXACT_S", -1.0)
+    never_count(monkeypatch)
     code, out, err = run("estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "50%", "--engine", "cpu")
     assert code == 0
     estimate, low, high = map(float, out.split())
@@ -252,7 +259,7 @@ def test_the_command_estimates_vertices(
     code, out, err = run(*words)
     assert (code, out.splitlines()[1:]) == (0, [f"{e.place}\t{e.labels[0]}\t{e.count}" for e in largest])
     assert "largest estimates" not in err
-    monkeypatch.setattr("papilio.cluster.estimating.EXACT_S", -1.0)
+    never_count(monkeypatch)
     found = papilio.estimate(store, Biclique(3, 3), error=0.9, per="vertex", engine="cpu")
     assert found.exact is None
     code, out, err = run(*words)

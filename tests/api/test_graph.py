@@ -269,7 +269,7 @@ def test_what_is_no_graph_is_refused_in_words(
 def test_a_frame_without_two_columns_is_refused() -> None:
     with pytest.raises(InputError, match="name two as u and v"):
         papilio.read(frame(price=[1], size=[2], colour=[3]))
-    with pytest.raises(InputError, match="which columns of the data frame are the ends"):
+    with pytest.raises(InputError, match="the endpoint columns of the data frame are unknown"):
         papilio.read(frame(only=[1]))
     with pytest.raises(InputError, match="the column 'who' cannot be both u and v"):
         papilio.read(frame(), u="who", v="who")
@@ -294,9 +294,9 @@ def test_lazy_sources_of_arrow_are_read_by_column() -> None:
 
 
 def test_options_of_files_do_not_fit_ids(file: Path) -> None:
-    with pytest.raises(InputError, match="n_u, which is for ids, does not fit it"):
+    with pytest.raises(InputError, match="n_u applies to ids only"):
         papilio.read(file, n_u=5)
-    with pytest.raises(InputError, match="labels, which is for ids"):
+    with pytest.raises(InputError, match="labels applies to ids only"):
         papilio.read(file, labels="id")
 
 

@@ -327,7 +327,7 @@ def test_workers_in_other_processes_list_the_same(many: Path, tmp_path: Path) ->
         (
             {"with_u": ["Evelyn"]},
             InputError,
-            "no vertex with the label 'Evelyn'; its labels are such as 'woman 0'",
+            "no vertex with the label 'Evelyn'; its labels look like 'woman 0'",
         ),
         ({"with_v": [1]}, InputError, "layer V of .* no vertex with the label 1"),
         ({"options": {"algorithm": "pivot"}}, UnsupportedError, "'pivot' counts without visiting"),

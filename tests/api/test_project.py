@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import scipy.stats
+import scipy
 
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown
@@ -359,7 +359,7 @@ def test_limits_and_what_is_refused(women: Path, tmp_path: Path) -> None:
         papilio.project(women, "u", engine="gpu")
     with pytest.raises(UnsupportedError, match="bipartite graphs"):
         papilio.project(np.array([[0, 1], [1, 2]]), "u", kind="unipartite")
-    with pytest.raises(UnsupportedError, match="leave out those to be held"):
+    with pytest.raises(UnsupportedError, match="leave out the required ones"):
         papilio.enumerate(women, papilio.Projection("u"), with_u=["woman 1"]).head()
 
 

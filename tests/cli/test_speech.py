@@ -10,7 +10,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from time import sleep
+from time import perf_counter, sleep
 from typing import Any
 
 import pytest
@@ -114,6 +114,15 @@ def test_the_time_left_follows_from_the_speed_until_the_last_advance() -> None:
     assert left(0, 25, 100, 5.0, 40.0) == 35, "nor is an end near that does not come"
 
 
+def test_a_prediction_steadies_the_time_left_at_first() -> None:
+    left = progress.time_left
+    assert left(0, 50, 100, 5.0, 5.0, 10.0) == pytest.approx(5), "as predicted"
+    slow, later = left(0, 5, 100, 10.0, 10.0, 100.0), left(0, 50, 100, 100.0, 100.0, 100.0)
+    assert slow == pytest.approx(95 * 15 / 10), "first items take twice as long as predicted"
+    assert later == pytest.approx(50 * 105 / 55), "a tenth of this in the middle"
+    assert left(0, 0.5, 100, 1.0, 1.0, 100.0) is None
+
+
 @pytest.mark.parametrize(
     "words", [("count", "butterfly", "STORE"), ("info", "STORE", "--json"), ("count", "--help")]
 )
@@ -184,12 +193,14 @@ def test_compilations_are_said_in_pipes_and_are_no_part_of_the_speed(
     assert run(*command).exit_code == 0  # what it takes is compiled now
     run_lease = driver.run_lease
     monkeypatch.setattr(driver, "run_lease", compile_and_run)
+    began = perf_counter()
     code, said, err = run(*command, "--json")
+    took = perf_counter() - began
     assert code == 0, err
     assert err.splitlines().count("compiling kernels (once)") == 1
     facts = json.loads(said)
-    assert 1.0 <= facts["seconds"]["compile"] < 1.5
-    assert facts["seconds"]["run"] < 0.9
+    assert facts["seconds"]["compile"] >= 1.0
+    assert facts["seconds"]["compile"] + facts["seconds"]["run"] <= took, "no second counts twice"
     assert facts["work"]["wedges_per_second"] == pytest.approx(
         facts["work"]["wedges"] / facts["seconds"]["run"], rel=0.05
     )

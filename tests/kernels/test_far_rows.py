@@ -26,7 +26,6 @@ from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import count_start_edges, make_tables
 from papilio.kernels.wedge.part import WedgePartIndex
 from papilio.motifs import (
-    GRANULARITIES,
     Biclique,
     Butterfly,
     Clique,
@@ -35,7 +34,7 @@ from papilio.motifs import (
     MaximalClique,
 )
 from tests.kernels.biclique.test_gpu_biclique import SCHEDULES as TREE_SCHEDULES
-from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
+from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES, VECTORS
 from tests.tools.devices import emulator
 from tests.tools.far import FAR, far_array
 from tests.tools.parts import whole_parts
@@ -106,7 +105,7 @@ def test_cpu_loops_of_parts(per: Granularity, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("schedule", "per"),
-    [(name, per) for name in SCHEDULES for per in GRANULARITIES if per == "total" or "hubs" not in name],
+    [*((name, "total") for name in SCHEDULES), *VECTORS],
 )
 def test_cuda_kernels(
     schedule: str, per: Granularity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -124,7 +123,7 @@ def test_cuda_kernels(
     )
     hub_rows = prepared.hub_rows
     if hub_rows is not None:
-        hub_rows = fill_hub_rows(engine.device, far.hub_lists, engine.tuning)
+        hub_rows = fill_hub_rows(engine.device, far, engine.tuning)
         assert np.array_equal(hub_rows, prepared.hub_rows)
     if per == "edge":
         by_entry = far_array(tmp_path / "by entry", np.zeros(2 * GRAPH.n_edges, np.uint64))

@@ -101,7 +101,7 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
     assert f"papilio count butterfly '{shown(odd_job.parent)}/graph' --per total" in text
     assert f"--job '{shown(odd_job)}-again'" in text
     counting = re.search(
-        r" total (\d+\.\d+) s time (\d+\.\d+) s Time: everything after the workers run", text
+        r" total (\d+\.\d+) s time (\d+\.\d+) s Time: everything except starting the workers", text
     )
     assert counting is not None
     assert f"{counting[2]} s time" in text, "the tile and the table are of one definition"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -363,3 +365,14 @@ def test_progress_ends_at_the_whole(tmp_path: Path, small_blocks: None) -> None:
         assert done == sorted(done)
         assert done[-1] == total
         assert len(done) > 10
+
+
+def test_duckdb_draws_no_progress_bar_of_its_own(tmp_path: Path) -> None:
+    # Its default depends on the main module, which has no file with python -c, as in notebooks.
+    code = (
+        "import sys; from pathlib import Path; from papilio.storage.convert import DiskSorter\n"
+        "with DiskSorter(Path(sys.argv[1]), 1 << 28, 1) as sorter:\n"
+        "    (batch,) = sorter.stream(\"SELECT current_setting('enable_progress_bar') AS shown\")\n"
+        "assert not batch.column(0)[0].as_py(), batch\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -448,7 +448,7 @@ def test_broken_compressed_data(tmp_path: Path, compression: str, cut: str) -> N
 def test_missing_input_and_wrong_number_of_inputs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
         convert(tmp_path / "no.txt", tmp_path / "g")
-    with pytest.raises(InputError, match="is a directory without a file of edges"):
+    with pytest.raises(InputError, match="is a directory without an edge list"):
         convert(tmp_path, tmp_path / "g")
     with pytest.raises(InputError, match="no file was given"):
         convert([], tmp_path / "g")

@@ -244,7 +244,7 @@ def test_labels_become_ids_and_names(tmp_path: Path) -> None:
     names = read_names(store, {"u": np.array([2, 0], np.int32), "v": np.array([1], np.int32)})
     assert (names["u"].to_pylist(), names["v"].to_pylist()) == (["y", "x"], [10])
     assert read_names(store, {"u": np.empty(0, np.int32)})["u"].type == pa.string()
-    with pytest.raises(InputError, match=r"layer U of .* label 'z'; its labels are such as 'x', '7', 'y'"):
+    with pytest.raises(InputError, match=r"layer U of .* label 'z'; its labels look like 'x', '7', 'y'"):
         find_ids(store, "u", ["x", "z"])
     for wrong in ("ten", 2**70, 11):
         with pytest.raises(InputError, match=f"with the label {wrong!r}"):

@@ -201,7 +201,7 @@ pair_hash(GRAPH_PARAMETERS, ITEM_PARAMETERS, const long long* __restrict__ wedge
     extern __shared__ int table[];
     __shared__ unsigned n_found, bins[kBins];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, nullptr, n_left};
+    const WedgeGraph graph{indptr, adjacency, prefix, nullptr, 0, n_left};
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     PairPass pass{PASS_ARGUMENTS};
     pass.begin(&n_found, bins);
@@ -234,7 +234,7 @@ pair_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, PASS_PARAMETERS) {
     extern __shared__ int table[];
     __shared__ unsigned n_found, bins[kBins];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, nullptr, n_left};
+    const WedgeGraph graph{indptr, adjacency, prefix, nullptr, 0, n_left};
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     PairPass pass{PASS_ARGUMENTS};
     pass.begin(&n_found, bins);
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(512, 1)
 pair_slab(GRAPH_PARAMETERS, ITEM_PARAMETERS, int* counters, int* lists, PASS_PARAMETERS) {
     __shared__ unsigned n_found, n_met, bins[kBins];
     __shared__ int next_position;
-    const WedgeGraph graph{indptr, adjacency, prefix, nullptr, n_left};
+    const WedgeGraph graph{indptr, adjacency, prefix, nullptr, 0, n_left};
     const int warp = threadIdx.x / kWarpSize, n_warps = blockDim.x / kWarpSize;
     PairPass pass{PASS_ARGUMENTS};
     pass.begin(&n_found, bins);

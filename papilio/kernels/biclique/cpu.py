@@ -31,6 +31,7 @@ from papilio.kernels.biclique.index import (
     halve_index,
     lay_graph,
 )
+from papilio.kernels.biclique.items import SHORT_S
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.probe import CPU_RATES, RUN_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import (
@@ -43,7 +44,7 @@ from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
 from papilio.kernels.probe import Found, Rates, VertexFound
-from papilio.kernels.threads import ChunkRunner, SearchEngine, cut_by_cost
+from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import (
     WORD,
@@ -223,7 +224,8 @@ class BicliqueCpu(SearchEngine):
         index = prepared.index
         first, last = index.pieces_at(span)
         costs = index.costs[first:last]
-        cuts = cut_by_cost(costs, self.threads, n_slices, self.serial_cost)
+        serial_cost = SERIAL_COST if 0 < index.seconds < SHORT_S else self.serial_cost
+        cuts = cut_by_cost(costs, self.threads, n_slices, serial_cost)
         chunks = [(first + a, first + b) for a, b in cuts]
         n_chunks = runner.run(chunks, search, cut, index.item_over, tells=True)
         if n_chunks == len(chunks):

@@ -30,6 +30,7 @@ from papilio.kernels.biclique.gpu_index import (
     halve_device_index,
 )
 from papilio.kernels.biclique.gpu_probe import measure_counts, measure_probes, weigh_pieces
+from papilio.kernels.biclique.items import LONG_S
 from papilio.kernels.biclique.probe import GPU_RATES, settle_search
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
@@ -291,7 +292,7 @@ class BicliqueGpu(TreeEngine):
         defines = {"ALGORITHM": code}
         if algorithm != "pivot" and _has_large_leaves(index):
             defines["DENSE"] = 1
-        if index.seconds > 0:
+        if index.seconds >= LONG_S:
             # Costs omit the depth of the trees, which is nearly all of the work on dense graphs.
             worth = int(_SHARE_S * float(index.costs.sum()) / index.seconds)
             tuning = replace(tuning, share_cost=min(max(worth, 1), tuning.share_cost))

@@ -19,6 +19,9 @@ ITEMS_PER_JOB = 8192
 ITEM_S, MOST_ITEMS = 0.05, 1 << 18
 """CPU thread time of an item of a long search, in seconds, and the maximum items that it is divided into for this."""
 
+SHORT_S, LONG_S = 0.002, 0.2
+"""Predicted CPU thread time below which a search gains nothing from threads, and from which it is divided."""
+
 LEAST_ITEM_COST = 1 << 14
 """Minimum cost worth cutting an item for: some ten microseconds."""
 
@@ -74,7 +77,7 @@ class BicliqueItems:
     # shape (n_items + 1,): item i of a part has the pieces ``[item_ptr[i], item_ptr[i + 1])``; None for a whole
     # graph
     item_ptr: NDArray[np.int64] | None = None
-    # Predicted time of a CPU thread for a long search, in seconds; 0 if the costs suffice
+    # Time of a CPU thread for the search that probes predict, in seconds; 0 without probes
     seconds: float = 0.0
 
     @property

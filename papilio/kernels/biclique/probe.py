@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.items import MAX_POWER, BicliqueItems, SizeRange, power
+from papilio.kernels.biclique.items import LONG_S, MAX_POWER, BicliqueItems, SizeRange, power
 from papilio.kernels.biclique.question import BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
@@ -75,9 +75,13 @@ EDGES_S, WEDGES_S = 2e7, 1e8
 LEAST_S = 0.02
 """Time on one thread below which a search does not justify probing the other layer."""
 
+CLEAR = 10.0
+"""Factor between two predicted times at which few probes suffice to choose."""
+
 PROBES, MORE_PROBES = 64, 512
 """Number of branches drawn of each tree at first, and if these predict ten times :data:`LEAST_S`, or a fifth of that
-with neither algorithm ten times ahead: a few probes seldom meet the heavy branches of a pivot tree."""
+with no algorithm :data:`CLEAR` times ahead: a few probes seldom meet the heavy branches of a pivot tree. A layer that
+is that far behind gets no more probes."""
 
 
 class Prediction(NamedTuple):
@@ -86,6 +90,7 @@ class Prediction(NamedTuple):
     algorithm: str  # fastest on the engine
     seconds: float  # time of the fastest on one thread of a CPU
     reason: str
+    is_doubtful: bool = False  # whether more probes may change it
 
 
 def draw_children(index: BicliqueItems, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Children:
@@ -205,15 +210,25 @@ def choose_search(
     ``other_size`` returns the edges of the graph, and the wedges between pairs of the other layer. ``rates`` are the
     engine's rates by algorithm.
     """
-    mine = predict(index, algorithms, measure, rates)
+
+    def look(index: Index) -> Prediction:
+        return predict(index, algorithms, measure, rates)
+
+    def look_again(index: Index, found: Prediction) -> Prediction:
+        return predict(index, algorithms, measure, rates, MORE_PROBES) if found.is_doubtful else found
+
+    mine = look(index)
     name = "V" if index.swapped else "U"
     if build_other is None:
+        mine = look_again(index, mine)
         return Chosen(index, mine.algorithm, "", mine.reason, mine.seconds)
     few_wedges = "pairs of its vertices have no more wedges than pairs of the other layer"
     if mine.seconds <= LEAST_S:
         return Chosen(index, mine.algorithm, few_wedges, mine.reason, mine.seconds)
     n_edges, n_wedges = other_size()
     build_s = n_edges / EDGES_S + n_wedges / WEDGES_S
+    if mine.seconds <= CLEAR * build_s:
+        mine = look_again(index, mine)
     if mine.seconds <= build_s:
         reason = (
             f"{few_wedges}, which take about {build_s:.2g} s to find, and the search {mine.seconds:.2g} s"
@@ -223,8 +238,13 @@ def choose_search(
         other = build_other()
     except CapacityError:
         reason = "pairs of the other layer do not fit in memory"
+        mine = look_again(index, mine)
         return Chosen(index, mine.algorithm, reason, mine.reason, mine.seconds)
-    theirs = predict(other, algorithms, measure, rates)
+    theirs = look(other)
+    if theirs.seconds < CLEAR * mine.seconds:
+        theirs = look_again(other, theirs)
+    if mine.seconds < CLEAR * theirs.seconds:
+        mine = look_again(index, mine)
     seconds = f"probes predict {mine.seconds:.2g} s of a CPU thread with {name}, {theirs.seconds:.2g} s with the other"
     if theirs.seconds < mine.seconds:
         return Chosen(other, theirs.algorithm, seconds, theirs.reason, theirs.seconds)
@@ -259,8 +279,9 @@ def settle_search(
     )
     reasons = chosen.layer_reason, chosen.algorithm_reason
     searched = chosen.index
-    if chosen.seconds >= 10 * LEAST_S:
-        searched = replace(divide(searched, chosen.seconds), seconds=chosen.seconds)
+    if chosen.seconds >= LONG_S:
+        searched = divide(searched, chosen.seconds)
+    searched = replace(searched, seconds=chosen.seconds)
     return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
 
 
@@ -269,6 +290,7 @@ def predict(
     algorithms: tuple[str, ...],
     measure: Measure[Index],
     rates: Mapping[str, Rates],
+    n_probes: int = PROBES,
 ) -> Prediction:
     """Return the fastest of some algorithms on an index, and its time in seconds on one thread of a CPU."""
     sizes, cost = index.sizes, float(index.costs.sum())
@@ -277,27 +299,28 @@ def predict(
     if sizes.max_left == 3 and "enumerate" in algorithms:
         seconds = cost / CPU_RATES["enumerate"].costs_s
         return Prediction("enumerate", seconds, "below a pair the search is one level deep")
-    sets = comb(index.n_left, sizes.max_left - 3)
-    if "enumerate" in algorithms and cost * sets <= LEAST_S * CPU_RATES["enumerate"].words_s:
-        return Prediction("enumerate", LEAST_S, "all sets of its vertices are few")
+    sets = min(comb(index.n_left, sizes.max_left - 3), 10**200)  # in the range of floating point
+    most_s = cost * sets / CPU_RATES["enumerate"].words_s
+    if "enumerate" in algorithms and most_s <= LEAST_S:
+        return Prediction("enumerate", most_s, "all sets of its vertices are few")
     bounds = cut_strata(index.lots)
-    for n_probes in (PROBES, MORE_PROBES):
-        drawn = draw_items(index.lots, bounds, np.full(bounds.size - 1, n_probes // N_STRATA), SEED)
-        found = measure(index, drawn.items, drawn.seeds, algorithms)
-        costs = index.work[drawn.items]
-        on_cpu, here = (
-            {
-                name: of[name].begin_s + float(drawn.weights @ of[name].seconds_of(costs, found[name]))
-                for name in algorithms
-            }
-            for of in (CPU_RATES, rates)
-        )
-        least, most = min(on_cpu.values()), max(on_cpu.values())
-        if least <= 2 * LEAST_S or (least <= 10 * LEAST_S and most > 10 * least):
-            break
+    drawn = draw_items(index.lots, bounds, np.full(bounds.size - 1, n_probes // N_STRATA), SEED)
+    found = measure(index, drawn.items, drawn.seeds, algorithms)
+    costs = index.work[drawn.items]
+    on_cpu, here = (
+        {
+            name: of[name].begin_s + float(drawn.weights @ of[name].seconds_of(costs, found[name]))
+            for name in algorithms
+        }
+        for of in (CPU_RATES, rates)
+    )
+    least, most = min(on_cpu.values()), max(on_cpu.values())
+    is_clear = least <= 2 * LEAST_S or (least <= 10 * LEAST_S and most > CLEAR * least)
     best = min(algorithms, key=lambda name: here[name])
     said = " and ".join(f"{here[name]:.2g} s {_MANNERS[name]}" for name in algorithms)
-    return Prediction(best, min(on_cpu.values()), f"{n_probes} probes predict {said}")
+    return Prediction(
+        best, least, f"{n_probes} probes predict {said}", n_probes < MORE_PROBES and not is_clear
+    )
 
 
 _MANNERS = {"enumerate": "to enumerate", "pivot": "with pivots"}

@@ -40,7 +40,7 @@ SHORT_ROWS, SHORT_BELOW = 127, 32
 (subset_tree.cuh)."""
 
 SUBSET_FRAME_WORDS, PIVOT_FRAME_WORDS, VERTEX_FRAME_WORDS = 10, 4, 14
-"""Words of a frame: of enumeration, of pivots beside its sets, of enumeration for vertices."""
+"""Words of a frame: of enumeration, of pivots without its sets, of enumeration for vertices."""
 
 MAXIMAL_NODE_WORDS, MAXIMAL_WIDE_WORDS = 16, 12
 """Words of a node of at most 64 columns and of a wider node, without their sets (maximal_narrow.cuh, maximal.cu)."""

@@ -100,7 +100,7 @@ class SampleEngine(Engine):
             chains = f"{ensemble.chains} chains of {2 * ensemble.steps} steps"
             decisions += ((chains, "their mean count shows whether the steps of a sample are enough"),)
         if randomizer.has_one_realisation():
-            why = f"null model {model.name} allows no other graph than the one given: std is 0, z undefined"
+            why = f"null model {model.name} allows only the given graph: std is 0, z undefined"
             decisions += (("one realisation", why),)
         return PreparedSamples(graph, motif, per, randomizer, costs, decisions)
 

@@ -16,7 +16,7 @@ CHAINS, LEAST_SAMPLES = 20, 100
 """Chains that show how a null model mixes, and the samples from which on they are worth their time."""
 
 MOMENTS = ("sum0", "sum1", "square0", "square1", "square2", "square3")
-"""Vectors of each layer beside the counts in the graph as given: sums over the samples of digits to base 2^32, of the
+"""Vectors of each layer, besides the counts in the given graph: sums over the samples of digits to base 2^32, of the
 count of each vertex and of its square. No sum of 32-bit digits passes 2^64, so that they add up in any order."""
 
 

@@ -37,7 +37,7 @@ _FRACTION_BITS = 256
 
 @dataclass(frozen=True, eq=False)
 class LinkChances:
-    """Probabilities of edges between classes of vertices: one layer and one degree each, those of U first.
+    """Probabilities of edges between classes of vertices: one layer and one degree each, U first.
 
     ``members`` are the vertices, ids of their layer, of class c from ``offsets[c]`` on. ``chances`` of shape
     (n_classes, n_classes) are symmetric, and 0 between classes that cannot be linked.

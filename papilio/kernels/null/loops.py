@@ -30,7 +30,7 @@ MAX_BINS = 1 << 10
 
 
 class TradeRoom(NamedTuple):
-    """Working memory of one thread for trades; :meth:`make` says how much."""
+    """Working memory of one thread for trades; see :meth:`make` for the amount."""
 
     order: Words
     unordered: Words
@@ -71,7 +71,7 @@ def draw_at(key: np.uint64, number: Index) -> np.uint64:
 def order_rows(key: np.uint64, rows: Vertices, room: TradeRoom) -> None:
     """Fill ``room.order`` with a random order of the rows: words that rise, with the rows in their lower halves.
 
-    The upper half of a word is that of a random word of the row. The words are spread over as many bins as rows.
+    The upper half of a word comes from a random word of the row. The words are spread over as many bins as rows.
     """
     unordered, order, starts = room.unordered, room.order, room.starts
     n_bins = np.uint64(len(starts) - 1)
@@ -249,7 +249,7 @@ class VertexRoom(NamedTuple):
 
     @classmethod
     def make(cls, n: int, n_ends: int, n_active: int, max_degree: int) -> VertexRoom:
-        """Allocate for n vertices, of which some are active, with ``n_ends`` ends of edges."""
+        """Allocate for n vertices, some of them active, with ``n_ends`` ends of edges."""
         turns, filled, marks = np.empty(n, np.int32), np.empty(n, np.int32), np.zeros(n, np.int32)
         return cls(turns, filled, marks, np.empty(n_ends, np.int32), TradeRoom.make(n_active, max_degree))
 

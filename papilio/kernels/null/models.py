@@ -65,7 +65,7 @@ class NullModel:
 
     @property
     def keeps_signs(self) -> bool:
-        """Whether samples have signs; those of all models but "signs" have none."""
+        """Whether samples have signs; only samples of the model "signs" do."""
         return self.name == "signs"
 
     def check(self, graph: Graph) -> None:

@@ -108,7 +108,7 @@ def ask_pairs(
 def refuse_held(listing: Listing | None) -> None:
     """Raise UnsupportedError for a listing of the pairs of some vertices alone."""
     if listing is not None and (listing.with_u or listing.with_v):
-        raise UnsupportedError("a projection has the pairs of all vertices; leave out those to be held")
+        raise UnsupportedError("a projection lists the pairs of all vertices; leave out the required ones")
 
 
 class ProjectionCpu(SearchEngine):

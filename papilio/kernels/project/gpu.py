@@ -62,7 +62,7 @@ class PreparedProjectionGpu(PreparedButterflyGpu):
 class ProjectionGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.Projection`; with a ``listing`` it lists the pairs.
 
-    Rows are those of :class:`~papilio.kernels.project.cpu.ProjectionCpu`.
+    Rows are the same as for :class:`~papilio.kernels.project.cpu.ProjectionCpu`.
     """
 
     takes_device_graphs = False

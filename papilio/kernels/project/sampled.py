@@ -1,4 +1,4 @@
-"""Pairs of a projection beside random graphs with the same degrees, on the CPU: the fixed degree sequence model.
+"""Pairs of a projection compared with random graphs with the same degrees, on the CPU: the fixed degree sequence model.
 
 The p-value of a pair is (r + 1) / (n + 1): in r of n random graphs it has at least as many common neighbours as in the
 graph itself (Zweig and Kaufmann, Soc. Netw. Anal. Min. 1, 2011). Random graphs are the samples of

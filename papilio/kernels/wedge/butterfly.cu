@@ -4,7 +4,7 @@
 // Counted once: a butterfly {u, w} x {v, x} has one vertex that precedes the other three; its opposite vertex w
 // is the start, and the butterfly is one of the C(c, 2) pairs of middles of the pair (u, w).
 // Schedules, chosen per item by its wedges, degree and range of ranks (policy: kernels/wedge/gpu_schedule.py):
-//   hubs    ends among the hub columns, bit-sliced (total only): a warp, or a block merging its warps' planes
+//   hubs    ends among the hub columns, bit-sliced (not per edge): a warp, or a block merging its warps' planes
 //   match   at most 32 wedges: one warp, equal ends found by __match_any_sync, no memory
 //   hash    a block with an open-addressing table in shared memory: 8 bytes per slot, load at most 5/8
 //   dense   a block with counters indexed by rank in shared memory, 8, 16 or 32 bits wide by the bound
@@ -15,6 +15,9 @@
 // 64 bits; sums over starts are split into halves (SplitSum).
 // Sources: Xu et al., PVLDB 15(11), 2022 (shared-memory wedge tables); Wang et al., PVLDB 12(10), 2019 (priority).
 #include "butterfly.cuh"
+#if GIVES == 0 && PER == 1
+#include "hub_gives.cuh"
+#endif
 
 #ifndef SLOTS_PER_WEDGE
 #define SLOTS_PER_WEDGE 2
@@ -198,14 +201,11 @@ butterfly_dense(GRAPH_PARAMETERS, ITEM_PARAMETERS, const int table_words, RESULT
 }
 
 #if GIVES == 0
-#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows, const int no_row
-#define HUB_FIELDS {hub_rows, no_row}
+#define HUB_PARAMETERS const unsigned *__restrict__ hub_rows, const int no_row, const int hub_tiles
+#define HUB_FIELDS {hub_rows, no_row, kPerVertex ? hub_tiles : 1, 0}
+#endif
 
-/// Planes that counts up to `degree` need, at least three.
-__device__ __forceinline__ int planes_for(long long degree) {
-    return max(3, 64 - __clzll(degree));
-}
-
+#if GIVES == 0 && PER == 0
 /// Degrees below 2^WARP_PLANES: a warp per start.
 extern "C" __global__ void __launch_bounds__(256, 4)
 butterfly_hubs_warp(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, const int at_once, RESULT_PARAMETERS) {
@@ -262,14 +262,7 @@ __device__ __forceinline__ void count_hubs_by_block(const WedgeGraph& graph, con
         BitCounters<kPlanes> counters;
         counters.clear();
         count_hub_columns(graph, start, hubs, kind, member, group_warps, held, counters);
-        for (int half = group_warps / 2; half > 0; half >>= 1) {
-            constexpr int kStored = kPlanes * kRowWords;
-            unsigned* const of_group = stored + kind * half * kStored;
-            if (member >= half && member < 2 * half) counters.store(of_group + (member - half) * kStored);
-            __syncthreads();
-            if (member < half) counters.add_stored(of_group + member * kStored);
-            __syncthreads();
-        }
+        merge_planes(counters, member, group_warps, stored, kind);
         if (member == 0) sums.add(counters.pairs(start.rank, n_planes));
     }
     sums.flush();
@@ -294,5 +287,28 @@ butterfly_hubs_large(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_P
     const WedgeGraph graph GRAPH_FIELDS;
     const HubMatrix hubs HUB_FIELDS;
     count_hubs_by_block<LARGE_PLANES>(graph, hubs, rows, n_rows, counter, stored_planes, &next_position, total);
+}
+#endif
+
+#if GIVES == 0 && PER == 1
+/// Degrees below 2^BLOCK_PLANES; blocks of a power of two of warps, shared memory: kHubTableWords + n_warps / 2 *
+/// BLOCK_PLANES * kRowWords words.
+extern "C" __global__ void __launch_bounds__(256, 3)
+butterfly_hubs_block(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_PARAMETERS) {
+    extern __shared__ unsigned hub_table[];
+    __shared__ int next_position;
+    const WedgeGraph graph GRAPH_FIELDS;
+    const HubMatrix hubs HUB_FIELDS;
+    give_hubs_by_block<BLOCK_PLANES>(graph, hubs, rows, n_rows, counter, hub_table, &next_position, total, result);
+}
+
+/// Degrees below 2^LARGE_PLANES; shared memory: kHubTableWords + n_warps / 2 * LARGE_PLANES * kRowWords words.
+extern "C" __global__ void __launch_bounds__(512, 1)
+butterfly_hubs_large(GRAPH_PARAMETERS, HUB_PARAMETERS, ITEM_PARAMETERS, RESULT_PARAMETERS) {
+    extern __shared__ unsigned hub_table[];
+    __shared__ int next_position;
+    const WedgeGraph graph GRAPH_FIELDS;
+    const HubMatrix hubs HUB_FIELDS;
+    give_hubs_by_block<LARGE_PLANES>(graph, hubs, rows, n_rows, counter, hub_table, &next_position, total, result);
 }
 #endif

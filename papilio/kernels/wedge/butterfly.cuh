@@ -286,7 +286,7 @@ __device__ __forceinline__ unsigned long long count_in_tiles(const WedgeGraph& g
                                                              int table_words, int warp, int n_warps, Use use) {
     DenseTile tile{SharedWords(quads)};
     // Both below 2^31: ends have counters of 32 bits for each kind (see gpu_graph.py).
-    const unsigned lowest = start.skip_hubs ? kKinds * kHubColumns : 0, highest = (unsigned)(kKinds * start.rank);
+    const unsigned lowest = start.skip_hubs ? (unsigned)(kKinds * graph.hub_columns) : 0, highest = (unsigned)(kKinds * start.rank);
     const auto capacity = [&] { return (unsigned long long)table_words << (5 - tile.log2_bits); };
     tile.log2_bits = log2_counter_bits(start.end - start.begin);
     if (start.skip_hubs) {

@@ -142,7 +142,8 @@ class ButterflyGpu(Engine):
             return PreparedButterflyGpu(motif, graph, per, None, none, none)
         with self.device.guard():
             self._load(per, counting.defines)
-            built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer)
+            tiles = self.tuning.hub_tiles // counting.signs if per == "vertex" and not counting.gives else 1
+            built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer, tiles)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()))
             items, costs, most = order_items(self.device, built, min_degree)
@@ -175,24 +176,26 @@ class ButterflyGpu(Engine):
         uses_hubs = self.device.xp.zeros(graph.n_start_rows, dtype=np.uint8)
         check_start_bound(self.device.xp, most, graph.widest, prepared.costs, items, graph.degree)
         decisions: tuple[Choice, ...] = ()
-        if prepared.per == "total" and graph.counting.gives == 0:
-            mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs)
+        per = prepared.per
+        wants_hubs = per == "total" or (per == "vertex" and self.tuning.hub_tiles > 0)
+        if wants_hubs and graph.counting.gives == 0:
+            mark_hub_starts(self.device, self.tuning, graph, items, uses_hubs, per)
             decisions = self._drop_hubs_without_room(graph, uses_hubs)
-        costs = measure_costs(self.device, self.tuning, graph, items, uses_hubs)
+        costs = measure_costs(self.device, self.tuning, graph, items, uses_hubs, per)
         if costs.at_hubs < self.tuning.hub_least_wedges:
             uses_hubs[:] = 0
         split = choose_split_starts(self.device, self.tuning, graph, items, uses_hubs, costs)
         hub_rows = None
         if costs.at_hubs >= self.tuning.hub_least_wedges and int(uses_hubs.max()):
-            hub_rows = fill_hub_rows(self.device, graph.hub_lists, self.tuning, graph.counting)
-        scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs)
+            hub_rows = fill_hub_rows(self.device, graph, self.tuning)
+        scheduled = schedule_items(self.device, self.tuning, graph, items, uses_hubs, per)
         if split.items.size:
             scheduled[self.device.to_device(split.items)] = NOT_SCHEDULED
         scheduled.sort()
-        schedules = make_schedules(self.tuning, graph.counting)
-        self._load(prepared.per, graph.defines).get_function(schedules[0].kernel)
+        schedules = make_schedules(self.tuning, graph.counting, per)
+        self._load(per, graph.defines).get_function(schedules[0].kernel)
         if split.items.size:
-            self._load(prepared.per, graph.defines, "butterfly_split").get_function("butterfly_split")
+            self._load(per, graph.defines, "butterfly_split").get_function("butterfly_split")
         return replace(
             prepared,
             hub_rows=hub_rows,
@@ -245,7 +248,7 @@ class ButterflyGpu(Engine):
         self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
     ) -> tuple[Choice, ...]:
         """Clear ``uses_hubs`` and report it if the bit matrix exceeds its share of the free memory."""
-        matrix_bytes = (int(graph.hub_count.size) + 1) * graph.counting.signs * 128 * self.tuning.hub_words
+        matrix_bytes = (int(graph.hub_count.size) + 1) * graph.counting.signs * graph.hub_columns // 8
         room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
         if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
             return ()
@@ -305,7 +308,8 @@ class ButterflyGpu(Engine):
         hub_rows: tuple[Any, ...] = ()
         if schedule.kernel.startswith("butterfly_hubs"):
             no_row = graph.counting.signs * int(graph.hub_count.size)
-            hub_rows = prepared.hub_rows, np.int32(no_row)
+            tiles = graph.hub_columns // (1024 * tuning.hub_words)
+            hub_rows = prepared.hub_rows, np.int32(no_row), np.int32(tiles)
         of_rows = (graph.wedges, graph.hub_wedges) if schedule.kernel == "butterfly_hash" else ()
         own = () if argument is None else (np.int32(argument),)
         self._load(prepared.per, graph.defines).get_function(schedule.kernel)(

@@ -72,6 +72,7 @@ class WedgeGraph:
     priority: Any
     wedges: Any
     hub_wedges: Any
+    hub_columns: int  # a multiple of the columns of a tile
     counting: Counting = UNSIGNED
 
     @property
@@ -104,7 +105,8 @@ class WedgeGraph:
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the first arguments of every counting kernel."""
-        return self.indptr, self.adjacency, self.prefix, self.hub_count, np.int32(self.n_u)
+        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count)
+        return *rows, np.int32(self.hub_columns), np.int32(self.n_u)
 
     def result_size(self, per: Granularity) -> int:
         """Return the number of counts that kernels write."""
@@ -146,14 +148,16 @@ def build_wedge_graph(
     tuning: WedgeTuning,
     counting: Counting = UNSIGNED,
     first_layer: Layer | None = None,
+    max_tiles: int = 1,
 ) -> WedgeGraph:
     """Copy the edges to the device and build everything else there: two sorts of 64-bit keys, see ``wedge_graph.cu``.
 
     Device memory at the peak: 50 bytes per edge, measured on 28 million edges. With several kinds of ``counting`` the
     graph has signs. With ``first_layer`` all vertices of that layer come first in the order over both: wedges then have
-    both ends in it, and the wedges of a pair of ends are all its common neighbours. The limits are 2^32 - 2^13 edges
-    and 2^31 - 2^20 vertices over both layers; with signs, a layer has at most as many vertices as counters; with a
-    first layer, degrees are below 2^27.
+    both ends in it, and the wedges of a pair of ends are all its common neighbours. There is one tile of hub columns,
+    or up to ``max_tiles`` if they have enough wedges. The limits are 2^32 - 2^13 edges and 2^31 - 2^20 vertices over
+    both layers; with signs, a layer has at most as many vertices as counters; with a first layer, degrees are below
+    2^27.
     """
     n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)
@@ -192,10 +196,10 @@ def build_wedge_graph(
         priority=priority,
         wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
         hub_wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
+        hub_columns=1024 * tuning.hub_words,
         counting=counting,
     )
-    _count_wedges(device, module, built, ahead, second, first)
-    return built
+    return _count_wedges(device, tuning, built, ahead, (second, first), max_tiles)
 
 
 def count_degrees(device: Device, module: Module, ids: Any, n: int) -> Any:
@@ -235,24 +239,58 @@ def _place_rows(
 
 
 def _count_wedges(
-    device: Device, module: Module, graph: WedgeGraph, ahead: Any, keys_u: Any, keys_v: Any
-) -> None:
-    """Fill ``hub_count``, ``wedges`` and ``hub_wedges``, and cut ``prefix`` to the counted ends."""
-    n = graph.n_edges
+    device: Device, tuning: WedgeTuning, graph: WedgeGraph, ahead: Any, keys: tuple[Any, Any], max_tiles: int
+) -> WedgeGraph:
+    """Fill ``hub_count``, ``wedges`` and ``hub_wedges``, cut ``prefix`` to the counted ends, choose ``hub_columns``.
+
+    ``keys`` are the sorted keys of both layers.
+    """
+    n, module = graph.n_edges, _load_module(device, tuning, graph.counting)
     preceding = device.xp.empty(graph.n_rows, dtype=np.int32)
-    launch_over(
-        device, module, "row_bounds", graph.n_rows, graph.indptr, graph.adjacency, ahead,
-        np.int32(graph.n_rows), preceding, graph.hub_count,
-    )  # fmt: skip
-    for keys, entries, start_offset, middle_offset in (
-        (keys_u, slice(0, n), 0, graph.n_u),
-        (keys_v, slice(n, 2 * n), graph.n_u, 0),
+
+    def fill_bounds() -> None:
+        launch_over(
+            device, module, "row_bounds", graph.n_rows, graph.indptr, graph.adjacency, ahead,
+            np.int32(graph.n_rows), np.int32(graph.hub_columns), preceding, graph.hub_count,
+        )  # fmt: skip
+
+    fill_bounds()
+    if max_tiles > 1:
+        n_tiles = _choose_tiles(device, tuning, graph, keys, preceding, max_tiles)
+        graph = replace(graph, hub_columns=n_tiles * graph.hub_columns)
+        fill_bounds()
+    for of_layer, entries, start_offset, middle_offset in (
+        (keys[0], slice(0, n), 0, graph.n_u),
+        (keys[1], slice(n, 2 * n), graph.n_u, 0),
     ):
         offsets = np.int32(start_offset), np.int32(middle_offset)
         launch_over(
-            device, module, "count_wedges", n, keys, np.int64(n), graph.adjacency[entries], preceding,
+            device, module, "count_wedges", n, of_layer, np.int64(n), graph.adjacency[entries], preceding,
             graph.hub_count, *offsets, graph.prefix[entries], graph.wedges, graph.hub_wedges,
         )  # fmt: skip
+    return graph
+
+
+def _choose_tiles(
+    device: Device, tuning: WedgeTuning, graph: WedgeGraph, keys: tuple[Any, Any], preceding: Any, most: int
+) -> int:
+    """Return the number of tiles of hub columns, at least one: the last of them has enough wedges in a layer.
+
+    Their matrix also fits in its share of the free memory, unless there is only one tile.
+    """
+    n, module = graph.n_edges, _load_module(device, tuning, graph.counting)
+    row_bytes = (graph.n_rows + 1) * graph.counting.signs * 128 * tuning.hub_words
+    room_bytes = int(tuning.hub_memory_fraction * device.free_bytes())
+    most = max(1, min(most, room_bytes // row_bytes, (2**31 - 1) // (2 * graph.n_rows + 2)))
+    found = device.xp.zeros((2, most), dtype=np.uint64)
+    for layer, offset in enumerate((graph.n_u, 0)):
+        entries = slice(layer * n, (layer + 1) * n)
+        launch_over(
+            device, module, "count_tile_wedges", n, keys[layer], np.int64(n), graph.adjacency[entries],
+            graph.prefix[entries], preceding, graph.degree, np.int32(offset), np.int32(most), found[layer],
+        )  # fmt: skip
+    enough = device.to_host(found).max(axis=0) >= np.uint64(tuning.hub_tile_wedges * n)
+    return max(1, int(np.flatnonzero(enough).max(initial=-1)) + 1)
 
 
 def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Module:
@@ -260,20 +298,19 @@ def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Mod
     return device.load("wedge_graph", {"HUB_WORDS": tuning.hub_words, **kinds})
 
 
-def fill_hub_rows(
-    device: Device, lists: tuple[Any, Any, Any], tuning: WedgeTuning, counting: Counting = UNSIGNED
-) -> Any:
-    """Return the bit matrix of a graph's ``hub_lists``, uint32 of shape (n_rows + 1, signs * 32 * hub_words), device.
+def fill_hub_rows(device: Device, graph: WedgeGraph | WedgePartGraph, tuning: WedgeTuning) -> Any:
+    """Return the bit matrix of a graph, uint32 of shape (n_rows + 1, signs * hub_columns / 32), device.
 
     The last row is empty.
     """
-    words, n_rows = counting.signs * 32 * tuning.hub_words, int(lists[2].size)
+    lists, n_tiles = graph.hub_lists, graph.hub_columns // (1024 * tuning.hub_words)
+    words, n_rows = graph.counting.signs * graph.hub_columns // 32, int(lists[2].size)
     rows = device.xp.empty((n_rows + 1, words), dtype=np.uint32)
-    module = _load_module(device, tuning, counting)
+    module = _load_module(device, tuning, graph.counting)
     module.get_function("fill_hub_rows")(
         (min(n_rows // 8 + 1, 64 * device.sm_count),),
         (THREADS,),
-        (*lists, np.int32(n_rows), rows),
+        (*lists, np.int32(n_rows), np.int32(n_tiles), rows),
         shared_mem=THREADS // 32 * words * 4,
     )
     return rows
@@ -323,6 +360,7 @@ class WedgePartGraph:
     wedges: Any
     hub_wedges: Any
     widest_middle: int  # maximum ends of a middle
+    hub_columns: int  # one tile
     counting: Counting = UNSIGNED  # parts are counted without signs
 
     @property
@@ -348,7 +386,7 @@ class WedgePartGraph:
 
     def arguments(self) -> tuple[Any, ...]:
         """Return the first arguments of every counting kernel."""
-        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count)
+        rows = (self.indptr, self.adjacency, self.prefix, self.hub_count, np.int32(self.hub_columns))
         ends = (self.end_indptr, self.ends, self.preceding, np.int32(self.n_starts + self.n_ends))
         return (*rows, np.int32(self.n_starts), *ends)
 
@@ -410,6 +448,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
         wedges=xp.zeros(n_starts, dtype=np.uint64),
         hub_wedges=xp.zeros(n_starts, dtype=np.uint64),
         widest_middle=widest,
+        hub_columns=1024 * tuning.hub_words,
     )
     if n_entries and n_middles:
         module = device.load("wedge_part", {"HUB_WORDS": tuning.hub_words})
@@ -428,7 +467,7 @@ def _join(device: Device, module: Module, graph: WedgePartGraph, starts: StartBl
     )  # fmt: skip
     launch_over(
         device, module, "count_hubs", graph.n_middles, graph.end_indptr, graph.ends, n_middles,
-        graph.hub_count,
+        np.int32(graph.hub_columns), graph.hub_count,
     )  # fmt: skip
 
     span = int(ends.middle_rank[-1]) - int(ends.middle_rank[0]) + 1

@@ -1,8 +1,8 @@
 """The order of the work items of the wedge engine, and the kernel of ``butterfly.cu`` for each.
 
 The total of a start is the sum over its ends u of C(c(u, w), 2), so different schedules can count different ends of a
-start. Ends among the hub columns go through the bit matrix if the start has enough of them and only a total is
-requested; all others go through a counter table.
+start. Ends among the hub columns go through the bit matrix if the start has enough of them, except in counts per edge.
+All others go through a counter table.
 
 Some starts are shared by several blocks; this module chooses and cuts them, and launches ``butterfly_split.cu``.
 """
@@ -26,6 +26,7 @@ from papilio.kernels.device.protocol import Device, Launch, Module, launch_over
 from papilio.kernels.exact import MAX_START_COUNT
 from papilio.kernels.tuning import TableClass, WedgeTuning
 from papilio.kernels.wedge.gpu_graph import Counting, WedgeGraph, WedgePartGraph
+from papilio.motifs import Granularity
 
 SCHEDULE_SHIFT = np.uint64(32)
 LOW_MASK = np.uint64(0xFFFFFFFF)
@@ -54,19 +55,37 @@ class Schedule:
         return threads
 
 
+def hub_cost(tuning: WedgeTuning, per: Granularity) -> int:
+    """Return the wedges of a table that take as long as an entry in a tile of hub columns."""
+    return tuning.hub_min_wedges if per == "total" else tuning.hub_vertex_wedges
+
+
 def mark_hub_starts(
-    device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
+    device: Device,
+    tuning: WedgeTuning,
+    graph: WedgeGraph | WedgePartGraph,
+    items: Any,
+    uses_hubs: Any,
+    per: Granularity = "total",
 ) -> None:
-    """Mark the starts with enough hub wedges to repay reading a bit-matrix row for each entry."""
-    least = np.int64(tuning.hub_min_wedges * graph.counting.signs)
+    """Mark the starts with enough hub wedges to repay reading the bit-matrix rows of each entry."""
+    least = np.int64(hub_cost(tuning, per) * graph.counting.signs)
+    more = 0 if per == "total" else tuning.hub_vertex_entries
+    bounds = least, np.int32(more), np.int32(_BIT_MATRIX_DEGREE)
+    columns = np.int32(graph.hub_columns), np.int32(1024 * tuning.hub_words)
     launch_over(
         device, device.load("wedge_order", {}), "mark_hub_starts", items.size, items, np.int32(items.size),
-        graph.degree, graph.wedges, graph.hub_wedges, least, np.int32(_BIT_MATRIX_DEGREE), uses_hubs,
+        graph.degree, graph.wedges, graph.hub_wedges, *graph.ranks, *columns, *bounds, uses_hubs,
     )  # fmt: skip
 
 
 def schedule_items(
-    device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
+    device: Device,
+    tuning: WedgeTuning,
+    graph: WedgeGraph | WedgePartGraph,
+    items: Any,
+    uses_hubs: Any,
+    per: Granularity = "total",
 ) -> Any:
     """Give each item its schedules for the ends outside the hub columns, and in them, if any.
 
@@ -77,26 +96,33 @@ def schedule_items(
     tables = [
         (table.max_wedges, -1 if table.kernel == "hash" else table.table_bytes) for table in tuning.tables
     ]
-    sizes = (graph.counting.kinds, 1024 * tuning.hub_words, tuning.match_max_wedges)
+    sizes = (graph.counting.kinds, graph.hub_columns, tuning.match_max_wedges)
+    block_degree = tuning.block_degree if per == "total" else 0
     keys = device.xp.empty(2 * items.size, dtype=np.uint64)
     launch_over(
         device, device.load("wedge_order", {}), "schedule_items", items.size, items, n_items, graph.degree,
         graph.wedges, graph.hub_wedges, uses_hubs, *graph.ranks, *map(np.int32, sizes),
         device.to_device(np.array(tables, dtype=np.int64)), np.int32(len(tables)),
-        np.int64(tuning.narrow_bytes), np.int32(tuning.large_degree), np.int32(tuning.block_degree), keys,
+        np.int64(tuning.narrow_bytes), np.int32(tuning.large_degree), np.int32(block_degree), keys,
     )  # fmt: skip
     return keys
 
 
-def make_schedules(tuning: WedgeTuning, counting: Counting) -> tuple[Schedule, ...]:
+def make_schedules(
+    tuning: WedgeTuning, counting: Counting, per: Granularity = "total"
+) -> tuple[Schedule, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then the hub columns."""
-    row_bytes, large = 128 * tuning.hub_words, tuning.large_threads
-    blocks = tuning.crowd_threads, tuning.block_threads
+    row_bytes, large, table_bytes = 128 * tuning.hub_words, tuning.large_threads, 0
+    least = tuning.crowd_threads
+    if per == "vertex":
+        # Of hub_gives.cuh: 16 sums of 4 bytes for every four columns
+        least, table_bytes = tuning.vertex_threads, 16 * 1024 * tuning.hub_words
+    blocks = least, tuning.block_threads
     return (
         Schedule("butterfly_match", (256, 256)),
         *(_table_schedule(table, counting) for table in tuning.tables),
-        Schedule("butterfly_hubs_large", (large, large), pair_bytes=LARGE_PLANES * row_bytes),
-        Schedule("butterfly_hubs_block", blocks, pair_bytes=BLOCK_PLANES * row_bytes),
+        Schedule("butterfly_hubs_large", (large, large), table_bytes, LARGE_PLANES * row_bytes),
+        Schedule("butterfly_hubs_block", blocks, table_bytes, BLOCK_PLANES * row_bytes),
         Schedule("butterfly_hubs_warp", (256, 256)),
     )
 
@@ -206,13 +232,19 @@ class StartCosts:
 
 
 def measure_costs(
-    device: Device, tuning: WedgeTuning, graph: WedgeGraph | WedgePartGraph, items: Any, uses_hubs: Any
+    device: Device,
+    tuning: WedgeTuning,
+    graph: WedgeGraph | WedgePartGraph,
+    items: Any,
+    uses_hubs: Any,
+    per: Granularity = "total",
 ) -> StartCosts:
     """Return the costs of the items, at least one."""
+    of_entry = np.int64(hub_cost(tuning, per) * (graph.hub_columns // (1024 * tuning.hub_words)))
     costs, found = device.xp.empty(items.size, dtype=np.uint64), device.xp.zeros(3, dtype=np.uint64)
     launch_over(
         device, device.load("wedge_order", {}), "item_costs", items.size, items, np.int32(items.size), graph.degree,
-        graph.wedges, graph.hub_wedges, uses_hubs, np.int64(tuning.hub_min_wedges), costs, found,
+        graph.wedges, graph.hub_wedges, uses_hubs, of_entry, costs, found,
     )  # fmt: skip
     return StartCosts(costs, *(int(value) for value in device.to_host(found)))
 

@@ -11,6 +11,9 @@
 // are counted one after the other: a start adds the row of the sign of its own edge, then the other one.
 //
 // A row is kRowWords words; lane l owns the words [l * kHubWords, (l + 1) * kHubWords).
+//
+// Per vertex there may be several *tiles* of columns: row r of the matrix is then `tiles` rows, one for each tile, and a start
+// is counted tile by tile.
 #pragma once
 
 #include "warp.cuh"
@@ -28,10 +31,17 @@ struct HubRow {
     unsigned word[kHubWords];
 };
 
-/// The bit matrix; row `none` is empty.
+/// The bit matrix, and the tile in use; row `none` is empty. Rows times tiles are below 2^31.
 struct HubMatrix {
     const unsigned* words;
     int none;
+    int tiles;
+    int tile;
+
+    /// The row of an entry (start, middle) for wedges of a kind: of the sign of the entry for kind 0.
+    __device__ __forceinline__ int row_of(const Start& start, int held, int kind, bool has_row) const {
+        return (has_row ? (held ^ kind) + kSigns * start.middle_offset : none) * tiles + tile;
+    }
 };
 
 __device__ __forceinline__ HubRow load_hub_row(const HubMatrix& hubs, int row) {
@@ -165,6 +175,24 @@ struct BitCounters {
     }
 };
 
+/// Add the planes of the `n_warps` warps of a group, a power of two, to those of its member 0, through shared memory for the
+/// planes of half of the warps. The block, with the same `n_warps` everywhere; ends with a barrier.
+template <int kPlanes>
+__device__ __forceinline__ void merge_planes(BitCounters<kPlanes>& counters, int member, int n_warps, unsigned* stored,
+                                             int group = 0) {
+    constexpr int kStored = kPlanes * kRowWords;
+    for (int half = n_warps / 2; half > 0; half >>= 1) {
+        unsigned* const of_group = stored + group * half * kStored;
+        if (member >= half && member < 2 * half) counters.store(of_group + (member - half) * kStored);
+        __syncthreads();
+        if (member < half) counters.add_stored(of_group + member * kStored);
+        __syncthreads();
+    }
+}
+
+/// Planes that counts up to `degree` need, at least three.
+__device__ __forceinline__ int planes_for(long long degree) { return max(3, 64 - __clzll(degree)); }
+
 /// Add the eight rows that lanes hold from place `first` on; return the carry into plane 3. Only `useful` lanes do.
 template <int kPlanes>
 __device__ __forceinline__ HubRow add_hub_rows(const HubMatrix& hubs, int row, int first, bool useful,
@@ -190,12 +218,12 @@ __device__ __forceinline__ void count_hub_columns(const WedgeGraph& graph, const
                                                   BitCounters<kPlanes>& counters) {
     const int lane = lane_id();
     // Columns at or after the start's own rank never count: lanes that hold only such columns need not load.
-    const bool useful = lane * kHubWords * 32 < start.rank;
+    const bool useful = hubs.tile * kHubColumns + lane * kHubWords * 32 < start.rank;
     const int* const entries = graph.adjacency + start.begin;
     const int degree = (int)(start.end - start.begin), step = n_warps * kWarpSize;
     for (int base = warp * kWarpSize; base < degree; base += step) {
         const bool has_row = base + lane < degree && (!PART || held >= 0);
-        const int row = has_row ? (held ^ kind) + kSigns * start.middle_offset : hubs.none;
+        const int row = hubs.row_of(start, held, kind, has_row);
         if (base + step + lane < degree) held = entries[base + step + lane];  // overlaps adding rows
         const int here = degree - base;
         HubRow high{};

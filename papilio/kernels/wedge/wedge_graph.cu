@@ -64,13 +64,13 @@ link_directions(const unsigned long long* __restrict__ first, const unsigned lon
 /// Per row: its entries that precede it (`ahead[row]` of the other side do), and those among the hub columns.
 extern "C" __global__ void __launch_bounds__(256)
 row_bounds(const long long* __restrict__ indptr, const int* __restrict__ adjacency, const int* __restrict__ ahead,
-           const int n_rows, int* preceding, int* hub_count) {
+           const int n_rows, const int hub_columns, int* preceding, int* hub_count) {
     for (long long row = global_thread(); row < n_rows; row += grid_threads()) {
         const int* ends = adjacency + indptr[row];
         const int length = (int)(indptr[row + 1] - indptr[row]);
         const int bound = lower_bound(ends, length, entry_of(ahead[row], 0));
         preceding[row] = bound;
-        hub_count[row] = lower_bound(ends, bound, entry_of(kHubColumns, 0));
+        hub_count[row] = lower_bound(ends, bound, entry_of(hub_columns, 0));
     }
 }
 
@@ -94,28 +94,60 @@ count_wedges(const unsigned long long* __restrict__ keys, const long long n, con
     }
 }
 
+/// Per tile of kHubColumns ends of a side, `n_tiles` of them: the wedges that end in it, given the entries of the ends and
+/// `places`, the position of each end in the row of its middle.
+extern "C" __global__ void __launch_bounds__(256)
+count_tile_wedges(const unsigned long long* __restrict__ keys, const long long n, const int* __restrict__ adjacency,
+                  const int* __restrict__ places, const int* __restrict__ preceding, const int* __restrict__ degree,
+                  const int middle_offset, const int n_tiles, unsigned long long* wedges) {
+    const long long padded = (n + kWarpSize - 1) / kWarpSize * kWarpSize;  // whole warps reach the collectives
+    unsigned long long held = 0;
+    int of_held = 0;
+    const auto flush = [&] {
+        const unsigned long long sum = warp_sum(held);
+        if (lane_id() == 0 && sum != 0) atomicAdd(&wedges[of_held], sum);
+        held = 0;
+    };
+    for (long long e = global_thread(); e < padded; e += grid_threads()) {
+        int tile = n_tiles;
+        unsigned later = 0;
+        if (e < n) {
+            const int middle = rank_of(adjacency[e]) + middle_offset;
+            tile = min((int)(high_half(keys[e]) / kHubColumns), n_tiles);
+            if (places[e] < preceding[middle]) later = (unsigned)(degree[middle] - 1 - places[e]);
+        }
+        const int first = __shfl_sync(kFullMask, tile, 0);
+        if (first == n_tiles) break;  // keys ascend
+        if (first != of_held) flush();
+        of_held = first;
+        if (tile == first) held += later;
+        else if (tile < n_tiles && later != 0) atomicAdd(&wedges[tile], (unsigned long long)later);
+    }
+    flush();
+}
+
 /// The bit matrix of hub_columns.cuh: a warp per vertex, `hub_count[row]` bits set, followed by an empty row. Shared
 /// memory: its rows, per warp.
 extern "C" __global__ void __launch_bounds__(256)
 fill_hub_rows(const long long* __restrict__ indptr, const int* __restrict__ adjacency,
-              const int* __restrict__ hub_count, const int n_rows, unsigned* hub_rows) {
+              const int* __restrict__ hub_count, const int n_rows, const int n_tiles, unsigned* hub_rows) {
     extern __shared__ unsigned row_words[];
-    constexpr int kWords = kSigns * kRowWords;
-    unsigned* words = row_words + threadIdx.x / kWarpSize * kWords;
+    const int sign_words = n_tiles * kRowWords, n_words = kSigns * sign_words;
+    unsigned* words = row_words + threadIdx.x / kWarpSize * n_words;
     const int lane = lane_id();
     const long long warps = grid_threads() / kWarpSize;
     for (long long row = global_thread() / kWarpSize; row <= n_rows; row += warps) {
-        for (int k = lane; k < kWords; k += kWarpSize) words[k] = 0;
+        for (int k = lane; k < n_words; k += kWarpSize) words[k] = 0;
         __syncwarp();
         const int* ends = adjacency + indptr[row];
         const int n_hubs = row < n_rows ? hub_count[row] : 0;
         for (int i = lane; i < n_hubs; i += kWarpSize) {
             const int rank = rank_of(ends[i]);
-            atomicOr(&words[sign_of(ends[i]) * kRowWords + (rank >> 5)], 1u << (rank & 31));
+            atomicOr(&words[sign_of(ends[i]) * sign_words + (rank >> 5)], 1u << (rank & 31));
         }
         __syncwarp();
         // Next time, each lane clears only words that it has read here itself.
-        for (int k = lane; k < kWords; k += kWarpSize) hub_rows[row * kWords + k] = words[k];
+        for (int k = lane; k < n_words; k += kWarpSize) hub_rows[row * n_words + k] = words[k];
     }
 }
 

@@ -93,14 +93,18 @@ take_items(const unsigned long long* __restrict__ keys, const int n_items, const
     }
 }
 
-/// Mark the starts with enough hub wedges per entry, if the planes of the bit matrix hold their degree.
+/// Mark the starts with enough hub wedges per entry and tile of the columns before it, if the planes of the bit matrix hold
+/// their degree. `more` entries are added for each tile; ranks are as in schedule_items.
 extern "C" __global__ void __launch_bounds__(256)
 mark_hub_starts(const int* __restrict__ items, const int n_items, const int* __restrict__ degree,
                 const unsigned long long* __restrict__ wedges, const unsigned long long* __restrict__ hub_wedges,
-                const long long least, const int degree_below, unsigned char* uses_hubs) {
+                const int* __restrict__ preceding, const int n_u, const int hub_columns, const int tile_columns,
+                const long long least, const int more, const int degree_below, unsigned char* uses_hubs) {
     for (long long i = global_thread(); i < n_items; i += grid_threads()) {
         const int row = items[i];
-        const bool repaid = (long long)hub_wedges[row] >= least * degree[row];
+        const int ends = n_u < 0 ? preceding[row] : row < n_u ? row : row - n_u;
+        const long long tiles = (min(ends, hub_columns) + tile_columns - 1) / tile_columns;
+        const bool repaid = (long long)hub_wedges[row] >= least * tiles * ((long long)degree[row] + more);
         uses_hubs[row] = repaid && degree[row] < degree_below && wedges[row] > 0;
     }
 }

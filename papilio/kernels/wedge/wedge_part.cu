@@ -24,9 +24,9 @@ count_preceding(const int* __restrict__ start_rank, const int n_starts, const in
 /// Per middle: its ends among the hub columns.
 extern "C" __global__ void __launch_bounds__(256)
 count_hubs(const long long* __restrict__ end_indptr, const int* __restrict__ ends, const int n_middles,
-           int* hub_count) {
+           const int hub_columns, int* hub_count) {
     for (long long v = global_thread(); v < n_middles; v += grid_threads())
-        hub_count[v] = lower_bound(ends + end_indptr[v], (int)(end_indptr[v + 1] - end_indptr[v]), kHubColumns);
+        hub_count[v] = lower_bound(ends + end_indptr[v], (int)(end_indptr[v + 1] - end_indptr[v]), hub_columns);
 }
 
 extern "C" __global__ void __launch_bounds__(256)

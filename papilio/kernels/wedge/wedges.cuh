@@ -55,6 +55,7 @@ struct WedgeGraph {
     const int* adjacency;         // middles
     const int* prefix;            // wedges of each entry of a start
     const int* hub_count;         // per middle: its ends among the hub columns
+    int hub_columns;              // number of hub columns (see hub_columns.cuh)
     int n_starts;
     const long long* end_indptr;  // row offsets of the middles
     const int* ends;              // ends of the middles
@@ -69,6 +70,7 @@ struct WedgeGraph {
     const int* adjacency;     // side-local ranks (and signs), 2 m entries
     const int* prefix;        // wedges of each entry, 2 m entries
     const int* hub_count;     // per row: its entries among the hub columns (see hub_columns.cuh)
+    int hub_columns;          // number of hub columns
     int n_u;                  // rows of layer U come first
 
     __device__ __forceinline__ long long list_of(int middle) const { return indptr[middle]; }
@@ -77,15 +79,16 @@ struct WedgeGraph {
 
 #define ROW_PARAMETERS                                                                                     \
     const long long *__restrict__ indptr, const int *__restrict__ adjacency, const int *__restrict__ prefix, \
-        const int *__restrict__ hub_count
+        const int *__restrict__ hub_count, const int hub_columns
 #if PART
 #define GRAPH_PARAMETERS                                                                                     \
     ROW_PARAMETERS, const int n_starts, const long long *__restrict__ end_indptr, const int *__restrict__ ends, \
         const int *__restrict__ preceding, const int first_middle
-#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_starts, end_indptr, ends, preceding, first_middle}
+#define GRAPH_FIELDS \
+    {indptr, adjacency, prefix, hub_count, hub_columns, n_starts, end_indptr, ends, preceding, first_middle}
 #else
 #define GRAPH_PARAMETERS ROW_PARAMETERS, const int n_u
-#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, n_u}
+#define GRAPH_FIELDS {indptr, adjacency, prefix, hub_count, hub_columns, n_u}
 #endif
 
 /// Locations of the ends of all middles.

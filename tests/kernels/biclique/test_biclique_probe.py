@@ -249,7 +249,30 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
     def measure(_: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
         return measure_probes(index, items, seeds, walks, 1)
 
-    assert predict(index, ("enumerate", "pivot"), measure, GPU_RATES).algorithm == "pivot"
+    chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0, 0), GPU_RATES)
+    assert chosen.algorithm == "pivot"
+
+
+def test_a_layer_that_is_far_behind_gets_few_probes() -> None:
+    """Most probes would otherwise be walked on the layer that is not searched."""
+    walked = dict.fromkeys((False, True), 0)
+
+    def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
+        walked[index.swapped] += items.size
+        return _measure({False: (1e12, 1e12), True: (2e9, 2e9)})(index, items, seeds, walks)
+
+    algorithms = "enumerate", "pivot"
+    chosen = choose_search(
+        _index(False, 1), algorithms, measure, lambda: _index(True, 1), lambda: (0, 1), CPU_RATES
+    )
+    assert chosen.index.swapped
+    assert walked[False] < walked[True]
+
+
+def test_more_sets_than_floating_point_holds_are_no_error() -> None:
+    index = _index(False, 1)
+    index.n_left, index.sizes = 3000, SizeRange(1400, 1400, 3, 3)
+    assert predict(index, ("enumerate",), _measure({False: (1e9, 1e9)}), CPU_RATES).seconds > 0
 
 
 def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:

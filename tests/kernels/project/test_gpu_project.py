@@ -356,7 +356,7 @@ def test_what_is_refused(device: Device) -> None:
         engine.run(prepared, 0, prepared.n_items + 1)
     with pytest.raises(UnsupportedError, match="cannot probe"):
         engine.probe_counts(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))
-    with pytest.raises(UnsupportedError, match="leave out those to be held"):
+    with pytest.raises(UnsupportedError, match="leave out the required ones"):
         ProjectionGpu(device, Listing(with_v=(1,)))
     with pytest.raises(UnsupportedError, match="cannot count 'butterfly'"):
         engine.prepare(complete_graph(3, 3), Butterfly(), "total")

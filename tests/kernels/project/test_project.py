@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -300,5 +299,5 @@ def test_questions_that_make_no_sense_are_refused() -> None:
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             Projection(**given_)
-    with pytest.raises(UnsupportedError, match="leave out those to be held"):
+    with pytest.raises(UnsupportedError, match="leave out the required ones"):
         ProjectionCpu(1, Listing(with_u=(1,)))

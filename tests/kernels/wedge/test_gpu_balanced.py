@@ -82,6 +82,14 @@ def test_schedule_counts_balanced_butterflies(
         check_against_cpu(engine, graph, BalancedButterfly())
 
 
+@pytest.mark.parametrize("schedule", ["hubs by block", "hubs of large starts"])
+def test_hub_columns_count_vertices(device: Device, graphs: dict[str, BipartiteGraph], schedule: str) -> None:
+    engine = BalancedButterflyGpu(device, SCHEDULES[schedule])
+    assert engine.prepare(graphs["skewed"], BalancedButterfly(), "vertex").hub_rows is not None
+    for name in ("skewed", "two hubs"):
+        check_against_cpu(engine, graphs[name], BalancedButterfly(), "vertex")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", TABLES)
 def test_schedule_counts_vertices_histograms_and_classes(

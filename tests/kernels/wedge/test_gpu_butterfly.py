@@ -21,9 +21,11 @@ from tests.tools.strategies import complete_graph, edge_list, graphs_of_all_star
 NEVER = 1 << 40
 TILED = TableClass("dense", 64, 32, NEVER)  # 32 counters of 8 bits: several tiles
 PLAIN = WedgeTuning(
-    hub_min_wedges=NEVER, hub_least_wedges=0, match_max_wedges=-1, tables=(TILED,),
-    warp_items=3, warp_share=1, sm_threads=0,
+    hub_min_wedges=NEVER, hub_vertex_wedges=NEVER, hub_least_wedges=0, match_max_wedges=-1, tables=(TILED,),
+    warp_items=3, warp_share=1, sm_threads=0, vertex_threads=64,
 )  # fmt: skip
+
+_HUBS = replace(PLAIN, hub_words=1, hub_min_wedges=0, hub_vertex_wedges=0, block_degree=0)
 
 SCHEDULES: dict[str, WedgeTuning] = {
     "dense, tiles": PLAIN,
@@ -36,18 +38,22 @@ SCHEDULES: dict[str, WedgeTuning] = {
     "split, four warps": replace(
         PLAIN, split_least=1, split_share=NEVER, split_threads=128, split_table_bytes=512, split_bytes=400
     ),
-    "hubs by warp": replace(PLAIN, hub_words=1, hub_min_wedges=0),
-    "hubs by block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, crowd_threads=128),
-    "hubs by crowded block": replace(PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, crowd_threads=64),
-    "hubs by few blocks": replace(
-        PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, crowd_threads=64, sm_threads=1 << 20
-    ),
-    "hubs of large starts": replace(
-        PLAIN, hub_words=1, hub_min_wedges=0, block_degree=0, large_degree=0, large_threads=64
-    ),
-    "hubs, two words": replace(PLAIN, hub_words=2, hub_min_wedges=0),
-    "hubs, four words": replace(PLAIN, hub_words=4, hub_min_wedges=2),
+    "hubs by warp": replace(_HUBS, block_degree=256),
+    "hubs by block": replace(_HUBS, crowd_threads=128, vertex_threads=128),
+    "hubs by crowded block": replace(_HUBS, crowd_threads=64),
+    "hubs by few blocks": replace(_HUBS, crowd_threads=64, sm_threads=1 << 20),
+    "hubs of large starts": replace(_HUBS, large_degree=0, large_threads=64),
+    "hubs, two words": replace(_HUBS, hub_words=2, block_degree=256),
+    "hubs, four words": replace(_HUBS, hub_words=4, hub_min_wedges=2, hub_vertex_wedges=2, block_degree=256),
 }
+
+VECTORS: list[tuple[str, Granularity]] = [
+    (name, per)
+    for name in SCHEDULES
+    for per in GRANULARITIES[1:]
+    if "hubs" not in name or (per == "vertex" and "warp" not in name and "crowded" not in name)
+]
+"""Per vertex blocks alone count hub columns, per edge there are none."""
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +86,7 @@ def test_schedule_counts_totals(device: Device, graphs: dict[str, BipartiteGraph
         check_against_oracle(engine, graph, "total")
 
 
-@pytest.mark.parametrize("per", GRANULARITIES[1:])
-@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if "hubs" not in name])
+@pytest.mark.parametrize(("schedule", "per"), VECTORS)
 def test_schedule_counts_vectors(
     device: Device, graphs: dict[str, BipartiteGraph], schedule: str, per: Granularity
 ) -> None:
@@ -120,6 +125,49 @@ def test_tuning_reaches_the_schedule(
             if first < last
         }
     assert wanted in launched
+
+
+def test_hub_columns_per_vertex_are_launched(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
+    kernels = {"hubs by block": "butterfly_hubs_block", "hubs of large starts": "butterfly_hubs_large"}
+    for schedule, kernel in kernels.items():
+        engine = ButterflyGpu(device, SCHEDULES[schedule])
+        prepared = engine.prepare(graphs["skewed"], Butterfly(), "vertex")
+        found = engine._find_bounds(prepared, [0, prepared.n_items])
+        used = zip(prepared.schedules, found, strict=True)
+        assert kernel in {launch.kernel for launch, (first, last) in used if first < last}
+    engine = ButterflyGpu(device, replace(SCHEDULES["hubs by block"], hub_tiles=0))
+    assert engine.prepare(graphs["skewed"], Butterfly(), "vertex").hub_rows is None
+    assert engine.prepare(graphs["skewed"], Butterfly(), "total").hub_rows is not None
+
+
+@pytest.mark.parametrize(
+    ("ends", "middles", "least", "tiles", "used"), [(9, 12, 0, 3, 3), (9, 12, 1, 3, 1), (50, 54, 1, 3, 2)]
+)
+def test_tiles_of_hub_columns(
+    device: Device, ends: int, middles: int, least: int, tiles: int, used: int
+) -> None:
+    """A complete graph on ``middles`` has ends in two tiles: 3 of the 1,024 stars in the first one, ``ends`` others.
+
+    A tile is used if it, or a later one, has ``least`` wedges per entry. Tables count what lies beyond.
+    """
+    stars, hubs, leaves = 1024, 3, middles + 1
+    u, v = np.divmod(np.arange((hubs + ends) * middles), middles)
+    u += np.where(u < hubs, 0, stars - hubs)
+    of_star = np.repeat(np.arange(stars), leaves)
+    graph = BipartiteGraph.from_edges(np.r_[u, of_star], np.r_[v, middles + np.arange(of_star.size)])
+    tuning = replace(SCHEDULES["hubs by block"], hub_tiles=tiles, hub_tile_wedges=least)
+    engine = ButterflyGpu(device, tuning)
+    prepared = engine.prepare(graph, Butterfly(), "vertex")
+    assert prepared.graph is not None
+    assert prepared.graph.hub_columns == 1024 * used
+    partial = engine.run(prepared, 0, prepared.n_items)
+    side, of_u = hubs + ends, np.zeros(graph.n_u, np.int64)
+    of_u[u] = (side - 1) * middles * (middles - 1) // 2
+    of_v = np.zeros(graph.n_v, np.int64)
+    of_v[:middles] = (middles - 1) * side * (side - 1) // 2
+    assert partial.total == of_u.sum() // 2
+    np.testing.assert_array_equal(partial.vectors["u"], of_u)
+    np.testing.assert_array_equal(partial.vectors["v"], of_v)
 
 
 def test_wide_counters(device: Device) -> None:
@@ -176,6 +224,11 @@ def test_widest_counters(degree: int) -> None:
         engine = ButterflyGpu(device, tuning)
         prepared = engine.prepare(graph, Butterfly(), "total")
         assert engine.run(prepared, 0, prepared.n_items).total == 3 * degree * (degree - 1) // 2
+    prepared = engine.prepare(graph, Butterfly(), "vertex")
+    assert prepared.hub_rows is not None
+    vectors = engine.run(prepared, 0, prepared.n_items).vectors
+    assert set(vectors["u"].tolist()) == {degree * (degree - 1)}
+    assert set(vectors["v"].tolist()) == {3 * (degree - 1)}
 
 
 def test_default_tuning_agrees_with_the_generic_one(

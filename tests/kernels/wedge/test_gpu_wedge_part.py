@@ -18,7 +18,7 @@ from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.parts import RootPart, WedgePart
 from tests.kernels.wedge.test_butterfly import assert_same
-from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
+from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES, VECTORS
 from tests.tools.devices import cuda_device
 from tests.tools.parts import cut_closures, cut_grid, whole_parts
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
@@ -60,8 +60,7 @@ def test_schedules_count_totals_as_the_cpu_does(
     assert any("hubs" in kernel for kernel in launched) == ("hubs" in schedule)
 
 
-@pytest.mark.parametrize("per", GRANULARITIES[1:])
-@pytest.mark.parametrize("schedule", [name for name in SCHEDULES if "hubs" not in name])
+@pytest.mark.parametrize(("schedule", "per"), [case for case in VECTORS if case[0] != "hubs, four words"])
 def test_schedules_count_vectors_as_the_cpu_does(
     device: Device, parts: dict[Granularity, list[WedgePart]], schedule: str, per: Granularity
 ) -> None:
