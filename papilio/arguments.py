@@ -81,6 +81,9 @@ TABLE_SUFFIXES: dict[str, TableFormat] = {
 }  # fmt: skip
 """Format of a table by the suffix of its file."""
 
+_OTHER_FILES = (".txt", ".dat", ".pq", ".npy", ".html", ".xlsx", ".gz", ".bz2", ".xz", ".zst", ".zip")
+"""Suffixes of files that cannot be written, and of no directory."""
+
 Bytes = int | str
 """Bytes, or text such as ``8GiB``; :func:`read_bytes` reads it."""
 
@@ -386,6 +389,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'census'?`` for the most similar known word; empty if no word is similar."""
     near = get_close_matches(word, [*known], 1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def names_table(output: str | os.PathLike[str]) -> bool:
+    """Return whether an output that can be a file or a directory is a file; InputError for a file of another format."""
+    suffix = os.path.splitext(output)[1].lower()
+    if suffix in _OTHER_FILES:
+        raise InputError(
+            f"output {os.fspath(output)} is neither a directory nor a table; end the name in "
+            f"{', '.join(TABLE_SUFFIXES)}, or choose the name of a directory"
+        )
+    return suffix in TABLE_SUFFIXES
 
 
 def plural(number: int, noun: str) -> str:

@@ -658,8 +658,8 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     defaults = {field.name: field.default for field in fields(kind)}
     strange = [name for name in given if name not in defaults]
     if strange:
-        known = ", ".join(defaults) or "no parameters"
-        raise InputError(f"{', '.join(strange)} is given, but {motif!r} has only {known}")
+        known = f"has only {', '.join(defaults)}" if defaults else "has no sizes"
+        raise InputError(f"{', '.join(strange)} is given, but {motif!r} {known}")
     missing = [
         name
         for name, default in defaults.items()

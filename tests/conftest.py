@@ -50,6 +50,7 @@ LONG_ON_EMULATOR = (
     "test_maximal_part.py::test_any_split_of_the_items_adds_up_to_the_part[emulator]",
     *(f"test_every_schedule_counts_by_the_definition[emulator-{name}-" for name in ("alone", "near", "two slots")),
     "test_vertices_by_the_definition[emulator-far-",
+    "test_devices_estimate_as_the_cpu[wide-v-emulator]", "test_devices_walk_the_branches_of_the_cpu[wide-v-emulator]",
 )  # fmt: skip
 """What takes the emulator long, and the GPU or CPU does not: slow there."""
 

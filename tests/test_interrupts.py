@@ -66,7 +66,7 @@ def end_of(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Return exit code, and what is left to read of both streams."""
     assert process.stdout is not None
     assert process.stderr is not None
-    last = threading.Timer(120, process.kill)
+    last = threading.Timer(600, process.kill)
     last.start()
     with process:
         out, error = process.stdout.read(), process.stderr.read()
@@ -161,7 +161,7 @@ interrupts.listen_during(run)
     os.kill(process.pid, signal.SIGINT)
     assert end_of(process) == (130, "", "papilio: interrupted\n")
     assert not (tmp_path / "scratch").exists()
-    for _ in until(60):
+    for _ in until(600):
         stat = Path(f"/proc/{child}/stat")
         if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
             return
@@ -229,7 +229,7 @@ interrupts.listen_during(run)
 def is_gone(group: int) -> bool:
     """Wait until no process of the group is left."""
     try:
-        for _ in until(60):
+        for _ in until(600):
             os.killpg(group, 0)
     except ProcessLookupError:
         return True
@@ -296,7 +296,7 @@ def test_wherever_a_command_is_it_ends(words: list[str], phase: str, store: Path
         process.stdin.write("1 2\n")
         process.stdin.flush()
     said = []
-    last = threading.Timer(240, process.kill)
+    last = threading.Timer(600, process.kill)
     last.start()
     for line in process.stderr:
         said.append(line)
@@ -338,7 +338,7 @@ def test_a_job_keeps_what_its_leases_have_counted(
         PAPILIO_TEST_LEASES=str(begun), DASK_DISTRIBUTED__WORKER__PRELOAD="tests.cluster.telling_leases",
         PYTHONPATH=str(ROOT),
     )  # fmt: skip
-    for _ in until(120):
+    for _ in until(600):
         assert process.poll() is None, process.communicate()
         if 0 < len(leases_of(job)) < len(begun.read_text().splitlines()):
             break

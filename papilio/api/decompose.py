@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from papilio import charts
 from papilio.api.graph import GraphInput
-from papilio.arguments import Count, Threads, checked, read_argument
+from papilio.arguments import Count, Threads, checked, names_table, read_argument
 from papilio.cluster.progress import shows_phases
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.families import EngineChoice
@@ -32,11 +32,13 @@ from papilio.storage.answers import (
     check_decomposition_path,
     columns_table,
     preview,
+    write_arrow,
     write_decomposition,
 )
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.reading import ReadingOptions
 from papilio.storage.store import GraphStore
+from papilio.storage.tables import check_table_file
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import TopValue, find_top_values
@@ -222,8 +224,9 @@ def decompose(
     layer : {"u", "v"}, optional
         Layer of the vertices; required for tips, and only for them.
     output : path-like, optional
-        New directory for the numbers and the forest as Parquet files: see :mod:`papilio.storage.answers`. It is written
-        whole or not at all; an existing decomposition is replaced only with ``overwrite``.
+        New directory for the numbers and the forest as Parquet files: see :mod:`papilio.storage.answers`; or a file for
+        the numbers only, if it has the suffix of a format. It is written whole or not at all; an existing decomposition
+        or file is replaced only with ``overwrite``.
     hierarchy : bool
         Also find the components at every level.
     engine : {"auto", "cpu", "gpu"}
@@ -255,7 +258,9 @@ def decompose(
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     if kind == "wing":
         check_wing_edges(source.graph.n_edges)
-    target = None if output is None else check_decomposition_path(output, overwrite)
+    is_file = output is not None and names_table(output)
+    check = check_table_file if is_file else check_decomposition_path
+    target = None if output is None else check(output, overwrite)
     chosen = _choose_engine(engine)
     report("read", 0, 1)
     held = _read(source)
@@ -265,20 +270,23 @@ def decompose(
     how: dict[str, Any] = {"threads": threads, "memory_bytes": room, "with_forest": hierarchy}
     made = decompose_graph(held, kind, layer, chosen, **how, report=report)
     seconds |= made.peeled.seconds
-    if target is not None:
+    if target is not None and not is_file:
         report("write", 0, 1)
         seconds["write"] = _write(target, source, kind, layer, made, overwrite)
     values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
     if made.forest is not None:
         values["node"] = made.forest.item_nodes
     same = ("ranges", "coarse_rounds", "fine_rounds", "updates")
-    return DecompositionResult(
+    result = DecompositionResult(
         kind, layer, Vectors(values, source.labelled, layer or "edge"), made.forest, chosen, described,
         **{name: getattr(made.peeled, name) for name in same},
         seconds={**seconds, "total": perf_counter() - began},
         output=None if target is None else str(target),
         source=source.given,
     )  # fmt: skip
+    if target is not None and is_file:
+        write_arrow(target, result.to_arrow(), {}, overwrite=overwrite)
+    return result
 
 
 def _check_question(kind: PeelingKind, layer: Layer | None) -> None:

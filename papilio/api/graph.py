@@ -151,6 +151,7 @@ class Graph:
         """Return the labels of layer ``u`` or ``v`` by id; None if the ids are the labels."""
         if layer not in ("u", "v"):
             raise InputError(f"layer is {layer!r}; expected u or v")
+        self.require_current()
         return self.held.labels(layer)  # type: ignore[arg-type]
 
     def save(self, path: str | os.PathLike[str]) -> Graph:
@@ -338,7 +339,10 @@ def _listed(options: Any) -> str:
 def _paths_of(source: Any) -> list[str] | None:
     """Return the given paths; None for an object."""
     if isinstance(source, str | os.PathLike):
-        return [os.fspath(read_path("graph", source))]
+        path = os.fspath(read_path("graph", source))
+        if not path:
+            raise InputError("graph is an empty path; name a file or a graph store")
+        return [path]
     if (
         isinstance(source, list | tuple)
         and source

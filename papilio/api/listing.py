@@ -18,7 +18,7 @@ import numpy as np
 from papilio.api.call import Call
 from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.api.rows import Rows
-from papilio.arguments import TABLE_SUFFIXES, Count, Workers, checked, show_bytes
+from papilio.arguments import Count, Workers, checked, names_table, show_bytes
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import PhaseStarted, Progress, RowsKnown, ignore_events
 from papilio.cluster.executor import Executor
@@ -27,9 +27,10 @@ from papilio.errors import CapacityError, ExecutionError, InputError, StoreError
 from papilio.families import EngineChoice, Question, resolve
 from papilio.motifs import Listing, Motif
 from papilio.storage.answers import listing_batches, listing_schema
-from papilio.storage.files import local_path
+from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.labels import find_held, hash_labels, read_names
 from papilio.storage.listings import (
+    LISTING_NAME,
     ListingShard,
     check_listing,
     check_listing_shards,
@@ -51,6 +52,7 @@ def enumerate(
     motif: Motif | str,
     *,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     limit: Count | None = None,
     with_u: Iterable[str | int] = (),
     with_v: Iterable[str | int] = (),
@@ -80,6 +82,8 @@ def enumerate(
         Parquet files. The columns are ``u`` and ``v``, or ``n`` for a unipartite graph: lists of labels, or of ids if
         the graph has no labels, in increasing order of ids. All workers must be able to write to the parent directory,
         which also gets the shards of leases.
+    overwrite : bool
+        Replace an existing file, or an existing listing.
     limit : int, optional
         Maximum number of rows, all by default. If there are more motifs, an arbitrary selection is listed.
     with_u, with_v : iterable of str or int
@@ -110,7 +114,8 @@ def enumerate(
     Raises
     ------
     PapilioError
-        As for :func:`papilio.count`; InputError also for unknown labels, StoreError if ``output`` exists.
+        As for :func:`papilio.count`; InputError also for unknown labels, StoreError if ``output`` exists and
+        may not be replaced.
 
     Examples
     --------
@@ -128,14 +133,15 @@ def enumerate(
             cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None
         )
         return call(local_path("rows"), engine="cpu").rows()
-    if Path(output).suffix.lower() not in TABLE_SUFFIXES:
-        return call(local_path(output), engine=engine).execute()
+    if not names_table(output):
+        return call(local_path(output), engine=engine, overwrite=overwrite).execute()
     if job is not None:
         raise InputError(f"output {output} is a file, but a job lists into a directory; leave out the suffix")
-    target = check_table_file(output, overwrite=False)
+    target = check_table_file(output, overwrite)
     with run_directory(target.parent) as scratch:
         result = call(Path(scratch) / "rows", engine=engine).execute()
-        write_batches(target, listing_schema(f"{scratch}/rows"), listing_batches(f"{scratch}/rows"))
+        rows = f"{scratch}/rows"
+        write_batches(target, listing_schema(rows), listing_batches(rows), overwrite=overwrite)
     return replace(result, output=str(target), files=1)
 
 
@@ -223,10 +229,13 @@ class ListingCall(Call[ListingResult]):
         question: Question,
         target: Path,
         required: tuple[Iterable[str | int], ...] | None = None,
+        *,
+        overwrite: bool = False,
         **where: Any,
     ) -> None:
         super().__init__(source, question, target, **where)
         self._directory, self._required, self._checked = target, required, False
+        self._overwrite = overwrite
 
     @cached_property
     def asked(self) -> JobSpec:
@@ -272,15 +281,16 @@ class ListingCall(Call[ListingResult]):
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
 
     def require_room(self) -> None:
-        """Raise if the target exists, unless it is a listing of the same question that a job may replace."""
-        may_replace = self._is_written() and self.job is not None
+        """Raise if the target exists, unless it is a listing that may be replaced, or one of the same job."""
         target = self._directory
         if not os.access(target.parent, os.W_OK):
             raise InputError(f"output {target} is in a directory that this process cannot write to")
-        is_free = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
-        if not is_free and not may_replace:
-            raise StoreError(f"{target} already exists; choose another directory, or remove it")
+        check_replaceable(target, self._may_replace, LISTING_NAME)
         self._foresee()
+
+    @property
+    def _may_replace(self) -> bool:
+        return self._overwrite or (self.job is not None and self._is_written())
 
     def accept(self, plan: CountPlan) -> None:
         """Report the predicted size of the output; CapacityError if it exceeds the free space."""
@@ -392,6 +402,6 @@ class ListingCall(Call[ListingResult]):
             limit=self._listing.limit,
             limit_reached=limit_reached,
             keep_shards=keep_shards,
-            overwrite=self._is_written(),
+            overwrite=self._may_replace,
             numbers=self.numbers,
         )

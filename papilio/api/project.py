@@ -66,6 +66,7 @@ def project(
     samples: Samples | None = None,
     seed: Seed | None = None,
     output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     as_store: bool = False,
     limit: Count | None = None,
     cluster: Any = None,
@@ -103,6 +104,8 @@ def project(
         required number if so few samples cannot lead to any q-value up to ``fdr``.
     output : path-like, optional
         As for :func:`papilio.enumerate`: a file, if it has the suffix of a format, else a new directory of Parquet.
+    overwrite : bool
+        Replace an existing file, listing or store.
     as_store : bool
         Make ``output`` a unipartite graph store, for cliques and other questions. Stores have no weights.
     limit : int, optional
@@ -144,11 +147,11 @@ def project(
         "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **reading
     }  # fmt: skip
     if not as_store:
-        return enumerate(graph, motif, output=output, job=job, **given)
+        return enumerate(graph, motif, output=output, overwrite=overwrite, job=job, **given)
     if output is None:
         raise InputError("as_store needs output, the directory of the store")
     target = local_path(output)
-    check_replaceable(target, False)
+    check_replaceable(target, overwrite)
     with run_directory(target.parent) as scratch:
         listed: ListingResult = enumerate(graph, motif, output=f"{scratch}/pairs", job=job, **given)
         if not listed.rows:
@@ -161,7 +164,7 @@ def project(
             "source_hash": listed.graph["hash"],
             "projection": motif_to_json(motif),
         }
-        return convert_pairs(Path(scratch) / "pairs", target, origin)
+        return convert_pairs(Path(scratch) / "pairs", target, origin, overwrite)
 
 
 class ProjectionCall(ListingCall):

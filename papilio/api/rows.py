@@ -100,6 +100,7 @@ class Rows(Tabular):
     def _prepare(self, stack: ExitStack) -> tuple[list[Any], list[int | None], Any, Any, list[int]]:
         """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""
         call = self._call
+        call.source.asked.require_current()
         job = stack.enter_context(call.held_job())
         worker = describe_worker("rows", None)
         engine, held = prepare_rows(job, worker)

@@ -198,6 +198,11 @@ _ROW_FORMAT = click.option(
 )  # fmt: skip
 
 
+_REPLACE = click.option(
+    "--overwrite", is_flag=True, help="Replace an existing file or listing, which is otherwise an error."
+)
+
+
 @click.command("enumerate", cls=MotifGroup, listed=True)
 @STORE
 @click.option(
@@ -206,6 +211,7 @@ _ROW_FORMAT = click.option(
     "- or nothing is standard output.",
 )  # fmt: skip
 @_ROW_FORMAT
+@_REPLACE
 @click.option("--limit", type=integer, metavar="N", help="Maximum number of rows; all by default.")
 @click.option(
     "--with-u",
@@ -234,6 +240,7 @@ def enumerate_(
     engine_options: dict[str, str],
     output: str | None,
     row_format: TableFormat | None,
+    overwrite: bool,
     limit: int | None,
     job: str | None,
     dry_run: bool,
@@ -256,7 +263,7 @@ def enumerate_(
         made = papilio.plan_listing(store, motif, limit=limit, options=engine_options, **options)
         answer(made, as_json, report_plan)
         return
-    given = {**options, "limit": limit, "options": engine_options, "job": job}
+    given = {**options, "overwrite": overwrite, "limit": limit, "options": engine_options, "job": job}
     found = _list_rows(papilio.enumerate, output, row_format, as_json, store, motif, **given)
     if found is not None:
         answer(found, as_json, report_result)
@@ -319,6 +326,7 @@ def _list_rows(
 )  # fmt: skip
 @click.option("--as-store", is_flag=True, help="Make --output a unipartite graph store, without weights.")
 @_ROW_FORMAT
+@_REPLACE
 @click.option("--limit", type=integer, metavar="N", help="Maximum number of pairs; all by default.")
 @JOB_FLAG
 @CLUSTER_OPTIONS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -345,7 +344,7 @@ def say_reading(reading: Reading) -> None:
     for note in doubts if reading.reused else provenance.get("notes", ()):
         say(f"note: {note}")
     if doubts:
-        say(f"to read it differently: papilio convert {shlex.quote(reading.name)} STORE, with these flags")
+        say("to read it differently: flags such as --u, --v and --header; see papilio convert --help")
 
 
 def conversion_lines(conversions: Sequence[Conversion], now_s: float) -> list[str]:

@@ -35,12 +35,14 @@ class WedgeTuning:
     hub_least_wedges: int = (
         1 << 24
     )  # Minimum hub wedges of all starts for the bit matrix to be worth its launches
-    # Per vertex the minimum for each tile of columns, and entries that take as long as filling the table of a tile. Not
-    # measured: a row of a tile takes some 80 instructions of a warp, as many as 30 to 60 wedges in tables
+    # Per vertex the minimum for each tile of columns, and entries that take as long as filling the table of a tile: a
+    # row of a tile takes some 80 instructions of a warp, as many as 30 to 60 wedges in tables. No other minima were
+    # measured
     hub_vertex_wedges: int = 40
     hub_vertex_entries: int = 32
-    # Maximum tiles of hub columns per vertex, 0 for counter tables only; the last tile has at least ``hub_tile_wedges``
-    # wedges per entry of its layer
+    # Maximum tiles of hub columns per vertex; the last has at least ``hub_tile_wedges`` wedges per entry of its layer.
+    # With 0, counter tables only, an R-MAT graph of 18 million edges takes 3.4 times as long, movielens-1m 1.6 times
+    # (benchmarks/results/butterfly-gpu.md)
     hub_tiles: int = 16
     hub_tile_wedges: int = 20
     # Maximum share of free device memory for the bit matrix; if it needs more, only the tables are used

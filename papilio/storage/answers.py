@@ -19,7 +19,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from html import escape
 from itertools import islice
@@ -47,10 +47,11 @@ from papilio.storage.files import (
     release_pages,
     slices_of,
 )
-from papilio.storage.labelled import FrameRows, LabelledGraph
+from papilio.storage.labelled import FrameRows, LabelledGraph, plain_labels
 from papilio.storage.labels import join_labels, take_labels
 from papilio.storage.records import seal_json
 from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
+from papilio.storage.sides import object_array
 from papilio.storage.store import GraphStore, open_store
 from papilio.storage.tables import integer_field, is_integer_field, write_tables
 
@@ -133,8 +134,10 @@ def _rows_of(
 
 def _label_type(labels: Labels) -> pa.DataType | None:
     """Return the type of a column of labels of some layers, or of ids for layers without labels."""
-    types = {each.type for each in labels.values() if each is not None}
-    return types.pop() if len(types) == 1 else pa.string() if types else None
+    types = {pa.int64() if each is None else each.type for each in labels.values()}
+    if all(each is None for each in labels.values()):
+        return None
+    return types.pop() if len(types) == 1 else pa.string()
 
 
 def _vertex_rows(
@@ -290,9 +293,17 @@ def pairs_table(
 
 
 def _label_array(labels: Sequence[Any]) -> pa.Array:
-    """Return labels as int64 if all are Python integers that fit, else as text."""
-    if all(type(label) is int and -(2**63) <= label < 2**63 for label in labels):
+    """Return labels as int64 if all are Python integers that fit, as dates, times or the like if all are, else as
+    text.
+    """
+    kinds = {type(label) for label in labels}
+    if kinds <= {int} and all(-(2**63) <= label < 2**63 for label in labels):
         return pa.array(labels, pa.int64())
+    if len(kinds) == 1 and not kinds & {str, bytes}:
+        with suppress(pa.ArrowException, OverflowError, TypeError, ValueError):
+            array = pa.array(labels)
+            if not pa.types.is_nested(array.type):
+                return array
     return pa.array([str(label) for label in labels], pa.string())
 
 
@@ -419,8 +430,10 @@ class Tabular(ABC):
         return False
 
     def to_pandas(self) -> Any:
-        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of the input frame, counts in
-        full."""
+        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of the input frame, counts in full.
+
+        Labels keep their types, which Arrow can only mix as text.
+        """
         import_extra("pandas", "to_pandas needs")
         table, source = self.to_arrow(), self.source
         origin = source.origin if isinstance(source, LabelledGraph) and self._has_edge_rows() else None
@@ -428,6 +441,8 @@ class Tabular(ABC):
         for field in table.schema:
             if is_integer_field(field):
                 frame[field.name] = np.array([int(count) for count in frame[field.name]], dtype=object)
+        for name, labels in {} if source is None else _original_labels(frame, table.schema, source).items():
+            frame[name] = labels
         return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
 
     def to_polars(self) -> Any:
@@ -631,10 +646,42 @@ def _open_listing(directory: str) -> Any:
 
 
 def _label_column(source: Source, layer: str) -> pa.ChunkedArray | None:
-    """Labels of a layer in id order; for a graph in memory, other types than text and integers become text."""
+    """Labels of a layer in id order; for a graph in memory, labels of mixed types become text."""
     if isinstance(source, GraphStore):
         return source.label_column("v" if layer == "v" else "u")
     labels = source.labels(layer)
     if labels is None:
         return None
-    return pa.chunked_array([_label_array(labels.tolist()) if labels.dtype.kind == "O" else pa.array(labels)])
+    if labels.dtype.kind in "iu" and (not labels.size or int(labels.max()) < 2**63):
+        labels = labels.astype(np.int64, copy=False)
+    known = labels.dtype.kind in "biuU" or labels.dtype.str[4:] in ("[s]", "[ms]", "[us]", "[ns]")
+    return pa.chunked_array([pa.array(labels) if known else _label_array(labels.tolist())])
+
+
+_LABEL_COLUMNS = {"label": "id", "u_label": "u", "v_label": "v"}
+"""Columns of labels, and the columns of their ids."""
+
+
+def _original_labels(frame: Any, schema: pa.Schema, source: Source) -> dict[str, NDArray[Any]]:
+    """Return the columns of a data frame whose labels have become text, with the labels themselves."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, ids in _LABEL_COLUMNS.items():
+        if name not in frame or not pa.types.is_string(schema.field(name).type):
+            continue
+        if "layer" not in frame and name == "label" and source.kind == "bipartite":
+            continue
+        layers = frame["layer"].to_numpy() if "layer" in frame else np.full(len(frame), name[0])
+        labels = {layer: source.labels("v" if layer == "v" else "u") for layer in set(layers.tolist())}
+        if all(of is not None and _are_text(of) for of in labels.values()):
+            continue
+        values, at = np.full(len(frame), None, object), frame[ids].to_numpy(np.float64, na_value=np.nan)
+        for layer, of in labels.items():
+            rows = np.flatnonzero((layers == layer) & ~np.isnan(at))
+            places = at[rows].astype(np.int64)
+            values[rows] = places if of is None else object_array(plain_labels(of))[places]
+        found[name] = values
+    return found
+
+
+def _are_text(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind == "U" or all(isinstance(label, str) for label in labels.tolist())

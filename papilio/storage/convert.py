@@ -539,11 +539,12 @@ def convert(
         return _ingest(input, job)
 
 
-def convert_pairs(listing: Path, output: Path, origin: Mapping[str, Any]) -> GraphStore:
+def convert_pairs(listing: Path, output: Path, origin: Mapping[str, Any], overwrite: bool) -> GraphStore:
     """Convert a listing of pairs to a unipartite store with this provenance. Raises as :func:`convert`."""
     options = ReadOptions(bipartite=False, columns=WantedColumns("source", "target"))
     with _scratch_directory(output, None) as scratch:
-        return _ingest(listing, _Job(output, scratch, options, "first", _read_memory(None), origin=origin))
+        job = _Job(output, scratch, options, "first", _read_memory(None), overwrite, origin=origin)
+        return _ingest(listing, job)
 
 
 def _read_memory(given: Bytes | None) -> int:

@@ -68,20 +68,22 @@ class ContentHash:
         u: NDArray[np.int32],
         v: NDArray[np.int32],
         sign: NDArray[np.int8] | None = None,
-        pool: Executor | None = None,
+        pools: Sequence[Executor] = (),
     ) -> list[Future[None]]:
         """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far.
 
-        With a pool, each column is added in a separate thread: wait for the futures before the next call.
+        With pools, one for each column, each column is added by a thread of its own: wait for the futures before the
+        next call, unless every pool has one thread.
         """
         self._n_edges += u.size
         hashed: list[Future[None]] = []
-        for digest, column, width in zip(self._columns, (u, v, sign), ("<i4", "<i4", "i1"), strict=False):
+        widths = ("<i4", "<i4", "i1")
+        for at, (digest, column, width) in enumerate(zip(self._columns, (u, v, sign), widths, strict=False)):
             plain = np.ascontiguousarray(column, dtype=width).data
-            if pool is None:
-                digest.update(plain)
+            if pools:
+                hashed.append(pools[at].submit(digest.update, plain))
             else:
-                hashed.append(pool.submit(digest.update, plain))
+                digest.update(plain)
         return hashed
 
     def hexdigest(self) -> str:
@@ -89,6 +91,10 @@ class ContentHash:
         header = {**self._header, "n_edges": self._n_edges, "columns": [c.hexdigest() for c in self._columns]}
         text = json.dumps(header, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).hexdigest()
+
+
+_CHECKED_EDGES = 1 << 15
+"""Edges whose order is checked at a time, in the cache of a core."""
 
 
 def edge_problem(
@@ -111,13 +117,15 @@ def edge_problem(
         low, high = int(ids.min()), int(ids.max())
         if low < 0 or high >= size:
             return f"{name} holds ids {low} to {high}; expected 0 to {size - 1}"
-    key = (u.astype(np.int64) << 32) | v
-    if previous is not None and int(key[0]) <= (previous[0] << 32 | previous[1]):
+    if previous is not None and (int(u[0]), int(v[0])) <= previous:
         return f"edge ({u[0]}, {v[0]}) comes after {previous}; {_ORDER}"
-    ahead = key[1:] > key[:-1]
-    if not bool(ahead.all()):
-        at = int(np.argmin(ahead)) + 1
-        return f"edge ({u[at]}, {v[at]}) comes after ({u[at - 1]}, {v[at - 1]}); {_ORDER}"
+    for start in range(0, u.size, _CHECKED_EDGES):
+        part = slice(start, start + _CHECKED_EDGES + 1)
+        key = (u[part].astype(np.int64) << 32) | v[part]
+        ahead = key[1:] > key[:-1]
+        if not bool(ahead.all()):
+            at = start + int(np.argmin(ahead)) + 1
+            return f"edge ({u[at]}, {v[at]}) comes after ({u[at - 1]}, {v[at - 1]}); {_ORDER}"
     if kind == "unipartite" and not bool((u < v).all()):
         at = int(np.argmin(u < v))
         return f"edge ({u[at]}, {v[at]}) has u >= v; a unipartite graph holds each edge once with u < v"
@@ -265,6 +273,12 @@ def list_row_groups(
                 groups.append(RowGroup(entry, index, first_edge, group.num_rows, u_min, u_max))
                 first_edge += group.num_rows
     return tuple(groups)
+
+
+def read_row_group(filesystem: arrow_fs.FileSystem, root: str, group: RowGroup) -> EdgeBatch:
+    """Read one row group; raises as :func:`read_row_groups`."""
+    (batch,) = read_row_groups(filesystem, root, [group])
+    return batch
 
 
 def read_row_groups(

@@ -213,6 +213,7 @@ def _by_sides(
     edge_names: list[tuple[Hashable, ...]] | None = None,
 ) -> LabelledGraph:
     """Return the graph whose edges join places in ``names``; ``sides``, from ``attribute``, marks the vertices in V."""
+    _require_distinct(names)
     at = find_missing(label_array(names))
     if at is not None:
         raise GraphError(
@@ -241,6 +242,16 @@ def _by_sides(
     result = assemble(kind, ids[u], ids[v], signs, int((~in_v).sum()), int(in_v.sum()))
     labels = [label_array([names[at] for at in np.flatnonzero(in_v == of)]) for of in (False, True)]
     return replace(result, labels_u=labels[0], labels_v=labels[1], origin=origin)
+
+
+def _require_distinct(names: list[Any]) -> None:
+    """Raise GraphError if two vertices have the same name: values by name would lose one of them."""
+    first: dict[Any, int] = {}
+    for at, name in enumerate(names):
+        if first.setdefault(name, at) != at:
+            raise GraphError(
+                f"vertices {first[name]} and {at} have the same name {name!r}; make the names distinct, or remove them"
+            )
 
 
 def _labelled(graph: Graph | LabelledGraph) -> LabelledGraph:
@@ -287,7 +298,7 @@ def to_arrow(graph: Graph | LabelledGraph) -> pyarrow.Table:
         return pyarrow.table(_columns(_labelled(graph)))
     except pyarrow.ArrowException as error:
         raise GraphError(
-            f"the labels have no common Arrow type ({error}); leave them out or unify them"
+            f"the labels have no common Arrow type ({error}); use to_pandas, or convert them to strings first"
         ) from error
 
 
@@ -366,6 +377,8 @@ def from_numpy(
     GraphError, CapacityError
         For ids out of range, labels or signs that cannot be read.
     """
+    if np.ma.is_masked(edges):
+        raise GraphError("the array has masked entries; drop their rows, or fill them")
     try:
         array = np.asarray(edges)
     except ValueError as error:
@@ -518,12 +531,17 @@ def _pick_columns(
         ends = pick_ends(list(map(str, present)), [present.index(sign)] if sign in present else ())
         u, v = (None, None) if ends is None else (present[ends[0]], present[ends[1]])
     names = [u, v] if sign is None else [u, v, sign]
+    there = ", ".join(map(repr, present)) or "none"
+    if u is None:
+        advice = "name two as u and v" if len(present) > 1 else "a graph needs two"
+        raise InputError(f"the endpoint columns of the {what} are unknown: it has {there}; {advice}")
     for name in names:
-        if name is None or name not in present:
-            missing = "the endpoint columns are unknown" if name is None else f"no column {name!r}"
-            raise InputError(f"{missing}: there are {', '.join(map(repr, present))}; name two as u and v")
+        if name not in present:
+            raise InputError(f"no column {name!r}: there are {there}; name two as u and v")
         if present.count(name) != 1:
             raise InputError(f"the {what} has several columns {name!r}; rename them")
+    if names[0] == names[1]:
+        raise InputError(f"the column {u!r} cannot be both u and v")
     return names
 
 
@@ -539,13 +557,36 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
 
 
 def _collected(obj: Any, options: Mapping[str, Any]) -> Any:
-    """Return a lazy polars frame or a Dask frame as an in-memory frame that has only the columns of the edges."""
-    is_dask = type(obj).__module__.startswith("dask") and hasattr(obj, "compute")
-    if not is_dask and type(obj).__name__ != "LazyFrame":
-        return obj
-    names = list(obj.columns if is_dask else obj.collect_schema().names())
-    ends = _pick_columns("data frame", names, *(options.get(name) for name in ("u", "v", "sign")))
-    return obj[ends].compute() if is_dask else obj.select(ends).collect()
+    """Return the columns of the edges of a lazy polars or Dask frame, a dataset or a relation; else the object."""
+    package = type(obj).__module__.partition(".")[0]
+    for base in type(obj).__mro__:
+        if found := _COLLECTORS.get((package, base.__name__)):
+            names_of, collect = found
+            chosen = (options.get(name) for name in ("u", "v", "sign"))
+            return collect(obj, _pick_columns("table", [*names_of(obj)], *chosen))
+    return obj
+
+
+_COLLECTORS: dict[tuple[str, str], tuple[Callable[[Any], Any], Callable[[Any, list[Any]], Any]]] = {
+    ("polars", "LazyFrame"): (
+        lambda frame: frame.collect_schema().names(),
+        lambda frame, ends: frame.select(ends).collect(),
+    ),
+    ("dask", "DataFrame"): (lambda frame: frame.columns, lambda frame, ends: frame[ends].compute()),
+    ("pyarrow", "Dataset"): (
+        lambda dataset: dataset.schema.names,
+        lambda dataset, ends: dataset.to_table(columns=ends),
+    ),
+    ("pyarrow", "Scanner"): (
+        lambda scanner: scanner.projected_schema.names,
+        lambda scanner, ends: scanner.to_table().select(ends),
+    ),
+    ("_duckdb", "DuckDBPyRelation"): (
+        lambda relation: relation.columns,
+        lambda relation, ends: relation.select(*('"' + name.replace('"', '""') + '"' for name in ends)),
+    ),
+}
+"""How to get the names of all columns, and only some columns, of lazy sources, by package and class."""
 
 
 _READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
@@ -594,8 +635,7 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
     unfit = [name for name in options if name not in known]
     if unfit:
         raise InputError(
-            f"{', '.join(unfit)} is given, but does not apply to a {type(obj).__name__}; it supports "
-            f"{', '.join([*known][1:])}"
+            f"{', '.join(unfit)} cannot be used with a {type(obj).__name__}, which takes {', '.join([*known][1:])}"
         )
     return reader(obj, **options)
 

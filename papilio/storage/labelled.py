@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -233,8 +234,9 @@ def _read_ids(name: str, values: NDArray[Any], size: int | None) -> tuple[NDArra
     low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
     n = high + 1 if size is None else size
     if low < 0 or high >= n:
+        expected = "0 or more" if size is None else f"0 to {n - 1}"
         raise GraphError(
-            f"{name} holds ids {low} to {high}; expected 0 to {n - 1}, or labels='integer' if these are labels"
+            f"{name} holds ids {low} to {high}; expected {expected}, or labels='integer' if these are labels"
         )
     return values.astype(np.int64), n
 
@@ -351,13 +353,23 @@ def _encode_by(pc: Any, column: pa.Array) -> tuple[NDArray[Any], NDArray[np.int6
     return object_array(labels.to_pylist()), rank[ids]
 
 
+def _from_arrow(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column of other values than integers and text; dates and times as Python objects, in their zone."""
+    if pa.types.is_temporal(column.type):
+        encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        with suppress(ValueError):  # nanoseconds, without pandas
+            distinct: NDArray[Any] = object_array(encoded.dictionary.to_pylist())
+            of_row: NDArray[Any] = distinct[numbers_of(encoded.indices)]
+            return of_row
+    plain: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return plain
+
+
 def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | NDArray[Any]:
     """Return a column of integers or text as Arrow, any other as NumPy; raise GraphError for a missing value."""
     found = _as_arrow(column)
     if found is None:
-        plain = (
-            column.to_numpy(zero_copy_only=False) if hasattr(column, "combine_chunks") else np.asarray(column)
-        )
+        plain = _from_arrow(column) if isinstance(column, pa.ChunkedArray) else np.asarray(column)
         row = find_missing(plain)
     else:
         row = found.is_null().to_pylist().index(True) if found.null_count else None
@@ -367,10 +379,11 @@ def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | ND
         if found is not None:
             return found.cast(pa.large_string())
         return object_array([str(each) for each in plain.tolist()])
+    is_text = plain.dtype.kind in "US" if found is None else not pa.types.is_integer(found.type)
+    if labels == "integer" and is_text:
+        raise GraphError(f"column {name!r} holds text; labels='integer' is for integers")
     if found is None:
         return plain
-    if labels == "integer" and not pa.types.is_integer(found.type):
-        raise GraphError(f"column {name!r} holds text; labels='integer' is for integers")
     return numbers_of(found) if labels == "id" and pa.types.is_integer(found.type) else found
 
 

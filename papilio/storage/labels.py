@@ -183,7 +183,10 @@ def label_type(labels: NDArray[Any]) -> pa.DataType:
         return pa.int64()
     if kind in "US" or (kind == "O" and all(isinstance(label, str) for label in labels)):
         return pa.string()
-    raise GraphError(f"labels have dtype {labels.dtype}; expected integers below 2^63 or strings")
+    raise GraphError(
+        f"labels have dtype {labels.dtype}, and a store can only hold integers below 2^63 or strings: convert them "
+        "to strings first"
+    )
 
 
 def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: pa.DataType) -> int:

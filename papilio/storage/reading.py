@@ -99,9 +99,10 @@ def read_as(name: str, kind: GraphKind, options: Mapping[str, Any]) -> GraphStor
     store cannot be opened; other errors as :func:`papilio.convert`.
     """
     if is_url(name) or not os.path.isfile(name):
+        opened = open_store(name)
         if options:
             raise InputError(f"{name} is a graph store; {', '.join(options)} would change how a file is read")
-        return open_store(name)
+        return opened
     record = record_of(name, kind, options)
     cache = cache_directory()
     _require_private(cache)

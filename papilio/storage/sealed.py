@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Self
 
 import pyarrow as pa
@@ -28,6 +29,9 @@ DECODING_ERRORS = (
 
 _ROW_GROUPS = b"papilio.row_groups"
 """Key of the footer for ``[[begin, end, digest], ...]``: the bytes of each row group."""
+
+_RELEASE_S = 5.0
+"""Longest wait for Arrow's threads to release the bytes of a row group; they take microseconds."""
 
 _TAIL_BYTES = 8
 """The length of the footer and the magic number: the end of a Parquet file."""
@@ -216,15 +220,29 @@ class SealedReader:
         begin, end, digest = self._groups[index]
         name = f"{self.name}, row group {index}"
         if len(self._buffer) < end - begin:
+            self._release()
             self._buffer = bytearray(end - begin)
         with unreadable_named(name, self.advice):
             self._source.seek(begin)
-            data = memoryview(self._buffer)[: end - begin]
-            data = data[: self._source.readinto(data)]
-        require_digest(digest_of(data), digest, name, self.advice)
-        self._window.show(begin, data)
-        with unreadable_named(name, self.advice):
-            return self._file.read_row_group(index, use_threads=use_threads)
+            with memoryview(self._buffer)[: end - begin] as room:
+                n_bytes = self._source.readinto(room)
+        with memoryview(self._buffer)[:n_bytes] as data:
+            require_digest(digest_of(data), digest, name, self.advice)
+            self._window.show(begin, data)
+            with unreadable_named(name, self.advice):
+                return self._file.read_row_group(index, use_threads=use_threads)
+
+    def _release(self) -> None:
+        """Free the buffer once Arrow's threads hold no part of it.
+
+        A thread may release its part shortly after a read. If Python is shutting down by then, the process aborts.
+        """
+        self._window.show(0, memoryview(b""))
+        deadline = monotonic() + _RELEASE_S
+        while monotonic() < deadline:
+            with suppress(BufferError):  # a thread holds a part
+                return self._buffer.clear()
+            sleep(1e-4)
 
     def __iter__(self) -> Iterator[pa.Table]:
         return (self.read(index) for index in range(self.metadata.num_row_groups))
@@ -235,3 +253,4 @@ class SealedReader:
     def __exit__(self, *_: object) -> None:
         self._file.close()
         self._source.close()
+        self._release()

@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -39,6 +40,7 @@ from papilio.storage.edge_files import (
     RowGroup,
     edge_problem,
     list_row_groups,
+    read_row_group,
     read_row_groups,
 )
 from papilio.storage.files import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
@@ -51,6 +53,9 @@ FORMAT = "papilio-graph"
 
 FORMAT_VERSION = 2
 """Version of the store layout that this code writes and reads; stores of version 1 have no digests."""
+
+_READERS = min(4, os.cpu_count() or 1)
+"""Row groups of a store that are read into memory at a time."""
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 
@@ -200,26 +205,37 @@ class GraphStore:
         """
         start, stop = self._range(u_start, u_stop)
         groups = self.select(start, stop)
-        content = ContentHash(self.kind, self.n_u, self.n_v, self.signed)
+        content = self._content_hash()
         previous: tuple[int, int] | None = None
         hashed: list[Future[None]] = []
         with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
             for group, (u, v, sign) in zip(groups, self.read_groups(groups), strict=True):
-                problem = edge_problem(
-                    u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous
-                )
-                if problem:
-                    raise StoreError(
-                        f"{self.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}"
-                    )
+                self._require_edges(group, (u, v, sign), previous)
                 for column in hashed:
                     column.result()
                 if len(groups) == len(self.row_groups):
-                    hashed = content.update(u, v, sign, pool)
+                    hashed = content.update(u, v, sign, [pool] * 3)
                 previous = (int(u[-1]), int(v[-1]))
                 low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
                 yield u[low:high], v[low:high], None if sign is None else sign[low:high]
-        if len(groups) == len(self.row_groups) and (found := content.hexdigest()) != self.hash:
+        if len(groups) == len(self.row_groups):
+            self._require_hash(content)
+
+    def _content_hash(self) -> ContentHash:
+        return ContentHash(self.kind, self.n_u, self.n_v, self.signed)
+
+    def _require_edges(
+        self, group: RowGroup, batch: EdgeBatch, previous: tuple[int, int] | None = None
+    ) -> None:
+        u, v, sign = batch
+        problem = edge_problem(u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous)
+        if problem:
+            raise StoreError(
+                f"{self.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}"
+            )
+
+    def _require_hash(self, content: ContentHash) -> None:
+        if (found := content.hexdigest()) != self.hash:
             raise StoreError(
                 f"{self.path}: the content hash is {found}, but the manifest has {self.hash}; the edges were "
                 f"changed, {STORE_ADVICE}"
@@ -228,21 +244,60 @@ class GraphStore:
     def read(self, u_start: int | None = None, u_stop: int | None = None) -> BipartiteGraph | UnipartiteGraph:
         """Read the edges with ``u_start <= u < u_stop`` (all, by default) into memory; raises as :meth:`batches`.
 
-        Only the row groups that can contain such edges are read. The layers keep their full sizes.
+        Only the row groups that can contain such edges are read, several at a time. The layers keep their full sizes.
         """
-        capacity = sum(group.n_edges for group in self.select(u_start, u_stop))
-        all_u, all_v = np.empty(capacity, np.int32), np.empty(capacity, np.int32)
-        all_sign = np.empty(capacity, np.int8) if self.signed else None
-        at = 0
-        for u, v, sign in self.batches(u_start, u_stop):
-            all_u[at : at + u.size], all_v[at : at + u.size] = u, v
-            if all_sign is not None and sign is not None:
-                all_sign[at : at + u.size] = sign
-            at += u.size
-        signs = None if all_sign is None else all_sign[:at]
+        start, stop = self._range(u_start, u_stop)
+        groups = self.select(start, stop)
+        size = sum(group.n_edges for group in groups)
+        u, v = np.empty(size, np.int32), np.empty(size, np.int32)
+        sign = np.empty(size, np.int8) if self.signed else None
+        with self._replaced_named():
+            self._fill(groups, u, v, sign)
+        low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
+        u, v, sign = u[low:high], v[low:high], None if sign is None else sign[low:high]
         if self.kind == "bipartite":
-            return BipartiteGraph(self.n_u, self.n_v, all_u[:at], all_v[:at], signs)
-        return UnipartiteGraph(self.n_u, all_u[:at], all_v[:at], signs)
+            return BipartiteGraph(self.n_u, self.n_v, u, v, sign)
+        return UnipartiteGraph(self.n_u, u, v, sign)
+
+    def _fill(
+        self,
+        groups: Sequence[RowGroup],
+        u: NDArray[np.int32],
+        v: NDArray[np.int32],
+        sign: NDArray[np.int8] | None,
+    ) -> None:
+        """Read row groups into arrays of all their edges, shape (k,), and check them as :meth:`batches`."""
+        filesystem, root = self._filesystem()
+        columns: list[NDArray[Any]] = [u, v] if sign is None else [u, v, sign]
+
+        def read(group: RowGroup, at: int) -> EdgeBatch:
+            rows = slice(at, at + group.n_edges)
+            for column, values in zip(columns, read_row_group(filesystem, root, group), strict=False):
+                column[rows] = values
+            batch = (u[rows], v[rows], None if sign is None else sign[rows])
+            self._require_edges(group, batch)
+            return batch
+
+        content, is_whole = self._content_hash(), len(groups) == len(self.row_groups)
+        places = accumulate((group.n_edges for group in groups), initial=0)
+        previous: tuple[int, int] | None = None
+        with ExitStack() as stack:
+            hashers = [stack.enter_context(ThreadPoolExecutor(1, "papilio-hash")) for _ in columns]
+            readers = stack.enter_context(ThreadPoolExecutor(_READERS, "papilio-read"))
+            batches = [readers.submit(read, group, at) for group, at in zip(groups, places, strict=False)]
+            stack.callback(lambda: [each.cancel() for each in batches])
+            hashed: list[Future[None]] = []
+            for group, batch in zip(groups, batches, strict=True):
+                found = batch.result()
+                first = found[0][:1], found[1][:1], None if found[2] is None else found[2][:1]
+                self._require_edges(group, first, previous)
+                previous = int(found[0][-1]), int(found[1][-1])
+                if is_whole:
+                    hashed += content.update(*found, hashers)
+            for column in hashed:
+                column.result()
+        if is_whole:
+            self._require_hash(content)
 
     def labels(self, layer: Literal["u", "v"]) -> NDArray[Any] | None:
         """Return the original labels of a layer in id order, or None if the ids are the labels.
@@ -317,8 +372,8 @@ def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> s
         return f"{name} is a file; a graph store is a directory: convert the file into one"
     return (
         f"{name} has no {MANIFEST_NAME}: it is not a graph store; if it contains edge files: papilio convert "
+        f"{name} STORE"
     )
-    f"{name} STORE"
 
 
 class StoreWriter:

@@ -333,7 +333,7 @@ def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
         content.update(graph.u, graph.v, graph.sign)
     else:
         with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
-            for column in content.update(graph.u, graph.v, graph.sign, pool):
+            for column in content.update(graph.u, graph.v, graph.sign, [pool] * 3):
                 column.result()
     return content.hexdigest()
 
@@ -401,7 +401,7 @@ def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> 
     """Raise UnsupportedError for a graph of another kind; names the motifs counted there and the conversion."""
     if kind != needed:
         there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
-        how = f"else convert the input as {needed} (--{needed})"
+        how = f"else read the input as {needed} (--{needed}, in Python kind={needed!r})"
         if needed == "bipartite":
             how += " if its columns are two sets, or make its double cover or its incidence graph (docs/formats.md)"
         raise UnsupportedError(

@@ -315,3 +315,42 @@ def test_values_have_the_type_that_was_given_and_loops_have_none(form: str) -> N
     only = pd.DataFrame(LOOPS[1:2], columns=["u", "v"])
     loops = papilio.count(only, "clique", k=3, per="edge", kind="unipartite", engine="cpu")
     assert loops.vectors.aligned("edge").tolist() == [0]
+
+
+@pytest.mark.parametrize("name", sorted(LABELS))
+def test_tables_hold_the_labels_that_were_given(name: str) -> None:
+    label = LABELS[name]
+    rows = [(label(i), f"v{j}") for i in range(5) for j in range(3)]
+    given = papilio.read(pd.DataFrame({"who": column([u for u, _ in rows]), "what": [v for _, v in rows]}))
+    for per in ("vertex", "edge"):
+        made = papilio.count(given, "butterfly", per=per, cluster="inline", engine="cpu").to_pandas()
+        if per == "vertex":
+            counts = dict(made[made["layer"] == "u"].set_index("label")["count"].items())
+            assert counts == {label(i): 12 for i in range(5)}
+            assert set(made[made["layer"] == "v"]["label"]) == {"v0", "v1", "v2"}
+        else:
+            assert [*zip(made["u_label"], made["v_label"], strict=True)] == rows
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([datetime.date(2020, 1, i) for i in (3, 1, 2)]),
+        pa.array([datetime.datetime(2020, 1, i) for i in (3, 1, 2)], pa.timestamp("ms", "Europe/Berlin")),
+        pa.array([datetime.timedelta(i) for i in (3, 1, 2)]),
+        pa.array([True, False, True]),
+        pa.array([3, 1, 2**64 - 1], pa.uint64()),
+        pa.array([3, 1, 2], pa.int8()),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_arrow_labels_are_the_values_of_the_table(values: pa.Array) -> None:
+    table = pa.table({"who": values, "what": ["a", "a", "a"]})
+    result = papilio.count(table, "butterfly", per="vertex", cluster="inline", engine="cpu")
+    assert set(result.vectors.aligned("u")) == {row["who"] for row in table.to_pylist()}
+
+
+def test_numbers_of_two_widths_stay_numbers() -> None:
+    table = pa.table({"who": pa.array([3, 1], pa.int8()), "what": pa.array([5, 2], pa.uint64())})
+    made = papilio.count(table, "butterfly", per="vertex", cluster="inline", engine="cpu").to_arrow()
+    assert made["label"].to_pylist() == [1, 3, 2, 5]

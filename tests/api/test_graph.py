@@ -226,12 +226,12 @@ def test_motifs_by_name() -> None:
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[PapilioError], str]] = [
-    (EDGES, {"header": True}, InputError, "header is given, but does not apply to a list"),
+    (EDGES, {"header": True}, InputError, "header cannot be used with a list"),
     (
         EDGES,
         {"u": "who"},
         InputError,
-        "u is given, but does not apply to a list; it supports kind, positive_from",
+        "u cannot be used with a list, which takes kind, positive_from",
     ),
     (
         np.array([[0, 1]]),
@@ -246,6 +246,9 @@ REFUSED: list[tuple[Any, dict[str, Any], type[PapilioError], str]] = [
         PapilioError,
         "holds text; labels='integer' is for integers",
     ),
+    (np.ma.array([[0, 1], [1, 1]], mask=[[0, 0], [1, 0]]), {}, PapilioError, "the array has masked entries"),
+    (np.array([[0, -1]]), {"n_v": 3}, PapilioError, "v holds ids -1 to -1; expected 0 to 2"),
+    ("", {}, InputError, "graph is an empty path"),
     (5, {}, InputError, "cannot read a graph from builtins.int"),
     ("no/such.csv", {}, StoreError, "does not exist"),
     ("no*such.csv", {}, InputError, "matches no file"),
@@ -266,8 +269,28 @@ def test_what_is_no_graph_is_refused_in_words(
 def test_a_frame_without_two_columns_is_refused() -> None:
     with pytest.raises(InputError, match="name two as u and v"):
         papilio.read(frame(price=[1], size=[2], colour=[3]))
-    with pytest.raises(InputError, match="the endpoint columns are unknown"):
+    with pytest.raises(InputError, match="the endpoint columns of the data frame are unknown"):
         papilio.read(frame(only=[1]))
+    with pytest.raises(InputError, match="the column 'who' cannot be both u and v"):
+        papilio.read(frame(), u="who", v="who")
+
+
+def test_names_that_several_vertices_have_are_refused() -> None:
+    ring = pytest.importorskip("igraph").Graph.Ring(4)
+    ring.vs["type"], ring.vs["name"] = [0, 1, 0, 1], ["a", "b", "a", "c"]
+    with pytest.raises(PapilioError, match="vertices 0 and 2 have the same name 'a'"):
+        papilio.read(ring)
+
+
+def test_lazy_sources_of_arrow_are_read_by_column() -> None:
+    dataset = pytest.importorskip("pyarrow.dataset")
+    table = pytest.importorskip("pyarrow").table({"n": [1] * 8, **frame().to_dict("list")})
+    for source in (dataset.dataset(table), dataset.dataset(table).scanner(), table.to_reader()):
+        graph = papilio.read(source, u="who", v="what")
+        assert papilio.count(graph, "butterfly", **HERE).count == 2
+        assert len(papilio.count(graph, "butterfly", per="edge", **HERE).vectors.aligned("edge")) == len(
+            EDGES
+        )
 
 
 def test_options_of_files_do_not_fit_ids(file: Path) -> None:

@@ -63,8 +63,8 @@ def given(
 def refused(kind: str, other: str) -> str:
     there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
     return (
-        f"defined on {other} graphs; .* is {kind}, where these motifs are counted: {there}; else convert the input as "
-        rf"{other} \(--{other}\)"
+        f"defined on {other} graphs; .* is {kind}, where these motifs are counted: {there}; else read the input as "
+        rf"{other} \(--{other}, in Python kind='{other}'\)"
     ) + (
         " if its columns are two sets, or make its double cover or its incidence"
         if kind == "unipartite"
@@ -121,5 +121,5 @@ def test_every_command_has_its_kind(
         code, out, err = run(*(store if word == "STORE" else word for word in words))
         assert (code, out) == (4, ""), (words, err)
         assert f"is {kind}, where these motifs are counted: " in err
-        assert f"(--{other})" in err
+        assert f"(--{other}, in Python kind=" in err
     assert list(tmp_path.iterdir()) == []

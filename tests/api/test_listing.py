@@ -252,7 +252,7 @@ def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
     motif, out = papilio.Biclique(3, 4), tmp_path / "out"
     out.mkdir()
     papilio.enumerate(women, motif, output=out, limit=1)
-    with pytest.raises(StoreError, match="already exists; choose another directory, or remove it"):
+    with pytest.raises(StoreError, match="already exists; choose another name, or replace it"):
         papilio.enumerate(women, motif, output=out, limit=1)
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="already exists"):
@@ -260,6 +260,29 @@ def test_a_target_that_is_taken_is_refused(women: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="already exists"):
         papilio.enumerate(women, motif, output=out, limit=2, job=tmp_path / "job")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+
+
+def test_a_listing_replaces_only_listings_and_files_that_may_go(women: Path, tmp_path: Path) -> None:
+    motif = papilio.Biclique(3, 4)
+    for name in ("out", "out.csv"):
+        papilio.enumerate(women, motif, output=tmp_path / name, limit=1)
+        papilio.enumerate(women, motif, output=tmp_path / name, limit=2, overwrite=True)
+    assert len(rows_of(tmp_path / "out")) == 2
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 3
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("x")
+    with pytest.raises(StoreError, match="not overwritten; remove it"):
+        papilio.enumerate(women, motif, output=tmp_path / "mine", limit=1, overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["cliques.txt", "cliques.csv.gz", "cliques.XLSX"])
+def test_a_name_of_another_file_is_no_directory(women: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="is neither a directory nor a table"):
+        papilio.enumerate(women, papilio.Biclique(3, 4), output=tmp_path / name)
+    with pytest.raises(InputError, match="is neither a directory nor a table"):
+        papilio.decompose(women, "wing", output=tmp_path / name)
+    papilio.decompose(women, "wing", engine="cpu", output=tmp_path / "wings.csv")
+    assert (tmp_path / "wings.csv").read_text().startswith('"u","v","u_label","v_label","number"')
 
 
 def test_graphs_in_memory_are_listed_with_their_labels(tmp_path: Path) -> None:

@@ -254,7 +254,9 @@ def test_labels_that_no_file_can_hold_are_refused_before_any_work(
     monkeypatch.setattr(inputs, "make_executor", None)
     frame = pd.DataFrame({"u": [1, "a"], "v": [1, 2]})
     for name in ("count per vertex", "latapy", "local per edge"):
-        with pytest.raises(GraphError, match="labels have dtype object; expected integers below"):
+        with pytest.raises(
+            GraphError, match="labels have dtype object, and a store can only hold integers below"
+        ):
             WRITERS[name](frame, output=tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import scipy.stats
+import scipy
 
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown

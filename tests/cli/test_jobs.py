@@ -27,6 +27,7 @@ from papilio.storage.store import open_store, write_store
 from papilio.tasks import leases as lengths
 from tests.conftest import ROOT
 from tests.tools.commands import call_command
+from tests.tools.numba_cache import compile_here
 from tests.tools.strategies import skewed_graph
 from tests.tools.tampering import reseal
 
@@ -86,6 +87,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete graph, whose count is known."""
     path = tmp_path_factory.mktemp("jobs") / "complete"
     papilio.generate(papilio.storage.models.Complete(SIDE, SIDE), path)
+    compile_here(path, "total")
     return path
 
 
@@ -164,6 +166,7 @@ def test_a_killed_comparison_resumes_to_the_same_samples(tmp_path: Path) -> None
     write_store(store, skewed_graph(3, 300, 200, 4000), provenance={})
     words = ("significance", "butterfly", store, "--samples", 300, "--seed", 5, "--per", "vertex")
     where = ("--cluster", "inline", "--engine", "cpu")
+    whole = call_json(*words, *where)
     for number in (1, 3):
         process = command(*words, *where, "--job", job)
         wait_for_leases(job, number, process)
@@ -175,7 +178,6 @@ def test_a_killed_comparison_resumes_to_the_same_samples(tmp_path: Path) -> None
     resumed = call_json("resume", job, "--cluster", "local", "--workers", 2)
     assert lease_records(job)[: len(kept)] == kept
     assert resumed["job"]["leases_before"] == len(kept) >= 3
-    whole = call_json(*words, *where)
     for name in ("count", "samples", "mixing", "z", "quantiles", "warning"):
         assert resumed[name] == whole[name]
     scores = papilio.open_job(job).result()

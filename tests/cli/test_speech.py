@@ -10,7 +10,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from time import sleep
+from time import perf_counter, sleep
 from typing import Any
 
 import pytest
@@ -193,12 +193,14 @@ def test_compilations_are_said_in_pipes_and_are_no_part_of_the_speed(
     assert run(*command).exit_code == 0  # what it takes is compiled now
     run_lease = driver.run_lease
     monkeypatch.setattr(driver, "run_lease", compile_and_run)
+    began = perf_counter()
     code, said, err = run(*command, "--json")
+    took = perf_counter() - began
     assert code == 0, err
     assert err.splitlines().count("compiling kernels (once)") == 1
     facts = json.loads(said)
-    assert 1.0 <= facts["seconds"]["compile"] < 1.5
-    assert facts["seconds"]["run"] < 0.9
+    assert facts["seconds"]["compile"] >= 1.0
+    assert facts["seconds"]["compile"] + facts["seconds"]["run"] <= took, "no second counts twice"
     assert facts["work"]["wedges_per_second"] == pytest.approx(
         facts["work"]["wedges"] / facts["seconds"]["run"], rel=0.05
     )

@@ -13,24 +13,29 @@ from pathlib import Path
 
 import pytest
 
+from papilio.cluster import pool
 from papilio.cluster.executor import Executor
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.own_cluster import WORKER_CONFIG, LocalExecutor
 from papilio.storage.store import GraphStore, write_store
 from tests.conftest import ROOT, read_edges
+from tests.tools.numba_cache import compile_here
 
 USERS_CONFIG = deepcopy(WORKER_CONFIG)
 """What users' workers have; tests change :data:`WORKER_CONFIG`."""
 
 # A busy machine may take longer to start a worker than users would wait for one.
 WORKER_CONFIG["distributed.comm.timeouts.connect"] = "300s"
+pool.JOIN_S = 300.0
 
 
 @pytest.fixture(scope="session")
 def senate(tmp_path_factory: pytest.TempPathFactory, example_data: Path) -> GraphStore:
     """The bundled votes of the Senate: 25,666,956 butterflies."""
     graph = read_edges(example_data / "senate-votes.txt.gz", skip_lines=1)
-    return write_store(tmp_path_factory.mktemp("senate") / "graph", graph, provenance={})
+    store = write_store(tmp_path_factory.mktemp("senate") / "graph", graph, provenance={})
+    compile_here(store.path, "total", "vertex")
+    return store
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +81,7 @@ def dask_processes(
             for command in (scheduler, workers)
         ]
         try:
-            deadline = time.monotonic() + 120
+            deadline = time.monotonic() + 600
             while not (path.exists() and path.stat().st_size):
                 assert time.monotonic() < deadline, (folder / "log").read_text()
                 time.sleep(0.05)

@@ -98,7 +98,7 @@ def test_a_worker_that_loses_its_device_is_replaced(
     with LocalExecutor(1) as executor:
         before = executor.workers[0].pid
         assert papilio.count(senate, papilio.Butterfly(), cluster=executor).count == BUTTERFLIES
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while (
             not (pids := executor.client.run(functions.process_id, on_error="ignore").values())
             or before in pids

@@ -114,7 +114,7 @@ def test_what_a_worker_leaves_goes_to_the_idle_one(stop: int | None, monkeypatch
     pool.ask_all = lambda *args, **options: asked(*args, **options) or {"w0": stop}  # type: ignore[method-assign]
     tasks: Any = made(pool, print, Source(1), [make_worker("w0"), make_worker("w1")], 1)  # type: ignore[arg-type]
     tasks._hand_out()
-    tasks._take_left(tasks._finished.get(timeout=5))
+    tasks._take_left(tasks._finished.get(timeout=60))
     monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 100.0)
     tasks._hand_out()
     assert pool.asked == ["0"]
@@ -310,7 +310,7 @@ def test_workers_are_ordered_by_their_work_once_for_many_requests(monkeypatch: p
     for _ in range(3):
         tasks._hand_out()
         for _ in range(MOST_CUTS):
-            left = tasks._finished.get(timeout=5)
+            left = tasks._finished.get(timeout=60)
             tasks._take_left(dispatcher._Left(left.address, left.key, None))
     assert len(predicted) == 300
     assert sorted(map(int, pool.asked)) == list(range(300 - 3 * MOST_CUTS, 300))
@@ -366,7 +366,7 @@ def test_a_worker_that_is_gone_before_its_error_is_settled_counts_as_one_that_fa
     tasks._watch()
     assert pool.names == ["w0"]
     assert set(tasks._places) == {"w0", "w1"}, "its error is on its way"
-    answers = [tasks._finished.get(timeout=5) for _ in range(4)]
+    answers = [tasks._finished.get(timeout=60) for _ in range(4)]
     for answer in answers:
         if tasks._worker_of.get(answer.future.key) == "w1":
             tasks._settle(answer, "w1")

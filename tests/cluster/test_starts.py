@@ -30,7 +30,7 @@ from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore
 from tests.conftest import ROOT
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 
 def caused(error: BaseException, *causes: BaseException) -> BaseException:

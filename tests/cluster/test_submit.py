@@ -37,6 +37,7 @@ from papilio.tasks.session import JobSession
 from tests.cluster import submit_functions
 from tests.cluster.conftest import dask_processes
 from tests.conftest import ROOT
+from tests.tools.numba_cache import compile_here
 from tests.tools.strategies import skewed_graph
 
 SIDE = 1300
@@ -149,6 +150,7 @@ def log_of(job: Path) -> str:
 def test_the_cluster_finishes_what_a_client_left(scheduler: Path, tmp_path: Path) -> None:
     store, job, output = tmp_path / "graph", tmp_path / "job", tmp_path / "counts.parquet"
     papilio.generate(Complete(300, 300), store)
+    compile_here(store, "vertex")
     butterflies = comb(300, 2) ** 2
     asked = ("count", "butterfly", store, "--per", "vertex", "--output", output, "--job", job)
     out, error = call("submit", *asked, "--cluster", scheduler)
@@ -401,9 +403,9 @@ def test_random_graphs_are_counted_by_the_cluster(store: Path, scheduler: Path, 
     graph, job, file = tmp_path / "graph", tmp_path / "job", tmp_path / "samples.csv"
     write_store(graph, skewed_graph(3, 120, 90, 1500), provenance={})
     words = (graph, "--samples", 120, "--seed", 3, "--cluster", scheduler, "--job", job, "--output", file)
+    here = papilio.significance(str(graph), "butterfly", samples=120, seed=3, cluster="inline", engine="cpu")
     call("submit", "significance", "butterfly", *words)
     found = papilio.wait_job(job, timeout_s=TIMEOUT_S)
-    here = papilio.significance(str(graph), "butterfly", samples=120, seed=3, cluster="inline", engine="cpu")
     assert isinstance(found, papilio.SignificanceResult)
     assert (found.count, found.samples, found.z) == (here.count, here.samples, here.z)
     assert len(file.read_text().splitlines()) == 121

@@ -23,9 +23,25 @@ __all__ = ["build_kernels", "build_runtime", "find_compiler", "resolve_locations
 
 _HERE = Path(__file__).resolve().parent
 _HEADER = _HERE / "cuda_emulator.h"
-_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-g", "-fPIC", "-shared")
+_RUNTIME_FLAGS = ("-std=c++17", "-g1", "-fPIC", "-shared")
 # The instrumentation is ThreadSanitizer's and UndefinedBehaviorSanitizer's, the functions that it calls are the
-# runtime's own. The -fno- flags keep one machine call per call of a barrier in the source, and whole vector loads.
+# runtime's own. The -fno- flags of _KERNEL_FLAGS keep one machine call per call of a barrier in the source, and whole
+# vector loads; _SKIPPED are passes that take nearly half of GCC's time and change little in instrumented code.
+_SKIPPED = (
+    "-fno-tree-pta",
+    "-fno-split-wide-types",
+    "-fno-forward-propagate",
+    "-fno-dce",
+    "-fno-dse",
+    "-fno-if-conversion",
+    "-fno-if-conversion2",
+    "-fno-shrink-wrap",
+    "-fno-cprop-registers",
+    "-fno-ipa-modref",
+    "-fno-ipa-pure-const",
+    "-fno-ipa-reference",
+    "-fira-region=one",
+)
 _KERNEL_FLAGS = (
     "-std=c++17",
     "-O1",
@@ -40,6 +56,7 @@ _KERNEL_FLAGS = (
     "-fno-tree-dominator-opts",
     "-fno-crossjumping",
     "-fno-optimize-sibling-calls",
+    *_SKIPPED,
     "-fsanitize=thread",
     "-fsanitize=alignment,bounds,shift-exponent,signed-integer-overflow,integer-divide-by-zero,return,unreachable",
     "-fsanitize-coverage=trace-pc",
@@ -100,7 +117,7 @@ def build_runtime(ucontext: bool = False) -> Path:
     """The runtime library; ``ucontext`` forces the portable context switch."""
     compiler, version = _compiler()
     files = sorted((_HERE / "runtime").glob("*.cpp"))
-    flags = [*_RUNTIME_FLAGS, *(["-DPAPILIO_EMU_UCONTEXT"] if ucontext else [])]
+    flags = [*_RUNTIME_FLAGS, *(["-O0", "-DPAPILIO_EMU_UCONTEXT"] if ucontext else ["-O2"])]
     texts = [path.read_text() for path in sorted((_HERE / "runtime").iterdir())]
 
     def build(folder: Path) -> None:

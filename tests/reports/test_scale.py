@@ -127,7 +127,7 @@ def test_a_killed_experiment_goes_on_and_measures_the_killed_run_anew(
     process = subprocess.Popen(
         [sys.executable, "-m", "papilio", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not (output / "jobs" / "w1-r2" / "job.json").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -234,7 +234,7 @@ def test_parquet_that_is_unclear_is_refused(tmp_path: Path) -> None:
         pa.table({"x": [1.5], "b": [2], "__index_level_0__": [9], "c": [3]}), tmp_path / "q.parquet"
     )
     assert labelled_edges(convert(tmp_path / "q.parquet", tmp_path / "h")) == [(2, 3)]
-    with pytest.raises(InputError, match="the endpoint columns are unknown"):
+    with pytest.raises(InputError, match="the endpoint columns of the table are unknown"):
         from_arrow(pa.table({"a": [1], "b": [2], "c": [3]}))
 
 

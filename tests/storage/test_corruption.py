@@ -7,6 +7,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import fsspec
@@ -14,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
 from papilio.storage.records import MAX_JSON_BYTES
+from papilio.storage.sealed import SealedReader
 from papilio.storage.store import FORMAT_VERSION, Manifest, open_store, write_store
 from tests.tools.tampering import replace_sealed, reseal
 
@@ -48,6 +51,22 @@ def replace_edges(path: Path, table: pa.Table, **options: Any) -> None:
 
 def edge_table(path: Path) -> pa.Table:
     return pq.read_table(path / EDGES)
+
+
+def test_a_closed_reader_waits_for_threads_that_hold_its_bytes(store_path: Path) -> None:
+    """As Arrow's threads do after a read; if they let go while Python shuts down, it aborts."""
+    digest = json.loads((store_path / "graph.json").read_text())["edge_files"][0]["digest"]
+    with SealedReader(arrow_fs.LocalFileSystem(), str(store_path / EDGES), digest, "") as reader:
+        assert reader.read(0).num_rows == 200
+        held = memoryview(reader._buffer)
+        Timer(0.05, held.release).start()
+    with pytest.raises(ValueError, match="released memoryview"):
+        len(held)
+    reader = SealedReader(arrow_fs.LocalFileSystem(), str(store_path / EDGES), digest, "")
+    reader._groups[0] = (*reader._groups[0][:2], "0" * 32)
+    with pytest.raises(StoreError, match="row group 0"), reader:
+        reader.read(0)
+    assert not reader._buffer, "an error holds no bytes"
 
 
 def test_nothing_there(tmp_path: Path) -> None:

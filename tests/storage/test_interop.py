@@ -260,9 +260,7 @@ def test_frames_that_are_computed_later_are_read_as_others(make: Any) -> None:
     assert papilio.read(make(frame), u="film", v="user").n_u == 2
     with pytest.raises(InputError, match="no column 'artist'"):
         papilio.read(make(frame), u="artist", v="user")
-    with pytest.raises(
-        InputError, match=r"header is given, but does not apply to a .*Frame; it supports u, v, sign"
-    ):
+    with pytest.raises(InputError, match=r"header cannot be used with a .*Frame, which takes u, v, sign"):
         papilio.read(make(frame), header=True)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
+from papilio.motifs import Granularity
 from tests.tools.caches import cache_folder, content_key, locked
 
-__all__ = ["share"]
+__all__ = ["compile_here", "share"]
 
 
 def share() -> None:
@@ -26,3 +28,11 @@ def share() -> None:
             return load(self, kind, given, n_slots)
 
     _Compiled._load = load_locked  # type: ignore[method-assign]
+
+
+def compile_here(graph: Path | str, *granularities: Granularity) -> None:
+    """Compile what counts the butterflies of a graph, which each of the processes that a test starts would else do."""
+    import papilio
+
+    for per in granularities:
+        papilio.count(graph, papilio.Butterfly(), per=per, cluster="inline", engine="cpu")

@@ -28,16 +28,19 @@ _TWO, _THREE, _FOUR = np.uint64(2), np.uint64(3), np.uint64(4)
 class CliqueStack(NamedTuple):
     """Memory of one thread; d is the largest number of later neighbours, w its words.
 
-    ``rows`` (d * w) is the matrix and ``names`` (d) the vertex of each row; ``edge_at`` (d * d) has edge ids if edges
-    are counted. ``sets`` and ``rest`` ((d + 1) * w) are, by level, the candidates and the ones still to branch on;
-    ``pivot_of``, ``held_at`` and ``pivots_at`` (d + 1) are the initial state of a level. ``held`` and ``pivots`` are
-    the path. ``leaves`` ((d + 2) * (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d)
-    belong to the current root, ``root_sum`` to the root vertex itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges)
-    are of all. ``place`` (n) is -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a 128-bit sum,
-    then the words intersected.
+    ``rows`` is the matrix (d * w), with space for the matrices of its parts, one below the other: ``frames`` has a row
+    for each, from the root on (:data:`ROWS_AT`). ``numbers`` are the rows of the root that are its rows. ``names`` (d)
+    is the vertex of each row of the root; ``edge_at`` (d * d) has edge ids if edges are counted. ``sets`` and ``rest``
+    ((d + 1) * w) are, by level, the candidates and the ones still to branch on; ``pivot_of``, ``held_at`` and
+    ``pivots_at`` (d + 1) are the initial state of a level. ``held`` and ``pivots`` are the path. ``leaves`` ((d + 2) *
+    (d + 2)) counts by held * (d + 2) + pivots. ``sums`` (d) and ``pair_sums`` (d * d) belong to the current root,
+    ``root_sum`` to the root vertex itself; ``vertex_sums`` (n) and ``edge_sums`` (n_edges) are of all. ``place`` (n) is
+    -1 and ``near`` (n) 0 between roots. ``total`` has the two halves of a 128-bit sum, then the words intersected.
     """
 
     rows: Words
+    frames: Ints
+    numbers: Ints
     names: NDArray[np.int32]
     edge_at: Ints
     sets: Words
@@ -58,12 +61,19 @@ class CliqueStack(NamedTuple):
     total: Sums
 
 
+ROWS_AT, NUMBERS_AT, WIDTH, BEGUN = 0, 1, 2, 3
+"""Columns of a frame: where its rows and numbers begin, words of a row, and the level that it was made for."""
+
+
 def make_search(later: Later, most: int, per: int, n_edges: int) -> CliqueStack:
     """Return the memory of a thread, for roots with at most ``most`` later neighbours."""
     n, w = later.indptr.size - 1, (most + 63) >> 6
     pairs = most * most if per == PER_EDGE else 0
+    widths = [w >> i for i in range(w.bit_length())]
     return CliqueStack(
-        rows=np.zeros(most * w, np.uint64),
+        rows=np.zeros(sum(64 * width * width for width in widths), np.uint64),
+        frames=np.zeros((len(widths) or 1, 4), np.int64),
+        numbers=np.arange(sum(64 * width for width in widths)),
         names=np.zeros(most, np.int32),
         edge_at=np.zeros(pairs, np.int64),
         sets=np.zeros((most + 1) * w, np.uint64),

@@ -153,7 +153,7 @@ def _end_pairs(
     _add_leaves(found, weight, 1, tables, held, free)
     _add_leaves(found, weight, size, tables, held + 1, free)
     if tables.most - held == 2 and size > 1:
-        edges = count_pairs(search, 0, w)
+        edges = count_pairs(search, 0, 0, w)
         _add_leaves(found, weight, edges, tables, held + 2, free)
         words = size * w // 2
         if oriented:
@@ -189,7 +189,7 @@ def _walk_cliques(
             return
         pivot, n, none, single, dead = -1, 0, 0, 0, 0
         if not oriented and held < most:
-            pivot, free = choose_pivot(search, 0, w, size, free)
+            pivot, free = choose_pivot(search, 0, 0, 0, w, size, free)
             found[WORDS] += weight * (size * w)
         if held == most or (pivot < 0 and not oriented):
             _add_leaves(found, weight, 1, tables, held, free)

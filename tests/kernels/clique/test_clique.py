@@ -139,6 +139,37 @@ def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str) -> 
         assert len(found) == 1 < found.pop()
 
 
+def overlapping_casts() -> UnipartiteGraph:
+    """Return a graph of overlapping cliques, whose roots have up to four words of candidates."""
+    rng = np.random.default_rng(5)
+    casts = [rng.choice(330, size, replace=False) for size in (*(140,) * 6, *(30,) * 10)]
+    return make(
+        330, sorted({tuple(sorted(pair)) for cast in casts for pair in combinations(cast.tolist(), 2)})
+    )
+
+
+@pytest.mark.parametrize("k", [4, 5])
+def test_frames_within_frames(engine: str, k: int) -> None:
+    """Nodes with few of many candidates get matrices of their own; the other algorithm has none."""
+    graph = overlapping_casts()
+    prepared, made = prepared_and_engine(engine, graph, Clique(k), "total", algorithm="pivot")
+    assert int(np.diff(prepared.later.indptr).max()) > 3 * 64
+    total = made.run(prepared, 0, prepared.n_items).total
+    assert total == count(engine, graph, Clique(k), algorithm="orient").total
+    assert table(engine, graph)[k,] == total
+    edges = edges_of(graph)
+    assert table(engine, graph)[k,] == total
+    of_edges = count(engine, graph, Clique(k), "edge").vectors["edge"]
+    of_vertices = count(engine, graph, Clique(k), "vertex").vectors["n"]
+    assert int(of_edges.sum()) == comb(k, 2) * total
+    assert int(of_vertices.sum()) == k * total
+    sums = np.bincount(np.array(edges).ravel(), np.repeat(of_edges, 2).astype(float), 330)
+    assert (sums == (k - 1.0) * of_vertices).all()
+    for i in range(0, len(edges), len(edges) // 5):
+        others = make(330, edges[:i] + edges[i + 1 :])
+        assert total - count(engine, others, Clique(k), algorithm="orient").total == of_edges[i]
+
+
 def test_what_is_chosen_is_told(engine: str) -> None:
     chosen = {}
     for k in (2, 3, 4, 9, None):

@@ -25,6 +25,7 @@ from papilio.kernels.clique.question import (
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.probe import STEP, Found
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique
+from tests import conftest
 from tests.kernels.clique.test_clique import cocktail_party, complete, make, random_graph, union
 from tests.tools.clique_parts import cut_cliques_by_definition
 from tests.tools.devices import cuda_device, emulator
@@ -92,7 +93,8 @@ def test_roots_are_drawn_by_the_cliques_that_they_may_have(device: Any) -> None:
         for graph in (*GRAPHS.values(), complete(1)):
             prepared = engine.prepare(graph, motif, "total")
             lots = engine.count_lots(prepared)
-            assert lots.tolist() == there.count_lots(there.prepare(graph, motif, "total")).tolist()
+            if conftest.thorough or motif in (Clique(6), Clique(), MaximalClique()):
+                assert lots.tolist() == there.count_lots(there.prepare(graph, motif, "total")).tolist()
             assert lots.shape == (prepared.n_items,)
             assert (lots >= prepared.costs).all()
             assert lots.sum() == pytest.approx(2 * prepared.costs.sum())

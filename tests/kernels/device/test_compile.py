@@ -1,11 +1,14 @@
 """Every CUDA source compiles without a GPU, for every architecture, within its budget of registers and memory.
 
+The quick tests check the language of every entry, for the oldest architecture and the one that the kernels are tuned
+for, and the budgets of one launched entry of each source. The slow tests check all budgets.
+
 ``budgets.json`` beside the sources holds, for each source and each set of defines that is launched, the most that a
 kernel may use on any architecture: registers (a multiple of 8, the unit in which they are allocated), stack and static
 shared memory in bytes, and by architecture the bytes of spills that are put up with (none unless named). The entry
 called like the source is for the ``#ifndef`` defaults in it, compiled for every architecture; others add defines, as in
-``"butterfly PER=1"``, and are compiled for the one that the kernels are tuned for and, among the slow tests, for the
-oldest one. All have the constants of the launchers.
+``"butterfly PER=1"``, and are compiled for the one that the kernels are tuned for and the oldest one. All have the
+constants of the launchers.
 
 A kernel without a budget fails with the line to add. Another version of the compiler than the one that the budgets
 were recorded with compiles everything too, but only reports what differs.
@@ -74,19 +77,22 @@ def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dic
 
     What compiled before is not compiled again (``tests/tools/caches.py``).
     """
-    options = [f"--gpu-architecture=sm_{arch}", "-std=c++17", "--ptxas-options=-v"]
-    options += [f"-D{key}={value}" for key, value in sorted(with_constants(defines).items())]
-    key = content_key([VERSION, name, *options, *_texts(text)])
+    options = [f"--gpu-architecture=sm_{arch}", "--ptxas-options=-v"]
+    key = content_key([VERSION, name, *options, str(sorted(with_constants(defines).items())), *_texts(text)])
     report = cache_folder("nvrtc") / f"{key}.log"
     with locked(f"nvrtc-{key}"):
         if report.exists():
             mark_used(report)
         else:
-            what = f"{name} {defines or ''} does not compile for sm_{arch}"
-            log = _compile(text, name, what, [*options, *(f"--include-path={folder}" for folder in FOLDERS)])
+            log = _compile(text, name, defines, options)
             report.with_suffix(".new").write_text(log)
             report.with_suffix(".new").rename(report)
         return _parse(report.read_text())
+
+
+def check_language(text: str, name: str, defines: dict[str, int], arch: int) -> None:
+    """Let the compiler read one source for an architecture, in a fraction of the time that it takes to make code."""
+    _compile(text, name, defines, [f"--gpu-architecture=compute_{arch}", "--fdevice-syntax-only"])
 
 
 def _texts(text: str) -> list[str]:
@@ -101,10 +107,13 @@ def _texts(text: str) -> list[str]:
     return [text, *(part for item in sorted(texts.items()) for part in item)]
 
 
-def _compile(text: str, name: str, what: str, options: list[str]) -> str:
+def _compile(text: str, name: str, defines: dict[str, int], options: list[str]) -> str:
+    what = f"{name} {defines or ''} does not compile with {options[0]}"
+    common = [f"-D{key}={value}" for key, value in sorted(with_constants(defines).items())]
+    common += ["-std=c++17", *(f"--include-path={folder}" for folder in FOLDERS)]
     program = nvrtc.createProgram(text, name, [], [])
     try:
-        nvrtc.compileProgram(program, options)
+        nvrtc.compileProgram(program, [*options, *common])
         return str(nvrtc.getProgramLog(program))
     except nvrtc.NVRTCError:
         pytest.fail(f"{what}:\n{nvrtc.getProgramLog(program)}")
@@ -208,33 +217,39 @@ def check(entry: str, architectures: list[int], loose: bool) -> None:
     assert not found, f"{entry}:\n" + "\n".join(found)
 
 
-def _fewest_architectures(stem: str) -> list[int]:
-    """The oldest, and the one that the kernels are tuned for unless a launch there always has ``MIN_BLOCKS``."""
-    variants = [defines for other, defines in map(read_variant, BUDGETS) if other == stem and defines]
-    always = variants and all("MIN_BLOCKS" in defines for defines in variants)
-    return [_OLDEST] if always else [_OLDEST, _TUNED]
+def _representatives() -> list[str]:
+    """Of each source, the first entry with the fewest defines that is launched where the kernels are tuned for."""
+    found: dict[str, str] = {}
+    for entry in sorted(_entries(), key=lambda entry: len(read_variant(entry)[1])):
+        stem, defines = read_variant(entry)
+        variants = [other for source, other in map(read_variant, BUDGETS) if source == stem and other]
+        if defines or not variants or any("MIN_BLOCKS" not in other for other in variants):
+            found.setdefault(stem, entry)
+    return sorted(found.values())
 
 
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if not read_variant(entry)[1]])
+@pytest.mark.parametrize("entry", _entries())
+def test_sources_are_cuda(entry: str) -> None:
+    stem, defines = read_variant(entry)
+    for arch in (_OLDEST, _TUNED):
+        check_language(SOURCES[f"{stem}.cu"].read_text(), f"{stem}.cu", defines, arch)
+
+
+def test_what_an_architecture_does_not_have_is_found() -> None:
+    text = "__device__ unsigned f(unsigned x) { return __reduce_add_sync(~0u, x); }"
+    check_language(text, "newer.cu", {}, 80)
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)newer\.cu .*compute_75.*__reduce_add_sync"):
+        check_language(text, "newer.cu", {}, 75)
+
+
+@pytest.mark.parametrize("entry", _representatives())
 def test_kernels_stay_within_their_budgets(entry: str) -> None:
-    check(entry, _fewest_architectures(entry), loose=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if not read_variant(entry)[1]])
-def test_kernels_stay_within_their_budgets_on_every_architecture(entry: str) -> None:
-    check(entry, _architectures(entry), loose=True)
-
-
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if read_variant(entry)[1]])
-def test_variants_stay_within_their_budgets(entry: str) -> None:
-    """Every set of defines that is launched, for the architecture that the kernels are tuned for."""
     check(entry, [_TUNED], loose=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", [entry for entry in _entries() if read_variant(entry)[1]])
-def test_variants_stay_within_their_budgets_on_the_oldest_architecture(entry: str) -> None:
+@pytest.mark.parametrize("entry", _entries())
+def test_kernels_stay_within_their_budgets_on_every_architecture(entry: str) -> None:
     check(entry, _architectures(entry), loose=True)
 
 
@@ -245,7 +260,7 @@ def test_every_budget_has_a_source() -> None:
 
 def test_headers_compile_alone() -> None:
     for path in (path for path in SOURCES.values() if path.suffix == ".cuh"):
-        compile_for(f'#include "{path.name}"\n', f"{path.stem}.cu", {}, 90)
+        check_language(f'#include "{path.name}"\n', f"{path.stem}.cu", {}, _TUNED)
 
 
 def test_sources_use_no_builtins() -> None:
@@ -257,8 +272,7 @@ def test_sources_use_no_builtins() -> None:
 def test_kernels_of_the_emulators_tests_are_cuda() -> None:
     folder = ROOT / "tests" / "emulator"
     for path in sorted([*folder.glob("right_kernels/*.cu"), *folder.glob("wrong_kernels/*.cu")]):
-        if path.stem != "too_much_static":  # the compiler refuses it, as the emulator does
-            assert path.stem in compile_for(path.read_text(), path.name, {}, 90)
+        check_language(path.read_text(), path.name, {}, _TUNED)
 
 
 _HUNGRY = """
@@ -322,7 +336,8 @@ def test_missing_stale_and_loose_budgets_are_found(hungry: dict[str, dict[int, U
 
 def test_errors_of_the_compiler_are_shown() -> None:
     with pytest.raises(
-        pytest.fail.Exception, match=r"(?s)wrong\.cu .*does not compile for sm_90.*wrong\.cu\(1\): error"
+        pytest.fail.Exception,
+        match=r"(?s)wrong\.cu .*does not compile with .*=sm_90.*wrong\.cu\(1\): error",
     ):
         compile_for("__device__ int f() { return x; }", "wrong.cu", {}, 90)
 

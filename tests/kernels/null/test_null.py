@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.families import Question
@@ -71,7 +71,7 @@ def check_uniform(drawn: Iterable[Hashable], possible: set[Any]) -> None:
     expected = times.total() / len(possible)
     assert expected > 5
     distance = sum((times[one] - expected) ** 2 for one in possible) / expected
-    assert distance < chi2.isf(1e-4, len(possible) - 1)
+    assert distance < scipy.stats.chi2.isf(1e-4, len(possible) - 1)
 
 
 SMALL: dict[str, Any] = {

@@ -339,7 +339,7 @@ def test_records_that_lost_a_row_are_found_out(monkeypatch: pytest.MonkeyPatch) 
 def test_every_thread_writes_while_one_block_of_each_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     n_threads, n_blocks = 3, 30
     monkeypatch.setattr(row_blocks, "available_threads", lambda: n_threads)
-    lock, all_write = threading.Lock(), threading.Barrier(n_threads, timeout=60)
+    lock, all_write = threading.Lock(), threading.Barrier(n_threads, timeout=600)
     begun, ended, most, parts = 0, 0, 0, []
 
     def cut(columns: Any) -> Any:

@@ -100,7 +100,7 @@ def test_an_error_in_one_thread_stops_the_others() -> None:
     def fail_in_chunk_1(_: None, start: int, stop: int) -> None:
         seen.append(start)
         if start == 0:
-            failing.wait(timeout=60)
+            failing.wait(timeout=600)
         elif start == 1:
             failing.set()
             raise MemoryError("chunk 1")
