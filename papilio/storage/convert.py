@@ -13,7 +13,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -53,6 +53,18 @@ _BATCH_ROWS = 1 << 19
 """Rows of a batch from DuckDB; deduplicating one takes about 50 MB."""
 
 
+def connect(**config: Any) -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB connection without a progress bar, which would also be written to files.
+
+    DuckDB draws one in notebooks and with ``python -c``; in a notebook without ipywidgets it neither draws it nor lets
+    the setting change.
+    """
+    connection = duckdb.connect(config=config)
+    with suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 class DiskSorter:
     """A DuckDB connection that spills into a scratch directory; a context manager."""
 
@@ -66,9 +78,7 @@ class DiskSorter:
             "preserve_insertion_order": False,
         }
         with self._errors_named():
-            self._connection = duckdb.connect(config=config)
-            # by default on in notebooks and with python -c, where it would also be written to files
-            self._connection.execute("SET enable_progress_bar = false")
+            self._connection = connect(**config)
 
     def __enter__(self) -> Self:
         return self

@@ -381,9 +381,10 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
     query = "SELECT count(*) FROM (SELECT * FROM read_parquet(?) EXCEPT ALL SELECT * FROM read_parquet(?))"
     import duckdb  # machines that only count have none
 
+    from papilio.storage.convert import connect
+
     try:
-        with duckdb.connect() as connection:
-            connection.execute("SET enable_progress_bar = false")
+        with connect() as connection:
             row = connection.execute(query, [list(paths), list(others)]).fetchone()
     except duckdb.Error as error:
         raise StoreError(f"{paths[0]} ... cannot be compared with {others[0]} ... ({error})") from error

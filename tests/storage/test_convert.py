@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,7 @@ from papilio.errors import CapacityError, DuplicateEdgeError, MalformedLineError
 from papilio.storage import convert as converting
 from papilio.storage import convert as ordering
 from papilio.storage import text as textlines
-from papilio.storage.convert import convert
+from papilio.storage.convert import DiskSorter, convert
 from papilio.storage.store import StoreWriter, open_store
 from tests.storage.convert_helpers import labelled_edges, write_input
 
@@ -376,3 +377,26 @@ def test_duckdb_draws_no_progress_bar_of_its_own(tmp_path: Path) -> None:
         "assert not batch.column(0)[0].as_py(), batch\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
+def test_a_notebook_whose_progress_bar_cannot_be_changed_converts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Notebook:
+        """A connection in a notebook without ipywidgets."""
+
+        def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+            self._connection = connection
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._connection, name)
+
+        def execute(self, query: str, *parameters: Any) -> Any:
+            if "progress_bar" in query:
+                raise duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+            return self._connection.execute(query, *parameters)
+
+    real = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda **options: Notebook(real(**options)))
+    with DiskSorter(tmp_path, 1 << 28, 1) as sorter:
+        assert [batch.to_pylist() for batch in sorter.stream("SELECT 1 AS one")] == [[{"one": 1}]]
