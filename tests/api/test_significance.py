@@ -528,7 +528,7 @@ def test_the_command(store: Path, run: Run, tmp_path: Path) -> None:
     shown = dict(zip(names, values, strict=True))
     assert shown["observed"] == str(found.count)
     assert float(shown["z"]) == pytest.approx(found.z, rel=1e-5)
-    assert "beside 120 random graphs of null model degrees" in done.stderr
+    assert "compared with 120 random graphs of null model degrees" in done.stderr
     assert json.loads(run(*words, "--json").stdout)["samples"] == list(found.samples)
     rows = run(*words, "--format", "csv").stdout.splitlines()
     assert rows[1:] == [f"{at},{count}" for at, count in enumerate(found.samples)]
