@@ -130,9 +130,9 @@ def test_wrong_unipartite_graphs_are_named() -> None:
     one, two = np.array([1], np.int32), np.array([2], np.int32)
     with pytest.raises(GraphError, match="u >= v"):
         UnipartiteGraph(3, two, one).validate()
-    with pytest.raises(GraphError, match="sign holds"):
+    with pytest.raises(GraphError, match="sign contains"):
         UnipartiteGraph(3, one, two, np.array([3], np.int8)).validate()
-    with pytest.raises(GraphError, match="as many"):
+    with pytest.raises(GraphError, match="expected the same number"):
         UnipartiteGraph.from_edges([0, 1], [1])
     with pytest.raises(CapacityError, match=f"n is {2**31}"):
         UnipartiteGraph.from_edges([0], [1], n=2**31)

@@ -40,6 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
     monkeypatch.setattr(LeaseScheduler, "_speed", lambda scheduler: 1e21)
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
+    monkeypatch.setattr(biclique, "SHORT_S", 0.0)
     for engine in (biclique.BicliqueCpu, BicliqueLister):
         monkeypatch.setattr(engine, "serial_cost", 1)
     monkeypatch.setattr(butterfly, "SLICE_WEDGES_PER_EDGE", 0)

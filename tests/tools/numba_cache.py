@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from papilio.motifs import Granularity
 from tests.tools.caches import cache_folder, content_key, locked
+
+if TYPE_CHECKING:
+    from papilio.motifs import Granularity
 
 __all__ = ["compile_here", "share"]
 
