@@ -216,7 +216,7 @@ class GraphStore:
                 if len(groups) == len(self.row_groups):
                     hashed = content.update(u, v, sign, [pool] * 3)
                 previous = (int(u[-1]), int(v[-1]))
-                low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
+                low, high = np.searchsorted(u, np.array([start, stop], dtype=u.dtype))  # another type would copy u
                 yield u[low:high], v[low:high], None if sign is None else sign[low:high]
         if len(groups) == len(self.row_groups):
             self._require_hash(content)
@@ -253,7 +253,7 @@ class GraphStore:
         sign = np.empty(size, np.int8) if self.signed else None
         with self._replaced_named():
             self._fill(groups, u, v, sign)
-        low, high = np.searchsorted(u, np.array([start, stop], dtype=np.int64))
+        low, high = np.searchsorted(u, np.array([start, stop], dtype=u.dtype))  # another type would copy u
         u, v, sign = u[low:high], v[low:high], None if sign is None else sign[low:high]
         if self.kind == "bipartite":
             return BipartiteGraph(self.n_u, self.n_v, u, v, sign)
