@@ -216,7 +216,9 @@ class GraphStore:
                 if len(groups) == len(self.row_groups):
                     hashed = content.update(u, v, sign, [pool] * 3)
                 previous = (int(u[-1]), int(v[-1]))
-                low, high = np.searchsorted(u, np.array([start, stop], dtype=u.dtype))  # another type would copy u
+                low, high = np.searchsorted(
+                    u, np.array([start, stop], dtype=u.dtype)
+                )  # another type would copy u
                 yield u[low:high], v[low:high], None if sign is None else sign[low:high]
         if len(groups) == len(self.row_groups):
             self._require_hash(content)
