@@ -3,11 +3,12 @@
     python -m benchmarks.significance --data DATA
     python -m benchmarks.significance --data DATA --cases yelp2018:degrees:1000 --engine gpu --peer-samples 0
 
-Every row is one call of ``papilio significance butterfly`` in a process of its own, on a graph that was converted
-before; ``seconds`` are those of the call with its start, ``processor`` those of all its threads. Peers draw a few
-samples in this process, whose mean stands for all of them: ``switching`` exchanges the ends of random pairs of edges,
-ten times as often as there are edges (a loop over a set in Python, as such chains are written), ``bicm`` draws from
-the matrix of chances of that package, where it is installed. Both count butterflies by a sparse product.
+Every row is one call of ``papilio significance butterfly`` in a process of its own, on the store DATA/stores/NAME if it
+exists, else on a file that was converted before; ``seconds`` are those of the call with its start, ``processor`` those
+of all its threads. Peers draw a few samples in this process, whose mean stands for all of them: ``switching`` exchanges
+the ends of random pairs of edges, ten times as often as there are edges (a loop over a set in Python, as such chains
+are written), ``bicm`` draws from the matrix of chances of that package, where it is installed. Both count butterflies
+by a sparse product.
 """
 
 from __future__ import annotations
@@ -107,8 +108,9 @@ def processor_seconds() -> float:
 def run_case(case: str, data: Path, engine: str, peer_samples: int) -> Row:
     """Compare a count, and time a peer."""
     name, null, samples = case.split(":")
+    store, file = data / "stores" / name, data / "bipartite" / f"{name}.txt.gz"
     words = [
-        sys.executable, "-m", "papilio", "significance", "butterfly", str(data / "bipartite" / f"{name}.txt.gz"),
+        sys.executable, "-m", "papilio", "significance", "butterfly", str(store if store.exists() else file),
         "--null", null, "--samples", samples, "--engine", engine, "--cluster", "inline", "--json", "--quiet",
     ]  # fmt: skip
     for _ in range(2):  # the first one converts and compiles

@@ -224,9 +224,10 @@ def decompose(
     layer : {"u", "v"}, optional
         Layer of the vertices; required for tips, and only for them.
     output : path-like, optional
-        New directory for the numbers and the forest as Parquet files: see :mod:`papilio.storage.answers`; or a file for
-        the numbers only, if it has the suffix of a format. It is written whole or not at all; an existing decomposition
-        or file is replaced only with ``overwrite``.
+        A file for the numbers, if it has the suffix of a format; else a new directory for the numbers and the forest as
+        Parquet files, see :mod:`papilio.storage.answers`. Written whole or not at all.
+    overwrite : bool
+        Replace an existing file or decomposition.
     hierarchy : bool
         Also find the components at every level.
     engine : {"auto", "cpu", "gpu"}
@@ -270,9 +271,6 @@ def decompose(
     how: dict[str, Any] = {"threads": threads, "memory_bytes": room, "with_forest": hierarchy}
     made = decompose_graph(held, kind, layer, chosen, **how, report=report)
     seconds |= made.peeled.seconds
-    if target is not None and not is_file:
-        report("write", 0, 1)
-        seconds["write"] = _write(target, source, kind, layer, made, overwrite)
     values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
     if made.forest is not None:
         values["node"] = made.forest.item_nodes
@@ -280,12 +278,19 @@ def decompose(
     result = DecompositionResult(
         kind, layer, Vectors(values, source.labelled, layer or "edge"), made.forest, chosen, described,
         **{name: getattr(made.peeled, name) for name in same},
-        seconds={**seconds, "total": perf_counter() - began},
+        seconds=seconds,
         output=None if target is None else str(target),
         source=source.given,
     )  # fmt: skip
-    if target is not None and is_file:
-        write_arrow(target, result.to_arrow(), {}, overwrite=overwrite)
+    if target is not None:
+        report("write", 0, 1)
+        write_began = perf_counter()
+        if is_file:
+            write_arrow(target, result.to_arrow(), {}, overwrite=overwrite)
+        else:
+            _write(target, source, kind, layer, made, overwrite)
+        seconds["write"] = perf_counter() - write_began
+    seconds["total"] = perf_counter() - began
     return result
 
 
@@ -336,9 +341,9 @@ def _write(
     layer: Layer | None,
     made: Decomposed,
     overwrite: bool,
-) -> float:
-    """Write the Parquet files; a graph in memory is stored temporarily for this. Return the seconds."""
-    began, forest = perf_counter(), made.forest
+) -> None:
+    """Write the Parquet files; a graph in memory is stored temporarily for this."""
+    forest = made.forest
     with ExitStack() as stack:
         store = source.stored(stack, target.parent)
         write_decomposition(
@@ -351,4 +356,3 @@ def _write(
             nodes=None if forest is None else (forest.levels, forest.parents, forest.members, forest.sizes),
             overwrite=overwrite,
         )
-    return perf_counter() - began

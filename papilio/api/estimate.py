@@ -199,9 +199,9 @@ def estimate(
     """Estimate the number of motifs, also per vertex, from random branches of their search, with an interval.
 
     A pilot, which is not part of the estimate, decides how many probes run, so that the half-width of the interval is
-    at most ``error`` times the estimate; ``seconds`` limits their time. If counting takes no longer, the motifs are
-    counted. An estimate depends on ``seed``, not on engines or
-    workers, unless ``seconds`` ends it.
+    at most ``error`` times the estimate; a few more run if it is not. ``seconds`` limits their time. If counting takes
+    no longer, the motifs are counted. An estimate depends on ``seed``, not on engines or workers, unless ``seconds``
+    ends it.
 
     Parameters
     ----------

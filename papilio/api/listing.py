@@ -15,7 +15,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from papilio.api.call import Call
+from papilio.api.call import Call, owns_output
 from papilio.api.graph import AskedOptions, GraphInput, split_options
 from papilio.api.rows import Rows
 from papilio.arguments import Count, Workers, checked, names_table, show_bytes
@@ -235,7 +235,7 @@ class ListingCall(Call[ListingResult]):
     ) -> None:
         super().__init__(source, question, target, **where)
         self._directory, self._required, self._checked = target, required, False
-        self._overwrite = overwrite
+        self._overwrite = overwrite or owns_output(where.get("job"), target)
 
     @cached_property
     def asked(self) -> JobSpec:
@@ -281,7 +281,7 @@ class ListingCall(Call[ListingResult]):
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
 
     def require_room(self) -> None:
-        """Raise if the target exists, unless it is a listing that may be replaced, or one of the same job."""
+        """Raise if the target exists, unless it is a listing that may be replaced, or of the same question or job."""
         target = self._directory
         if not os.access(target.parent, os.W_OK):
             raise InputError(f"output {target} is in a directory that this process cannot write to")

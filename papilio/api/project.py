@@ -103,7 +103,7 @@ def project(
         Number and seed of the random graphs, with ``"degrees"``; 1,000 and 0 by default. A warning gives the
         required number if so few samples cannot lead to any q-value up to ``fdr``.
     output : path-like, optional
-        As for :func:`papilio.enumerate`: a file, if it has the suffix of a format, else a new directory of Parquet.
+        As for :func:`papilio.enumerate`: a file, if it has the suffix of a format, else a directory of Parquet files.
     overwrite : bool
         Replace an existing file, listing or store.
     as_store : bool
@@ -262,8 +262,8 @@ class ProjectedRows(Rows):
     """The pairs of a projection, found while they are iterated; :func:`papilio.project` returns it.
 
     Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and further numbers,
-    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values.
-    Otherwise like :class:`Rows`.
+    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values. Otherwise like
+    :class:`Rows`.
     """
 
     _call: ProjectionCall

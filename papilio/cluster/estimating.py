@@ -212,7 +212,7 @@ class _Walker:
         return stage
 
     def sample(self, slices: int, shares: tuple[float, ...], before: _Stage | None = None) -> _Stage:
-        """Walk slices with these shares of the strata, as a new sample or beside one; fewer if the time is over."""
+        """Walk slices with these shares of the strata, as a new sample or added to one; fewer if the time is over."""
         stage, target = before, slices + (before.slices if before else 0)
         while stage is None or (stage.slices < target and not self.is_over):
             left = target - (stage.slices if stage else 0)

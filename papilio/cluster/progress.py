@@ -66,10 +66,10 @@ def _amount(number: float, unit: str) -> str:
 
 
 TRUST = 0.05
-"""Share of the whole run that the prediction counts for beside the speed so far: the first items may be unlike others.
+"""Weight of the prediction, as a share of the run, against the speed so far: the first items may be unlike others.
 
-A run whose items are alike, and that takes twice or half as long as predicted, then ends 15 or 30 % apart from what its
-first tenth says."""
+A run with equal items that takes twice or half the predicted time ends 15 or 30 % apart from the time shown at its
+first tenth."""
 
 
 def time_left(

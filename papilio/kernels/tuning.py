@@ -30,7 +30,7 @@ class TableClass:
 class WedgeTuning:
     """Constants of the wedge engine on one architecture."""
 
-    hub_words: int = 2  # 32-bit words of a tile of the hub bit matrix per lane; 1024 hub columns each
+    hub_words: int = 2  # 32-bit words of a tile of the hub bit matrix per lane
     hub_min_wedges: int = 20  # Minimum hub wedges per entry for a start to use the bit matrix
     hub_least_wedges: int = (
         1 << 24
@@ -93,6 +93,11 @@ class WedgeTuning:
         assert self.large_degree <= 1 << BLOCK_PLANES
         assert all(table.max_wedges < 1 << 16 for table in self.tables if table.kernel == "hash")
         assert max(self.split_threads, *(table.threads for table in self.tables)) <= TABLE_THREADS
+
+    @property
+    def tile_columns(self) -> int:
+        """Return the hub columns of a tile: a bit for each in the words of a warp."""
+        return 1024 * self.hub_words
 
 
 _GENERIC = WedgeTuning(

@@ -293,9 +293,7 @@ def pairs_table(
 
 
 def _label_array(labels: Sequence[Any]) -> pa.Array:
-    """Return labels as int64 if all are Python integers that fit, as dates, times or the like if all are, else as
-    text.
-    """
+    """Return labels as int64 if all are Python integers that fit, in the Arrow type of their only type, or as text."""
     kinds = {type(label) for label in labels}
     if kinds <= {int} and all(-(2**63) <= label < 2**63 for label in labels):
         return pa.array(labels, pa.int64())

@@ -275,13 +275,25 @@ def test_a_listing_replaces_only_listings_and_files_that_may_go(women: Path, tmp
         papilio.enumerate(women, motif, output=tmp_path / "mine", limit=1, overwrite=True)
 
 
+def test_a_job_replaces_what_it_was_begun_to_replace_when_it_resumes(women: Path, tmp_path: Path) -> None:
+    motif, out, job = papilio.Biclique(3, 4), tmp_path / "out", tmp_path / "job"
+    papilio.enumerate(women, motif, output=out, limit=1)
+    with pytest.raises(StoreError, match="exists"):
+        papilio.enumerate(women, motif, output=out, limit=2, job=job)
+    papilio.enumerate(women, motif, output=out, limit=2, job=job, overwrite=True)
+    papilio.enumerate(women, motif, output=out, limit=1, overwrite=True)
+    papilio.enumerate(women, motif, output=out, limit=2, job=job)
+    assert len(rows_of(out)) == 2
+
+
 @pytest.mark.parametrize("name", ["cliques.txt", "cliques.csv.gz", "cliques.XLSX"])
 def test_a_name_of_another_file_is_no_directory(women: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="is neither a directory nor a table"):
         papilio.enumerate(women, papilio.Biclique(3, 4), output=tmp_path / name)
     with pytest.raises(InputError, match="is neither a directory nor a table"):
         papilio.decompose(women, "wing", output=tmp_path / name)
-    papilio.decompose(women, "wing", engine="cpu", output=tmp_path / "wings.csv")
+    made = papilio.decompose(women, "wing", engine="cpu", output=tmp_path / "wings.csv")
+    assert 0 < made.seconds["write"] < made.seconds["total"]
     assert (tmp_path / "wings.csv").read_text().startswith('"u","v","u_label","v_label","number"')
 
 

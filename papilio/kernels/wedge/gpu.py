@@ -247,11 +247,15 @@ class ButterflyGpu(Engine):
     def _drop_hubs_without_room(
         self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
     ) -> tuple[Choice, ...]:
-        """Clear ``uses_hubs`` and report it if the bit matrix exceeds its share of the free memory."""
+        """Clear ``uses_hubs`` if the bit matrix exceeds its share of the free memory; report it, or fewer columns."""
         matrix_bytes = (int(graph.hub_count.size) + 1) * graph.counting.signs * graph.hub_columns // 8
         room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
-        if matrix_bytes <= room_bytes or not int(uses_hubs.max()):
+        if not int(uses_hubs.max()):
             return ()
+        if matrix_bytes <= room_bytes:
+            wanted, used = graph.wanted_columns, graph.hub_columns
+            reason = f"the bit matrix of {wanted} exceeds its share of the device memory"
+            return ((f"{used} hub columns", reason),) if used < wanted else ()
         uses_hubs[:] = 0
         reason = (
             f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
@@ -308,7 +312,7 @@ class ButterflyGpu(Engine):
         hub_rows: tuple[Any, ...] = ()
         if schedule.kernel.startswith("butterfly_hubs"):
             no_row = graph.counting.signs * int(graph.hub_count.size)
-            tiles = graph.hub_columns // (1024 * tuning.hub_words)
+            tiles = graph.hub_columns // tuning.tile_columns
             hub_rows = prepared.hub_rows, np.int32(no_row), np.int32(tiles)
         of_rows = (graph.wedges, graph.hub_wedges) if schedule.kernel == "butterfly_hash" else ()
         own = () if argument is None else (np.int32(argument),)

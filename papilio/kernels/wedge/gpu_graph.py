@@ -73,6 +73,7 @@ class WedgeGraph:
     wedges: Any
     hub_wedges: Any
     hub_columns: int  # a multiple of the columns of a tile
+    wanted_columns: int  # more, if they do not fit in memory
     counting: Counting = UNSIGNED
 
     @property
@@ -196,7 +197,8 @@ def build_wedge_graph(
         priority=priority,
         wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
         hub_wedges=xp.zeros(n_u + n_v, dtype=np.uint64),
-        hub_columns=1024 * tuning.hub_words,
+        hub_columns=tuning.tile_columns,
+        wanted_columns=tuning.tile_columns,
         counting=counting,
     )
     return _count_wedges(device, tuning, built, ahead, (second, first), max_tiles)
@@ -256,8 +258,9 @@ def _count_wedges(
 
     fill_bounds()
     if max_tiles > 1:
-        n_tiles = _choose_tiles(device, tuning, graph, keys, preceding, max_tiles)
-        graph = replace(graph, hub_columns=n_tiles * graph.hub_columns)
+        used, wanted = _choose_tiles(device, tuning, graph, keys, preceding, max_tiles)
+        columns = tuning.tile_columns
+        graph = replace(graph, hub_columns=used * columns, wanted_columns=wanted * columns)
         fill_bounds()
     for of_layer, entries, start_offset, middle_offset in (
         (keys[0], slice(0, n), 0, graph.n_u),
@@ -273,15 +276,14 @@ def _count_wedges(
 
 def _choose_tiles(
     device: Device, tuning: WedgeTuning, graph: WedgeGraph, keys: tuple[Any, Any], preceding: Any, most: int
-) -> int:
-    """Return the number of tiles of hub columns, at least one: the last of them has enough wedges in a layer.
+) -> tuple[int, int]:
+    """Return the numbers of tiles of hub columns used and wanted, at least one.
 
-    Their matrix also fits in its share of the free memory, unless there is only one tile.
+    The last of the wanted ones has enough wedges in a layer. Those used fit in their share of the free memory, unless
+    there is only one tile.
     """
     n, module = graph.n_edges, _load_module(device, tuning, graph.counting)
-    row_bytes = (graph.n_rows + 1) * graph.counting.signs * 128 * tuning.hub_words
-    room_bytes = int(tuning.hub_memory_fraction * device.free_bytes())
-    most = max(1, min(most, room_bytes // row_bytes, (2**31 - 1) // (2 * graph.n_rows + 2)))
+    most = max(1, min(most, (2**31 - 1) // (2 * graph.n_rows + 2)))
     found = device.xp.zeros((2, most), dtype=np.uint64)
     for layer, offset in enumerate((graph.n_u, 0)):
         entries = slice(layer * n, (layer + 1) * n)
@@ -290,7 +292,9 @@ def _choose_tiles(
             graph.prefix[entries], preceding, graph.degree, np.int32(offset), np.int32(most), found[layer],
         )  # fmt: skip
     enough = device.to_host(found).max(axis=0) >= np.uint64(tuning.hub_tile_wedges * n)
-    return max(1, int(np.flatnonzero(enough).max(initial=-1)) + 1)
+    wanted = max(1, int(np.flatnonzero(enough).max(initial=-1)) + 1)
+    tile_bytes = (graph.n_rows + 1) * graph.counting.signs * tuning.tile_columns // 8
+    return min(wanted, max(1, int(tuning.hub_memory_fraction * device.free_bytes()) // tile_bytes)), wanted
 
 
 def _load_module(device: Device, tuning: WedgeTuning, counting: Counting) -> Module:
@@ -303,7 +307,7 @@ def fill_hub_rows(device: Device, graph: WedgeGraph | WedgePartGraph, tuning: We
 
     The last row is empty.
     """
-    lists, n_tiles = graph.hub_lists, graph.hub_columns // (1024 * tuning.hub_words)
+    lists, n_tiles = graph.hub_lists, graph.hub_columns // tuning.tile_columns
     words, n_rows = graph.counting.signs * graph.hub_columns // 32, int(lists[2].size)
     rows = device.xp.empty((n_rows + 1, words), dtype=np.uint32)
     module = _load_module(device, tuning, graph.counting)
@@ -362,6 +366,10 @@ class WedgePartGraph:
     widest_middle: int  # maximum ends of a middle
     hub_columns: int  # one tile
     counting: Counting = UNSIGNED  # parts are counted without signs
+
+    @property
+    def wanted_columns(self) -> int:
+        return self.hub_columns
 
     @property
     def widest(self) -> int:
@@ -448,7 +456,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
         wedges=xp.zeros(n_starts, dtype=np.uint64),
         hub_wedges=xp.zeros(n_starts, dtype=np.uint64),
         widest_middle=widest,
-        hub_columns=1024 * tuning.hub_words,
+        hub_columns=tuning.tile_columns,
     )
     if n_entries and n_middles:
         module = device.load("wedge_part", {"HUB_WORDS": tuning.hub_words})

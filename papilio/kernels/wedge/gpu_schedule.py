@@ -72,7 +72,7 @@ def mark_hub_starts(
     least = np.int64(hub_cost(tuning, per) * graph.counting.signs)
     more = 0 if per == "total" else tuning.hub_vertex_entries
     bounds = least, np.int32(more), np.int32(_BIT_MATRIX_DEGREE)
-    columns = np.int32(graph.hub_columns), np.int32(1024 * tuning.hub_words)
+    columns = np.int32(graph.hub_columns), np.int32(tuning.tile_columns)
     launch_over(
         device, device.load("wedge_order", {}), "mark_hub_starts", items.size, items, np.int32(items.size),
         graph.degree, graph.wedges, graph.hub_wedges, *graph.ranks, *columns, *bounds, uses_hubs,
@@ -112,11 +112,11 @@ def make_schedules(
     tuning: WedgeTuning, counting: Counting, per: Granularity = "total"
 ) -> tuple[Schedule, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then the hub columns."""
-    row_bytes, large, table_bytes = 128 * tuning.hub_words, tuning.large_threads, 0
+    row_bytes, large, table_bytes = tuning.tile_columns // 8, tuning.large_threads, 0
     least = tuning.crowd_threads
     if per == "vertex":
         # Of hub_gives.cuh: 16 sums of 4 bytes for every four columns
-        least, table_bytes = tuning.vertex_threads, 16 * 1024 * tuning.hub_words
+        least, table_bytes = tuning.vertex_threads, 16 * tuning.tile_columns
     blocks = least, tuning.block_threads
     return (
         Schedule("butterfly_match", (256, 256)),
@@ -240,7 +240,7 @@ def measure_costs(
     per: Granularity = "total",
 ) -> StartCosts:
     """Return the costs of the items, at least one."""
-    of_entry = np.int64(hub_cost(tuning, per) * (graph.hub_columns // (1024 * tuning.hub_words)))
+    of_entry = np.int64(hub_cost(tuning, per) * (graph.hub_columns // tuning.tile_columns))
     costs, found = device.xp.empty(items.size, dtype=np.uint64), device.xp.zeros(3, dtype=np.uint64)
     launch_over(
         device, device.load("wedge_order", {}), "item_costs", items.size, items, np.int32(items.size), graph.degree,

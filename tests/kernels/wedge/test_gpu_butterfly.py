@@ -297,3 +297,14 @@ def test_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, Bipa
     assert f"takes {matrix_bytes} bytes of device memory; {matrix_bytes - 1} bytes are available" in reason
     never = ButterflyGpu(emulator(1, free_bytes=1), replace(tuning, hub_min_wedges=NEVER))
     assert never.prepare(graph, Butterfly(), "total").decisions == (), "none are wanted"
+
+
+def test_tiles_of_hub_columns_without_room_are_told_and_not_missed(graphs: dict[str, BipartiteGraph]) -> None:
+    graph, tuning = graphs["skewed"], replace(SCHEDULES["hubs by block"], hub_tiles=3, hub_tile_wedges=0)
+    tile_bytes = 128 * (graph.n_u + graph.n_v + 1)
+    for tiles in (2, 3):
+        engine = ButterflyGpu(emulator(1, free_bytes=4 * tiles * tile_bytes), tuning)
+        decisions = engine.prepare(graph, Butterfly(), "vertex").decisions
+        assert [what for what, _ in decisions] == ["2048 hub columns"][: 3 - tiles]
+        assert all("of 3072 exceeds its share" in reason for _, reason in decisions)
+        check_against_oracle(engine, graph, "vertex")
