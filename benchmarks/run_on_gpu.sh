@@ -51,19 +51,18 @@ step signed timeout 240 python3 -m benchmarks.signed_datasets --engine both --ma
     --output "$out/signed-gpu.json"
 step significance timeout 60 python3 -m benchmarks.significance --data "$data" --cases yelp2018:degrees:1000 --engine gpu --peer-samples 0
 
-# One job on one and on two workers that are kept; a store for each graph, in $out/stores. Stores in $data/stores are taken as they are:
-# converting and generating need DuckDB.
+# One job on one and on two workers that are kept; a store for each graph, in $out/stores. What $data/stores holds is taken as it is: the
+# others are converted and generated, which needs DuckDB.
 make_stores() {
     local name
     mkdir -p "$out/stores"
-    if [ -d "$data/stores" ]; then
-        cp -r "$data/stores/." "$out/stores"
-        return
-    fi
+    [ ! -d "$data/stores" ] || cp -r "$data/stores/." "$out/stores"
     for name in bipartite/movielens-1m bipartite/movielens-100k bipartite/yelp2018 bipartite/senate unipartite/facebook_combined; do
-        python3 -m papilio convert "$data/$name.txt.gz" "$out/stores/${name#*/}" &
+        [ -e "$out/stores/${name#*/}" ] ||
+            python3 -m papilio convert "--${name%/*}" "$data/$name.txt.gz" "$out/stores/${name#*/}" &
     done
-    python3 -m papilio generate rmat "$out/stores/rmat" --scale-u 16 --scale-v 16 --edges "${RMAT_EDGES:-500000000}" --seed 1 &
+    [ -e "$out/stores/rmat" ] ||
+        python3 -m papilio generate rmat "$out/stores/rmat" --scale-u 16 --scale-v 16 --edges "${RMAT_EDGES:-500000000}" --seed 1 &
     wait
 }
 step stores make_stores
