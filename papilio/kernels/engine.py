@@ -71,6 +71,10 @@ class SharedCut(Protocol):
         """Return whether the remaining work is worth sharing, given the work done. False answers the request."""
         ...
 
+    def times_of(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return the predicted time of each of the items [start, stop), in any unit."""
+        ...
+
     def leave(self, stop: int | None) -> None:
         """Answer that the run ends before item ``stop`` and leaves all later items. None leaves nothing."""
         ...

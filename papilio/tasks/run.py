@@ -19,6 +19,9 @@ from pathlib import Path
 from time import monotonic, perf_counter, time
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.announce import get_passed, say_passed
@@ -90,7 +93,14 @@ class CutWatch(SharedCut):
     all items from ``left_at`` on.
     """
 
-    def __init__(self, key: str, limit_s: float | None, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        key: str,
+        limit_s: float | None,
+        times_of: Callable[[int, int], NDArray[np.float64]],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.times_of = times_of
         self._key, self._limit_s, self._clock = key, limit_s, clock
         self._began_at: float | None = None
         self._wanted_at: float | None = None
@@ -350,7 +360,7 @@ def _run_items(
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     least_work = int(held.pace.ns_of(engine.slice_work(held.prepared)))
     slice_work = max(int(max(SLICE_S, engine.least_slice_s) * held.speed), least_work)
-    watch = CutWatch(task.key, task.limit_s)
+    watch = CutWatch(task.key, task.limit_s, held.times_of)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
         stop = task.stop if watch.left_at is None else watch.left_at

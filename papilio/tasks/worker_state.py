@@ -165,6 +165,11 @@ class PreparedGraph:
         before, after = np.interp((start, stop), self.items, self.work)
         return float(after - before)
 
+    def times_of(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Return the predicted nanoseconds of each of the items [start, stop)."""
+        ends: NDArray[np.float64] = np.interp(np.arange(start, stop + 1), self.items, self.work)
+        return np.diff(ends)
+
     def work_within(self, start: int, stop: int, share: float) -> float:
         """Return the predicted nanoseconds of the first items of [start, stop) that make up ``share`` of the cost."""
         first, last = np.interp((start, stop), self.items, self.costs)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from papilio import families
 from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
@@ -282,9 +283,13 @@ def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path:
         job_of(store, TOTAL)
 
 
+def alike(start: int, stop: int) -> NDArray[np.float64]:
+    return np.ones(stop - start)
+
+
 def test_half_of_a_run_is_left_where_that_is_worth_it() -> None:
     now = 0.0
-    watch = CutWatch("half", 100.0, lambda: now)
+    watch = CutWatch("half", 100.0, alike, lambda: now)
     assert not watch()
     now = 1.0
     for done, left, is_worth in ((0, 100, False), (99, 1, False), (50, 50, True)):
@@ -304,7 +309,7 @@ def test_half_of_a_run_is_left_where_that_is_worth_it() -> None:
 def test_chunks_of_a_run_are_left_to_another_worker(threads: int) -> None:
     """Asked at any chunk: what is run ends where it was said to."""
     for asked_at in range(20):
-        watch, done = CutWatch("chunks", None, map((0.1).__mul__, count()).__next__), list[int]()
+        watch, done = CutWatch("chunks", None, alike, map((0.1).__mul__, count()).__next__), list[int]()
 
         def run_chunk(
             state: None,
@@ -356,14 +361,14 @@ def test_a_lease_leaves_its_last_items_and_answers_for_the_others(
 
 def test_the_clock_of_a_lease_begins_with_its_first_slice() -> None:
     now = 100.0
-    watch = CutWatch("of the clock", 2.5, lambda: now)
+    watch = CutWatch("of the clock", 2.5, alike, lambda: now)
     now = 1000.0
     assert not watch()
     now = 1002.4
     assert not watch()
     now = 1002.5
     assert watch()
-    endless = CutWatch("without a clock", None, lambda: 1e9)
+    endless = CutWatch("without a clock", None, alike, lambda: 1e9)
     assert not endless()
     request_cuts(["without a clock"])
     assert endless()

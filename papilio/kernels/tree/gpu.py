@@ -218,11 +218,10 @@ class _Ending:
         device: Device,
         launched: Sequence[_Launched],
         pieces: Pieces,
-        costs: NDArray[np.int64],
         limit: Any,
         cut: StopCheck,
     ) -> None:
-        self._device, self._launched, self._pieces, self._costs = device, launched, pieces, costs
+        self._device, self._launched, self._pieces = device, launched, pieces
         self._limit, self._cut = limit, cut
         self._is_over = Event()
         self._first, self.promised = pieces.span
@@ -262,19 +261,16 @@ class _Ending:
         self._device.write_beside(self._limit, self._first)
 
     def _share(self, shared: SharedCut) -> None:
-        """Give up the last half, by cost, of the pieces not yet taken, minus pieces that warps take in the meantime."""
+        """Give up the last half, by predicted time, of the pieces not yet taken, minus pieces taken in the meantime."""
         if not all(each.can_end for each in self._launched):
             shared.leave(None)
             return
-        taken = self._find_taken()
-        done, left = (
-            float(self._costs[begin:end].sum())
-            for begin, end in ((self._first, taken), (taken, self.promised))
-        )
-        if not shared.is_worth(done, left):
+        taken, starts = self._find_taken(), self._pieces.starts
+        times = np.concatenate(([0.0], np.cumsum(shared.times_of(self._pieces.first, self._pieces.stop))))
+        done, end = np.interp((taken, self.promised), starts, times)
+        if not shared.is_worth(done, end - done):
             return
-        costs = np.cumsum(self._costs[taken : self.promised], dtype=np.float64)
-        half = taken + int(np.searchsorted(costs, left / 2)) + 1
+        half = int(np.interp((done + end) / 2, times, starts)) + 1
         wanted = self._pieces.until(half)
         if wanted.span[1] >= self.promised:
             wanted = self._pieces.until(taken)
@@ -340,7 +336,7 @@ class TreeLauncher:
         if cut is never_cut:
             self._submit(launched, first, last)
             return self._pieces
-        ending = _Ending(self.device, launched, self._pieces, self.costs, self._limit, cut)
+        ending = _Ending(self.device, launched, self._pieces, self._limit, cut)
         ending.watch(lambda: self._submit(launched, first, last))
         if not ending.is_early:
             return self._pieces

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.families import FAMILIES, family_of, resolve
@@ -121,6 +122,9 @@ class ShareAfter(CutAfter):
         assert done + left > 0
         return left > 0
 
+    def times_of(self, start: int, stop: int) -> NDArray[np.float64]:
+        return np.ones(stop - start)
+
     def leave(self, stop: int | None) -> None:
         self.asked, self.left, self.has_left = True, stop, stop is not None
 
@@ -189,6 +193,22 @@ def test_half_of_a_launch_can_be_left_to_another_worker(
         left.append(prepared.n_items - end)
         assert_same(fold_partials(first, engine.run(prepared, end, prepared.n_items)), whole)
     assert max(left) > 0
+
+
+@each_question
+def test_half_is_left_by_the_predicted_time_of_items_not_by_their_costs(
+    motif: Motif, per: Granularity
+) -> None:
+    class LateTimes(ShareAfter):
+        """Nearly all time goes into the last tenth of the items, whose costs are the smallest."""
+
+        def times_of(self, start: int, stop: int) -> NDArray[np.float64]:
+            return np.where(np.arange(start, stop) >= 0.9 * stop, 1.0, 1e-6)
+
+    engine, prepared = ask(motif, per)
+    first, cut = run_until(LateTimes, 1, engine, prepared, 0)
+    assert cut.left is not None
+    assert 0.9 * prepared.n_items <= cut.left == first.n_items
 
 
 def test_items_that_blocks_share_are_not_left_to_another_worker(monkeypatch: pytest.MonkeyPatch) -> None:
