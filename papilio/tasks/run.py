@@ -100,7 +100,7 @@ class CutWatch(SharedCut):
         times_of: Callable[[int, int], NDArray[np.float64]],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.times_of = times_of
+        self._times_of = times_of
         self._key, self._limit_s, self._clock = key, limit_s, clock
         self._began_at: float | None = None
         self._wanted_at: float | None = None
@@ -129,6 +129,9 @@ class CutWatch(SharedCut):
         if not is_worth:
             self.leave(None)
         return is_worth
+
+    def times_of(self, start: int, stop: int) -> NDArray[np.float64]:
+        return self._times_of(start, stop)
 
     def leave(self, stop: int | None) -> None:
         if stop is not None:
