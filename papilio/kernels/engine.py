@@ -252,6 +252,11 @@ class Engine(Protocol):
         """Minimum work of a slice of a run (see :meth:`run`), given the fixed cost of a slice."""
         return 1
 
+    @property
+    def probes_together(self) -> int:
+        """Number of probes that take about as long together as a single one."""
+        return 1
+
     def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         """Descend one random branch of the search tree of each given item, with its own seed.
 

@@ -136,8 +136,13 @@ def hash_rows(*columns: RowColumn) -> NDArray[np.uint64]:
             offsets, ids = column
         else:
             offsets, ids = np.arange(len(column) + 1) * column.shape[1], column.ravel()
-        hashes = mix(ids.astype(np.uint64) | np.uint64(layer << 32))
-        before = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)))
+        n = int(ids.max(initial=-1)) + 1
+        if n < ids.size:  # mixing takes longer than looking up
+            hashes = mix(np.arange(n, dtype=np.uint64) | np.uint64(layer << 32))[ids]
+        else:
+            hashes = mix(ids.astype(np.uint64) | np.uint64(layer << 32))
+        before = np.zeros(ids.size + 1, np.uint64)
+        np.cumsum(hashes, out=before[1:])
         sums = sums + (before[offsets[1:]] - before[offsets[:-1]])
     return mix(sums)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import exp, inf, log, log1p, sqrt
+from math import ceil, exp, inf, log, log1p, sqrt
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -225,7 +225,7 @@ class _Found(NamedTuple):
     rows: _Sums
     members: _Sums
     probes: int
-    probe_s: float  # mean time of one probe
+    round_s: float  # mean time of as many probes as run together
 
 
 def _probe(
@@ -244,12 +244,12 @@ def _probe(
         draws = draw_items(lots, bounds, n, seed)
         began = perf_counter()
         found = engine.probe(prepared, draws.items, draws.seeds)
-        probe_s = (perf_counter() - began) / draws.items.size
+        round_s = (perf_counter() - began) / ceil(draws.items.size / engine.probes_together)
         seconds = rates.seconds_of(costs[draws.items], found) + member_s * found.members
         took, rows, members = (
             _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds, found.motifs, found.members)
         )
-        return _Found(took, rows, members, draws.items.size, probe_s)
+        return _Found(took, rows, members, draws.items.size, round_s)
 
     engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # load kernels first
     found = walk(np.full(bounds.size - 1, PILOT), SEED)
@@ -257,7 +257,8 @@ def _probe(
     if member_s or run_s >= LONG_S:
         error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
         needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
-        affordable = (PROBE_S + PROBE_SHARE * run_s) / max(found.probe_s, 1e-9) / (bounds.size - 1)
+        rounds = (PROBE_S + PROBE_SHARE * run_s) / max(found.round_s, 1e-9)
+        affordable = rounds * engine.probes_together / (bounds.size - 1) if rounds >= 1 else 0.0
         if affordable >= 2 * PILOT:
             n_probes = min(needed, affordable) * (bounds.size - 1)
             shares = np.array(allocate(found.took.errors, even_share=0.5))

@@ -334,6 +334,10 @@ class EmulatorDevice:
         """Copies end before they return."""
         return nullcontext()
 
+    def aside(self) -> AbstractContextManager[None]:
+        """Launches end before they return."""
+        return nullcontext()
+
     def free_bytes(self) -> int:
         """Device memory that can still be allocated, in bytes."""
         return self._free_bytes

@@ -95,7 +95,7 @@ class CudaDevice:
         self._compilers = ThreadPoolExecutor(_COMPILERS, thread_name_prefix="papilio-nvrtc")
         self._streams = [cupy.cuda.Stream() for _ in range(N_STREAMS)]
         self._number = int(cupy.cuda.Device().id)
-        self._staging_stream = cupy.cuda.Stream(non_blocking=True)
+        self._staging_stream, self._aside_stream = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         # Before any kernel runs, as allocating pinned memory waits for running kernels.
         self._beside = cupy.cuda.Stream(non_blocking=True)
         self._beside_bytes = np.frombuffer(
@@ -195,6 +195,11 @@ class CudaDevice:
         with cupy.cuda.Device(self._number), self._staging_stream:
             yield
             self._staging_stream.synchronize()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        with cupy.cuda.Device(self._number), self._aside_stream:
+            yield
 
     def free_bytes(self) -> int:
         free, _ = cupy.cuda.runtime.memGetInfo()

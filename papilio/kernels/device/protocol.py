@@ -107,6 +107,13 @@ class Device(Protocol):
         """Copy to the device while kernels of other threads run. Copies are complete at the end of the block."""
         ...
 
+    def aside(self) -> AbstractContextManager[None]:
+        """Send the launches and copies of the block to a stream that waits for no other, and none for it.
+
+        What the block uses must be complete before. An array made there may be used elsewhere after its :meth:`mark`.
+        """
+        ...
+
     def free_bytes(self) -> int:
         """Device memory that can still be allocated within the limit of the device, if any, in bytes."""
         ...

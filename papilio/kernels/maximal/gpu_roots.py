@@ -15,7 +15,7 @@ from papilio.kernels.device.arrays import hash_vertices, lengths_of, turn_rows
 from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.offsets import offsets_of
 
-_MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 21
+_MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 18
 """Maximum children of a warp's range, if there are at least the second number of ranges of this size, else fewer; above
 the third number of ranges, ranges grow."""
 
@@ -143,7 +143,7 @@ def group_pieces(
 
 def _searched(roots: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the distinct roots of pieces; a piece without children has none."""
-    return np.unique(roots[roots >= 0])
+    return np.flatnonzero(np.bincount(roots[roots >= 0])).astype(np.int32)
 
 
 def load_rows(device: Device) -> Module:

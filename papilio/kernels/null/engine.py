@@ -6,7 +6,7 @@ has separate cells, so that leases fold by addition as in any count. Per vertex 
 their squares are kept, as digits to base 2^32 that are added up each for itself: exact, whatever the order.
 
 What an item gives depends on the graph, the seed and the number of the item alone. On CPUs each thread draws and counts
-its own graphs; a GPU counts one after the other.
+its own graphs; a GPU counts one after the other, and draws the next one meanwhile.
 """
 
 from __future__ import annotations
@@ -68,9 +68,14 @@ class SampleEngine(Engine):
 
     def __init__(self, engine: Engine, ensemble: Ensemble, threads: int) -> None:
         self.name = engine.name
-        self._engine, self._ensemble = engine, ensemble
+        self._engine, self.ensemble = engine, ensemble
         self._device: Device | None = getattr(engine, "device", None)
         self._threads = threads if self._device is None else 1
+
+    @property
+    def drawing_device(self) -> Device | None:
+        """The device that draws samples and keeps them; None if they are drawn on the host."""
+        return self._device if self._engine.takes_device_graphs else None
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph, motif: Motif, per: Granularity
@@ -81,7 +86,7 @@ class SampleEngine(Engine):
         """
         if not motif.needs_signs and graph.sign is not None:
             graph = replace(graph, sign=None)
-        ensemble = self._ensemble
+        ensemble = self.ensemble
         model = ensemble.model
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
@@ -114,7 +119,7 @@ class SampleEngine(Engine):
 
     def time_items(self, prepared: PreparedSamples) -> float:
         """Draw and count the first sample; all items take as long in proportion to their costs."""
-        first, began = self._ensemble.given + 1, perf_counter()
+        first, began = self.ensemble.given + 1, perf_counter()
         self.run(prepared, first, first + 1)
         return (perf_counter() - began) * float(prepared.costs.sum()) / float(prepared.costs[first])
 
@@ -130,10 +135,11 @@ class SampleEngine(Engine):
         require_interval(start, stop, prepared.n_items)
         runner = ChunkRunner(lambda: _Found({}), self._threads)
         guard = nullcontext if self._device is None else self._device.guard
+        samples = _SamplesAhead(self, prepared, stop)
 
         def count(found: _Found, item: int, end: int) -> None:
             with silent_runs(), guard():
-                self._count_item(prepared, found, item)
+                self._count_item(prepared, found, item, samples)
 
         n_items = runner.run([(item, item + 1) for item in range(start, stop)], count, cut, tells=True)
         given = next((each.given for each in runner.states if each.given is not None), Partial(0, 0, 0))
@@ -142,8 +148,10 @@ class SampleEngine(Engine):
         vectors = self._add_up(prepared, [each.vectors for each in runner.states])
         return replace(given, n_items=n_items, work=work, vectors=vectors, cells=cells)
 
-    def _count_item(self, prepared: PreparedSamples, found: _Found, item: int) -> None:
-        ensemble, randomizer = self._ensemble, prepared.randomizer
+    def _count_item(
+        self, prepared: PreparedSamples, found: _Found, item: int, samples: _SamplesAhead
+    ) -> None:
+        ensemble, randomizer = self.ensemble, prepared.randomizer
         if item < ensemble.given:
             graphs = randomizer.chain(ensemble.seed, ensemble.samples + item, ensemble.stops)
             for steps, graph in zip(ensemble.stops, graphs, strict=True):
@@ -151,7 +159,7 @@ class SampleEngine(Engine):
                 found.cells |= {(item, steps): total} if total else {}
             return
         is_given = item == ensemble.given
-        graph = prepared.graph if is_given else randomizer.sample(ensemble.seed, item - ensemble.given - 1)
+        graph = prepared.graph if is_given else samples.take(item)
         partial = self._count(prepared, found, graph, prepared.per)
         counts = partial.cells if prepared.motif.is_table else {(): partial.total}
         found.cells |= {(item, *cell): number for cell, number in counts.items() if number}
@@ -187,6 +195,32 @@ class SampleEngine(Engine):
             for name, vector in vectors.items():
                 sums[name] += vector
         return sums
+
+
+class _SamplesAhead:
+    """The samples of a run, taken in their order; a device that keeps them draws one while the one before is counted."""
+
+    def __init__(self, engine: SampleEngine, prepared: PreparedSamples, stop: int) -> None:
+        self._ensemble, self._randomizer, self._stop = engine.ensemble, prepared.randomizer, stop
+        self._device = engine.drawing_device
+        self._next: tuple[int, Any, Any] | None = None  # item, graph and the event at its end
+
+    def take(self, item: int) -> Any:
+        """Return the sample of an item."""
+        if self._device is None:
+            return self._sample(item)
+        begun = self._next if self._next is not None and self._next[0] == item else self._begin(item)
+        self._next = self._begin(item + 1) if item + 1 < self._stop else None
+        self._device.wait(begun[2])
+        return begun[1]
+
+    def _begin(self, item: int) -> tuple[int, Any, Any]:
+        assert self._device is not None
+        with self._device.aside():
+            return item, self._sample(item), self._device.mark()
+
+    def _sample(self, item: int) -> Any:
+        return self._randomizer.sample(self._ensemble.seed, item - self._ensemble.given - 1)
 
 
 def _add_to(sums: dict[str, NDArray[np.uint64]], name: str, digits: NDArray[np.uint64]) -> None:

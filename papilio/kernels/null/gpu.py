@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.device.arrays import load_arrays, sort_rows
 from papilio.kernels.device.constants import TRADE_SMALL, TRADE_THREADS
 from papilio.kernels.device.protocol import THREADS, Device, launch_over
+from papilio.kernels.null import loops
 from papilio.kernels.null.cpu import Randomizer, RowTrades, draw_words, make_randomizer
-from papilio.kernels.null.loops import layer_of
 from papilio.kernels.null.models import Graph, NullModel
 
 BLOCKS_PER_PROCESSOR = 64
@@ -26,6 +27,10 @@ BLOCKS_PER_PROCESSOR = 64
 
 _PAIRS = TRADE_THREADS // 32
 """Pairs of rows of a block, one for each warp."""
+
+
+layer_of = unwrap(loops.layer_of)
+"""Calling the compiled function takes longer than computing the layer."""
 
 
 class DeviceTrades(RowTrades):
@@ -42,6 +47,7 @@ class DeviceTrades(RowTrades):
         load_arrays(device)
         self._u, self._v = device.to_device(graph.u), device.to_device(graph.v)
         self._rows = [_DeviceRows.place(device, *layer) for layer in self._layers]
+        device.synchronize()  # samples may be drawn in another stream
 
     def _begin(self) -> _State:
         return _State(self._v.copy(), [rows.offsets[:-1].astype(np.uint64) for rows in self._rows])
@@ -50,16 +56,17 @@ class DeviceTrades(RowTrades):
         xp, n = self._device.xp, self._v.size
         spare, room, marks = xp.empty(n, np.int32), xp.empty(n, np.int32), xp.empty(n, np.uint8)
         orders = [_Orders(self, layer, key, end) for layer in range(2)]
+        dealings = draw_words(key, 2 * begin + 1, 2 * (end - begin))[::2]
         if begin < end and layer_of(begin):
             self._pass(self._rows[0], state.columns, state.sink(1), spare, all_rows=True)
             state.columns, spare = spare, state.columns
-        for trade in range(begin, end):
+        for trade, dealing in enumerate(dealings, begin):
             layer = layer_of(trade)
             after = layer_of(trade + 1) if trade + 1 < end else 0
             sink, rows = state.sink(after, turns=after != layer), self._rows[layer]
             if rows.can_trade:
                 order, n_large, large = orders[layer].find(trade)
-                dealing, n_blocks = draw_words(key, 2 * trade + 1, 1)[0], self._most_blocks(large.size)
+                n_blocks = self._most_blocks(large.size)
                 self._launch("trade_pairs", n_blocks + self._most_blocks(-(-order.size // (2 * _PAIRS))),
                     TRADE_THREADS, rows.offsets, order, np.int32(order.size), np.int32(rows.row_bits), n_large, large,
                     np.int32(n_blocks), dealing, state.columns, room, marks, *sink, spare,

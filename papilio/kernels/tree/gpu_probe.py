@@ -14,6 +14,9 @@ from papilio.kernels.tree.layout import add_aligned
 _WARPS, _NEAR_WORDS = 4, 1024
 """Warps of a block, and words of shared memory of each."""
 
+PROBE_WARPS = 8
+"""Warps, of a probe each, that a multiprocessor holds at once whatever memory they take."""
+
 _SLAB_FRACTION = 0.25
 """Maximum share of free device memory for the matrices of all warps."""
 
