@@ -42,8 +42,8 @@ def test_no_process_of_the_cuda_cluster_talks_to_strangers(senate: GraphStore) -
 @pytest.mark.multi_gpu
 @pytest.mark.skipif(len(list_gpus()) < 2, reason=f"{len(list_gpus())} GPUs are visible; needs 2")
 def test_every_gpu_answers_leases(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-6)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
+    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
+    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-6)
     monkeypatch.setattr(lease_policy, "VECTOR_OVERHEAD", 1e9)
     with papilio.open_cluster("cuda") as cluster:
         assert len({worker.pid for worker in cluster.workers}) == len(list_gpus())

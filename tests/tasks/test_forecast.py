@@ -118,6 +118,25 @@ def test_probes_take_a_small_share_of_the_run(
     assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
 
 
+@pytest.mark.parametrize(("together", "most"), [(1, 64), (500, 500), (3000, 3000)])
+def test_probes_that_run_side_by_side_are_as_many_as_fit_in_the_time(
+    together: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as run together take as long as one: 0.4 s, and a run some 20 s."""
+
+    class Device(ProbedEngine):
+        probes_together = together
+
+        def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+            self.clock_s += 0.4 * (-(-items.size // together))
+            return super().probe(prepared, items, seeds)
+
+    engine = Device(trees=TREES, spread=2.5)
+    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
+    forecast, _ = forecast_of(engine, COSTS)
+    assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
+
+
 def test_without_probes_the_rate_stands_and_the_time_is_not_predicted() -> None:
     forecast, pace = forecast_of(FakeEngine(), COSTS)
     assert (forecast.probes, forecast.seconds, forecast.rows) == (0, None, None)
