@@ -29,7 +29,8 @@ _MAX_NS = 2**61
 
 PILOT, LEAST, MOST = 4, 32, 256
 """Mean number of probes per stratum: of the pilot, and the bounds of a second round for longer runs. A second round
-replaces the pilot's estimates: the pilot decides only how long it is, and how its probes are distributed."""
+replaces the pilot's estimates: the pilot decides only how long it is, and how its probes are distributed. A device that
+walks more probes side by side walks up to ``LEAST`` per stratum as the pilot."""
 
 LONG_S = 0.05
 """A count that the pilot predicts to be shorter needs no second round."""
@@ -252,14 +253,15 @@ def _probe(
         return _Found(took, rows, members, draws.items.size, round_s)
 
     engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # load kernels first
-    found = walk(np.full(bounds.size - 1, PILOT), SEED)
+    pilot = min(max(PILOT, engine.probes_together // (bounds.size - 1)), LEAST)
+    found = walk(np.full(bounds.size - 1, pilot), SEED)
     run_s = found.took.total / threads
     if member_s or run_s >= LONG_S:
         error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
-        needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
+        needed = min(max(2 * pilot * (error / GOOD_ERROR) ** 2, LEAST), MOST)
         rounds = (PROBE_S + PROBE_SHARE * run_s) / max(found.round_s, 1e-9)
         affordable = rounds * engine.probes_together / (bounds.size - 1) if rounds >= 1 else 0.0
-        if affordable >= 2 * PILOT:
+        if affordable >= 2 * pilot:
             n_probes = min(needed, affordable) * (bounds.size - 1)
             shares = np.array(allocate(found.took.errors, even_share=0.5))
             found = walk(np.rint(n_probes * shares).astype(np.int64), SEED + 1)
@@ -274,8 +276,9 @@ def _find_pace(
 ) -> Pace:
     """Return the pace of items from the probed times of the strata.
 
-    Within a stratum, time is proportional to lots. Strata differ in time per lot partly by chance: each is shrunk
-    towards the mean, the more so the larger its error is beside the true differences (James and Stein 1961).
+    Within a stratum, time is proportional to lots. Strata differ in time per lot partly by chance: the logarithm of
+    each is shrunk towards the mean, the more so the larger its error is beside the true differences (James and Stein
+    1961).
     """
     knots = np.union1d(bounds, cut_strata(lots, KNOTS))
     ends, work = (
@@ -283,10 +286,17 @@ def _find_pace(
     )
     at = np.searchsorted(knots, bounds)
     expected = np.diff(ends[at]) * took.total / ends[-1]
-    known = np.maximum(expected, 1e-9 * took.total + 1e-30)
-    off, errors = took.sums / known - 1, (took.errors / known) ** 2
-    differences = max(0.0, float(np.average(off**2 - errors, weights=known)))
-    seconds = expected * (1 + off * differences / np.maximum(differences + errors, 1e-300))
+    found = (took.sums > 0) & (expected > 0)
+    seconds = np.zeros(expected.size)
+    if found.any():
+        sums, weights = took.sums[found], expected[found]
+        levels = np.log(sums / weights)
+        mean = np.average(levels, weights=weights)
+        errors = np.log1p((took.errors[found] / sums) ** 2)
+        differences = max(0.0, float(np.average((levels - mean) ** 2 - errors, weights=weights)))
+        levels = mean + (levels - mean) * differences / np.maximum(differences + errors, 1e-300)
+        seconds = expected * np.exp(levels.min())  # where probes found nothing
+        seconds[found] = weights * np.exp(levels)
     seconds *= took.total / max(float(seconds.sum()), 1e-300) / threads
     ends_s = np.concatenate(([0.0], np.cumsum(np.maximum(seconds, 0.0))))
     return Pace.of(work, np.interp(ends, ends[at], ends_s))

@@ -10,8 +10,9 @@
 //         the leaves. Candidates are found for a strip at a time; if one word holds the columns, the lists of the strip
 //         are counted together (pairs.cuh), otherwise each by tiles, by slices or, for two words, in registers
 //         (subset_tree.cuh).
-// If there are more blocks than items, each item goes to several blocks: block i of n takes every n-th strip, and none
-// is skipped, as runs of so few items do not end early. There is no other sharing of work.
+// The items from `n_whole` on, the last ones of a launch, go to several blocks each: part i of n takes every n-th strip.
+// So blocks end at about the same time. The first block that takes a part decides whether the item is searched or skipped.
+// There is no other sharing of work.
 // Memory of a block: its warps' memory together (search.cuh); the warps share what the matrix leaves of it. Each warp
 // also has the lists of a run.
 // sums[n]: sets of left vertices that share n right ones.
@@ -85,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
-                const int min_right, unsigned long long* sums) {
+                const int min_right, unsigned long long* sums, const int n_whole, const int n_parts) {
     __shared__ int position, next_strip;
     __shared__ unsigned dense[kDenseBins];
     __shared__ NearOnes ones;
@@ -103,14 +104,16 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     TreeQueue nobody{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
     SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, min_right, dense), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
-    const int n_parts = max(1, (int)gridDim.x / n_items);
+    const int n_positions = n_whole + (n_items - n_whole) * n_parts;
     BlockQueue queue(&state[kQueueNextItem], &position);
 #pragma unroll 1
-    for (int at = queue.next(); at < n_items * n_parts; at = queue.next()) {
-        if (threadIdx.x == 0) next_strip = gridDim.x < 2 * n_items && work.skips(at) ? -1 : 0;
+    for (int at = queue.next(); at < n_positions; at = queue.next()) {
+        const int beyond = at - n_whole, of = beyond < 0 ? 1 : n_parts;
+        const int place = beyond < 0 ? at : n_whole + beyond / n_parts, part = beyond < 0 ? 0 : beyond % n_parts;
+        if (threadIdx.x == 0) next_strip = work.skips_shared(place) ? -1 : 0;
         __syncthreads();
         if (next_strip < 0) continue;
-        const Children unit = work.at(at / n_parts);
+        const Children unit = work.at(place);
         const long long begin = indptr[unit.root];
         arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
         const RowList matrix =
@@ -120,10 +123,10 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
         const long long own_far = (all_far - arena.far_used) / n_warps & ~3ll;
         arena = Arena{near + arena.near_used + warp * own_near, far + arena.far_used + warp * own_far, own_near, 0, own_far, 0};
         const int n_children = (int)(unit.last - unit.first);
-        const int strip = LEFT == 3 || n_children >= kStrip * n_warps * n_parts ? kStrip : kShortStrip;
+        const int strip = LEFT == 3 || n_children >= kStrip * n_warps * of ? kStrip : kShortStrip;
 #pragma unroll 1
         for (;;) {
-            const int first = (next_for_warp(&next_strip, 1) * n_parts + at % n_parts) * strip;
+            const int first = (next_for_warp(&next_strip, 1) * of + part) * strip;
             if (first >= n_children) break;
             count_children(subsets, matrix, first, min(first + strip, n_children));
         }

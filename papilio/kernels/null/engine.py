@@ -198,7 +198,10 @@ class SampleEngine(Engine):
 
 
 class _SamplesAhead:
-    """The samples of a run, taken in their order; a device that keeps them draws one while the one before is counted."""
+    """The samples of a run, taken in their order.
+
+    A device that keeps them draws one while the one before is counted.
+    """
 
     def __init__(self, engine: SampleEngine, prepared: PreparedSamples, stop: int) -> None:
         self._ensemble, self._randomizer, self._stop = engine.ensemble, prepared.randomizer, stop

@@ -133,9 +133,8 @@ class TreeSearch:
     tuning: TreeTuning
     fixed_words: int  # shared memory of each warp, in addition to ``tuning.near_words``
     blocks_per_sm: int  # resident blocks that the registers of a multiprocessor allow
-    by_blocks: bool = (
-        False  # whether a block owns an item, and blocks beyond the items of a launch share items
-    )
+    by_blocks: bool = False  # whether a block owns an item; then several blocks share each of the last items
+    last_parts: int = 1  # number of those blocks, where items are worth it
 
     def load_on(self, device: Device) -> Module:
         """Return the module of the kernel; called during preparation, so that it compiles in the background."""
@@ -191,6 +190,9 @@ _LOOKS_TOLD = 25
 
 _NO_LIMIT = 2**31 - 1
 
+_LAST_PIECES = 2
+"""Pieces for each block of a launch that several blocks share, if a block owns a piece and that is worth it."""
+
 _MIXED_LAUNCHES = 32
 """Parts of a run whose pieces need several launches or another order; a cut ends only one part."""
 
@@ -202,13 +204,15 @@ class _Launched:
     number: int  # of the class
     pieces: NDArray[np.int32]
     blocks: int
-    can_end: bool  # whether pieces can be skipped; not if several blocks share each piece
+    n_whole: int  # pieces that a warp or block takes alone; the others are taken in parts
+    n_parts: int
     state: Any  # int32 on the device, laid out like the queue's
-    skipped: Any  # int32 on the device: whether each piece was skipped
+    skipped: Any  # int32 on the device: 1 for each skipped piece
 
     def end_of_taken(self, state: NDArray[np.int32]) -> int:
-        """Return a piece above all taken when the state was read, 0 for none."""
-        n_taken = min(int(state[0]), self.pieces.size)
+        """Return a piece above all taken, whole or in part, when the state was read; 0 for none."""
+        n_taken = int(state[0])
+        n_taken -= max(0, n_taken - self.n_whole) * (self.n_parts - 1) // self.n_parts
         return int(self.pieces[:n_taken].max(initial=-1)) + 1
 
 
@@ -267,9 +271,6 @@ class _Ending:
 
     def _share(self, shared: SharedCut) -> None:
         """Give up the last half, by predicted time, of the pieces not yet taken, minus pieces taken in the meantime."""
-        if not all(each.can_end for each in self._launched):
-            shared.leave(None)
-            return
         taken, starts = self._find_taken(), self._pieces.starts
         times = np.concatenate(([0.0], np.cumsum(shared.times_of(self._pieces.first, self._pieces.stop))))
         done, end = np.interp((taken, self.promised), starts, times)
@@ -316,7 +317,7 @@ class TreeLauncher:
             search.kernel_on(device),
             costs,
         )
-        self._by_blocks = search.by_blocks
+        self._by_blocks, self._last_parts = search.by_blocks, search.last_parts
         self._pieces = pieces
         within = [one.between(*pieces.span) for one in classes]
         within = [one for one in within if one.items.size]
@@ -345,7 +346,7 @@ class TreeLauncher:
         ending.watch(lambda: self._submit(launched, first, last))
         if not ending.is_early:
             return self._pieces
-        skipped = [self.device.to_host(each.skipped) != 0 for each in launched]
+        skipped = [self.device.to_host(each.skipped) == 1 for each in launched]
         n_searched = max(
             int(each.pieces[~left].max(initial=-1)) + 1 for each, left in zip(launched, skipped, strict=True)
         )
@@ -401,10 +402,20 @@ class TreeLauncher:
         states = xp.asarray(state)
         for at, (number, pieces) in enumerate(chosen):
             blocks = self._count_blocks(number, pieces)
-            can_end = not self._by_blocks or blocks < 2 * pieces.size
+            n_whole, n_parts = self._divide_last(pieces.size, blocks)
             skipped = xp.zeros(pieces.size, dtype=np.int32)
-            made.append(_Launched(number, pieces, blocks, can_end, states[at], skipped))
+            made.append(_Launched(number, pieces, blocks, n_whole, n_parts, states[at], skipped))
         return made
+
+    def _divide_last(self, n_pieces: int, blocks: int) -> tuple[int, int]:
+        """Return the number of pieces that a block takes alone, and the parts of each of the others."""
+        if not self._by_blocks:
+            return n_pieces, 1
+        if blocks >= 2 * n_pieces:
+            return 0, blocks // n_pieces
+        if self._last_parts == 1:
+            return n_pieces, 1
+        return max(0, n_pieces - _LAST_PIECES * blocks), self._last_parts
 
     def _count_blocks(self, number: int, pieces: NDArray[np.int32]) -> int:
         if self._cuts.size:
@@ -441,6 +452,7 @@ class TreeLauncher:
             self.layout,
             self._memory[stream],
         )
+        parts = (np.int32(launched.n_whole), np.int32(launched.n_parts)) if self._by_blocks else ()
         self.kernel(
             (launched.blocks,),
             (32 * layout.n_warps,),
@@ -448,7 +460,7 @@ class TreeLauncher:
                 *first, items, np.int32(items.size), self._limit, launched.skipped, np.int32(tuning.near_words),
                 memory.slab, np.int64(one.far_words), launched.state, memory.ends, memory.tickets, memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
-                self.block_words, *last,
+                self.block_words, *last, *parts,
             ),
             shared_mem=layout.shared_bytes,
         )  # fmt: skip

@@ -16,7 +16,7 @@ from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tree import gpu as tree
-from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher
+from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher, TreeSearch
 from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
@@ -211,13 +211,42 @@ def test_half_is_left_by_the_predicted_time_of_items_not_by_their_costs(
     assert 0.9 * prepared.n_items <= cut.left == first.n_items
 
 
-def test_items_that_blocks_share_are_not_left_to_another_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, prepared = ask(Biclique(3, 3), "total", replace(EAGER, share_cost=1))
-    cut = ShareAfter(monkeypatch, 1)
-    two = engine.run(prepared, 0, 2, cut=cut)
-    assert engine.block_words.size >= 4
-    assert (two.n_items, cut.left) == (2, None)
-    assert_same(two, engine.run(prepared, 0, 2))
+@pytest.mark.parametrize("parts", [2, 3, 8])
+@pytest.mark.parametrize("motif", [Biclique(3, 3), Biclique(4, 3)])
+def test_items_of_which_blocks_take_parts_can_end_early(
+    motif: Biclique, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last items of a launch, or all of them, in parts: counted once each, or left to another worker."""
+    choose = BicliqueGpu._choose_search
+
+    def divided(self: BicliqueGpu, *arguments: Any) -> TreeSearch:
+        return replace(choose(self, *arguments), last_parts=parts)
+
+    monkeypatch.setattr(BicliqueGpu, "_choose_search", divided)
+    engine, prepared = ask(motif, "total", replace(EAGER, share_cost=1 << 20))
+    whole = engine.run(prepared, 0, prepared.n_items)
+    n_blocks = engine.block_words.size
+    assert prepared.n_items > tree._LAST_PIECES * n_blocks, "some items are taken whole"
+    monkeypatch.setattr(BicliqueGpu, "_choose_search", choose)
+    assert_same(whole, engine.run(prepared, 0, prepared.n_items))
+    monkeypatch.setattr(BicliqueGpu, "_choose_search", divided)
+    left = []
+    for first_item, n_taken in (
+        (0, 1),
+        (0, 40),
+        (prepared.n_items - 2 * n_blocks, 1),
+        (prepared.n_items - 2, 1),
+    ):
+        expected = engine.run(prepared, first_item, prepared.n_items)
+        for check in (ShareAfter, CutAfter):
+            first, cut = run_until(check, n_taken, engine, prepared, first_item)
+            end = first_item + first.n_items
+            if check is ShareAfter:
+                assert end == (prepared.n_items if cut.left is None else cut.left)
+            left.append(prepared.n_items - end)
+            rest = engine.run(prepared, end, prepared.n_items)
+            assert_same(fold_partials(first, rest), expected)
+    assert max(left) > 0
 
 
 def test_a_run_that_may_not_begin_searches_an_item_all_the_same() -> None:
