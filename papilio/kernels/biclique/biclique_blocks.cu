@@ -10,9 +10,8 @@
 //         the leaves. Candidates are found for a strip at a time; if one word holds the columns, the lists of the strip
 //         are counted together (pairs.cuh), otherwise each by tiles, by slices or, for two words, in registers
 //         (subset_tree.cuh).
-// The items from `n_whole` on, the last ones of a launch, go to several blocks each: part i of n takes every n-th strip.
-// So blocks end at about the same time. The first block that takes a part decides whether the item is searched or skipped.
-// There is no other sharing of work.
+// Warps take the children of an item by units of kUnit, several at a time, from its counter in `taken`. A block that finds
+// no item left to take helps with any other block's item that has units left, so that all blocks end at about the same time.
 // Memory of a block: its warps' memory together (search.cuh); the warps share what the matrix leaves of it. Each warp
 // also has the lists of a run.
 // sums[n]: sets of left vertices that share n right ones.
@@ -29,9 +28,11 @@
 #endif
 static_assert(LEFT == 3 || LEFT == 4, "the levels below a child");
 
-/// Children of a strip, and of a strip if there are few children.
-constexpr int kStrip = kTileRows;
-constexpr int kShortStrip = 8;
+/// Children of a unit, and units of a strip that a warp takes at a time, if there are not few children or few items left.
+constexpr int kUnit = 8;
+constexpr int kStripUnits = kTileRows / kUnit;
+/// Minimum units left in an item that another block helps with: it first fills the rows of the children, too.
+constexpr int kHelpedUnits = 2;
 /// Maximum words of a root's columns for which the rows of a child keep them: their pairs are counted as fast.
 constexpr int kKeptWords = KEPT_WORDS;
 /// Words of shared memory of a warp for counters and for the lists of a run.
@@ -57,7 +58,7 @@ __device__ __forceinline__ void count_child(SubsetTree& subsets, const RowList& 
             subsets.spend(count_strip<2>(list, first, min(first + kTileRows, n), subsets.leaves));
 }
 
-/// The sets whose child is in [first, last), at most kStrip; the warp.
+/// The sets whose child is in [first, last), at most kTileRows; the warp.
 __device__ __forceinline__ void count_children(SubsetTree& subsets, const RowList& matrix, int first, int last) {
 #if LEFT == 3
     subsets.spend(count_strip<2>(matrix, first, last, subsets.leaves));
@@ -81,13 +82,48 @@ __device__ __forceinline__ void count_children(SubsetTree& subsets, const RowLis
 #endif
 }
 
+/// Units of the children of an item.
+__device__ __forceinline__ int count_units(const SearchItems& work, int place) {
+    const Children unit = work.at(place);
+    return ((int)(unit.last - unit.first) + kUnit - 1) / kUnit;
+}
+
+/// An item of another block that has units left, or -1 if there is none; the block, which holds no item.
+__device__ __forceinline__ int find_open(const SearchItems& work, int* taken) {
+    __shared__ int found, undecided;
+    // Blocks begin at different items, to help with different ones.
+    const int begin = (int)(blockIdx.x * 97u % (unsigned)work.n);
+#pragma unroll 1
+    for (;;) {
+        if (threadIdx.x == 0) {
+            found = work.n;
+            undecided = 0;
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int i = threadIdx.x; i < work.n && i < peek(&found); i += blockDim.x) {
+            const int place = (begin + i) % work.n, noted = peek(&work.skipped[place]);
+            if (noted == 0)
+                undecided = 1;  // its block will open it now
+            else if (noted == kSearched && count_units(work, place) - peek(&taken[place]) >= kHelpedUnits)
+                atomicMin(&found, i);
+        }
+        __syncthreads();
+        const int at = found < work.n ? (begin + found) % work.n : -1;
+        const bool waits = undecided != 0;
+        __syncthreads();
+        if (at >= 0 || !waits) return at;
+        wait_a_little();
+    }
+}
+
 /// Blocks of any number of warps; slots may be 0.
 extern "C" __global__ void __launch_bounds__(128, MIN_BLOCKS)
 biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ columns,
                 const long long* __restrict__ hop_indptr, const int* __restrict__ hop,
                 const long long* __restrict__ right_indptr, const int* __restrict__ right_rows, SEARCH_PARAMETERS,
-                const int min_right, unsigned long long* sums, const int n_whole, const int n_parts) {
-    __shared__ int position, next_strip;
+                const int min_right, unsigned long long* sums, int* taken) {
+    __shared__ int position;
     __shared__ unsigned dense[kDenseBins];
     __shared__ NearOnes ones;
     const int n_warps = blockDim.x / kWarpSize, warp = threadIdx.x / kWarpSize;
@@ -104,15 +140,21 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
     TreeQueue nobody{nullptr, nullptr, nullptr, nullptr, 0, 0, 0, 0, 0};
     SubsetTree subsets{arena, nobody, LeafHistogram(counters, sums, min_right, dense), ones, counters + kLeafWords, nullptr, 0,
                        RowList{nullptr, 0, 0, 0}, 0, 0, 0, 0, arena.mark()};
-    const int n_positions = n_whole + (n_items - n_whole) * n_parts;
-    BlockQueue queue(&state[kQueueNextItem], &position);
 #pragma unroll 1
-    for (int at = queue.next(); at < n_positions; at = queue.next()) {
-        const int beyond = at - n_whole, of = beyond < 0 ? 1 : n_parts;
-        const int place = beyond < 0 ? at : n_whole + beyond / n_parts, part = beyond < 0 ? 0 : beyond % n_parts;
-        if (threadIdx.x == 0) next_strip = work.skips_shared(place) ? -1 : 0;
+    for (;;) {
+        __syncthreads();  // the memory of the last item is free
+        if (threadIdx.x == 0) {
+            position = atomicAdd(&state[kQueueNextItem], 1);
+            if (position < n_items && work.skips(position))
+                position = -1;
+            else if (position < n_items)
+                atomicExch(&skipped[position], kSearched);
+        }
         __syncthreads();
-        if (next_strip < 0) continue;
+        int place = position;
+        if (place < 0) continue;
+        if (place >= n_items) place = find_open(work, taken);
+        if (place < 0) break;
         const Children unit = work.at(place);
         const long long begin = indptr[unit.root];
         arena = Arena{near, far, LEFT == 3 ? all_near : all_near / 2 & ~3, 0, all_far, 0};
@@ -123,12 +165,13 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
         const long long own_far = (all_far - arena.far_used) / n_warps & ~3ll;
         arena = Arena{near + arena.near_used + warp * own_near, far + arena.far_used + warp * own_far, own_near, 0, own_far, 0};
         const int n_children = (int)(unit.last - unit.first);
-        const int strip = LEFT == 3 || n_children >= kStrip * n_warps * of ? kStrip : kShortStrip;
+        const bool is_long = LEFT == 3 || n_children >= kTileRows * n_warps;
 #pragma unroll 1
         for (;;) {
-            const int first = (next_for_warp(&next_strip, 1) * of + part) * strip;
+            const int units = is_long && (LEFT == 3 || peek(&state[kQueueNextItem]) < n_items) ? kStripUnits : 1;
+            const int first = next_for_warp(&taken[place], units) * kUnit;
             if (first >= n_children) break;
-            count_children(subsets, matrix, first, min(first + strip, n_children));
+            count_children(subsets, matrix, first, min(first + units * kUnit, n_children));
         }
     }
     subsets.leaves.flush();

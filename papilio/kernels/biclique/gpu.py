@@ -67,9 +67,6 @@ _BLOCK_LEFTS = (3, 4)
 _SHARE_S = 1e-5
 """Predicted time of a CPU thread that justifies a warp, in seconds."""
 
-_PART_S, _MOST_PARTS = 0.005, 8
-"""Predicted time of a CPU thread that justifies a block for a part of an item, in seconds, and the maximum parts."""
-
 _SPARE_WORDS = 64
 """Words for rounding up, besides lists and matrices."""
 
@@ -288,9 +285,8 @@ class BicliqueGpu(TreeEngine):
             else:
                 alone, blocks = replace(alone, near_words=tuning.list_near_words), tuning.list_blocks_per_sm
                 words = LEAF_WORDS + RUN_WORDS
-            parts = min(max(int(index.seconds / max(index.n_items, 1) / _PART_S), 1), _MOST_PARTS)
             return TreeSearch(
-                "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True, parts
+                "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True
             )
         code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS + RUN_WORDS
         defines = {"ALGORITHM": code}

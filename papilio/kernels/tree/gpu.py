@@ -133,8 +133,7 @@ class TreeSearch:
     tuning: TreeTuning
     fixed_words: int  # shared memory of each warp, in addition to ``tuning.near_words``
     blocks_per_sm: int  # resident blocks that the registers of a multiprocessor allow
-    by_blocks: bool = False  # whether a block owns an item; then several blocks share each of the last items
-    last_parts: int = 1  # number of those blocks, where items are worth it
+    by_blocks: bool = False  # whether a block owns an item; blocks without one then help others
 
     def load_on(self, device: Device) -> Module:
         """Return the module of the kernel; called during preparation, so that it compiles in the background."""
@@ -190,9 +189,6 @@ _LOOKS_TOLD = 25
 
 _NO_LIMIT = 2**31 - 1
 
-_LAST_PIECES = 2
-"""Pieces for each block of a launch that several blocks share, if a block owns a piece and that is worth it."""
-
 _MIXED_LAUNCHES = 32
 """Parts of a run whose pieces need several launches or another order; a cut ends only one part."""
 
@@ -204,16 +200,12 @@ class _Launched:
     number: int  # of the class
     pieces: NDArray[np.int32]
     blocks: int
-    n_whole: int  # pieces that a warp or block takes alone; the others are taken in parts
-    n_parts: int
     state: Any  # int32 on the device, laid out like the queue's
     skipped: Any  # int32 on the device: 1 for each skipped piece
 
     def end_of_taken(self, state: NDArray[np.int32]) -> int:
-        """Return a piece above all taken, whole or in part, when the state was read; 0 for none."""
-        n_taken = int(state[0])
-        n_taken -= max(0, n_taken - self.n_whole) * (self.n_parts - 1) // self.n_parts
-        return int(self.pieces[:n_taken].max(initial=-1)) + 1
+        """Return a piece above all taken when the state was read, 0 for none."""
+        return int(self.pieces[: int(state[0])].max(initial=-1)) + 1
 
 
 class _Ending:
@@ -317,7 +309,7 @@ class TreeLauncher:
             search.kernel_on(device),
             costs,
         )
-        self._by_blocks, self._last_parts = search.by_blocks, search.last_parts
+        self._by_blocks = search.by_blocks
         self._pieces = pieces
         within = [one.between(*pieces.span) for one in classes]
         within = [one for one in within if one.items.size]
@@ -402,20 +394,9 @@ class TreeLauncher:
         states = xp.asarray(state)
         for at, (number, pieces) in enumerate(chosen):
             blocks = self._count_blocks(number, pieces)
-            n_whole, n_parts = self._divide_last(pieces.size, blocks)
             skipped = xp.zeros(pieces.size, dtype=np.int32)
-            made.append(_Launched(number, pieces, blocks, n_whole, n_parts, states[at], skipped))
+            made.append(_Launched(number, pieces, blocks, states[at], skipped))
         return made
-
-    def _divide_last(self, n_pieces: int, blocks: int) -> tuple[int, int]:
-        """Return the number of pieces that a block takes alone, and the parts of each of the others."""
-        if not self._by_blocks:
-            return n_pieces, 1
-        if blocks >= 2 * n_pieces:
-            return 0, blocks // n_pieces
-        if self._last_parts == 1:
-            return n_pieces, 1
-        return max(0, n_pieces - _LAST_PIECES * blocks), self._last_parts
 
     def _count_blocks(self, number: int, pieces: NDArray[np.int32]) -> int:
         if self._cuts.size:
@@ -452,7 +433,7 @@ class TreeLauncher:
             self.layout,
             self._memory[stream],
         )
-        parts = (np.int32(launched.n_whole), np.int32(launched.n_parts)) if self._by_blocks else ()
+        parts = (self.device.xp.zeros(items.size, dtype=np.int32),) if self._by_blocks else ()
         self.kernel(
             (launched.blocks,),
             (32 * layout.n_warps,),

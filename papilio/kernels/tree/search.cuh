@@ -19,8 +19,8 @@
 //
 // A run can be ended early: the host lowers `*limit`, and items from that number on are not searched. Each item is taken
 // by one warp, which then reads the limit and notes in `skipped`, by place, the items it leaves out (kSkipped). A warp that
-// takes an item after the host has read the counter reads the limit that the host wrote before. If several blocks share an
-// item, the first one decides for all. Sub-trees in the queue are still searched.
+// takes an item after the host has read the counter reads the limit that the host wrote before. Sub-trees in the queue are
+// still searched.
 //
 // Memory of a warp: kCounterWords + `near_words` words of the block's dynamic shared memory, and `far_words` words of the
 // slab for data that does not fit there. block_words: words intersected, by block.
@@ -54,7 +54,7 @@ struct Children {
     long long last;
 };
 
-/// Notes about an item in `skipped`, 0 before.
+/// Notes about an item in `skipped`, 0 before; only blocks that help each other note what is searched.
 constexpr int kSkipped = 1;
 constexpr int kSearched = 2;
 
@@ -75,23 +75,11 @@ struct SearchItems {
 
     /// Whether the run ends before the item at a place, just taken, which is then noted as skipped. Any lane alone.
     __device__ __forceinline__ bool skips(int place) const {
-        const bool is_left = is_beyond(place);
-        if (is_left) skipped[place] = kSkipped;
-        return is_left;
-    }
-
-    /// The same for an item of which others take parts, too: all get the same answer.
-    __device__ __forceinline__ bool skips_shared(int place) const {
-        const int own = is_beyond(place) ? kSkipped : kSearched;
-        const int noted = atomicCAS(&skipped[place], 0, own);
-        return (noted == 0 ? own : noted) == kSkipped;
-    }
-
-  private:
-    __device__ __forceinline__ bool is_beyond(int place) const {
         // The address depends on the place, so the limit is not read before the item is taken.
         const volatile int* const from = limit + (place < 0);
-        return items[place] >= *from;
+        const bool is_beyond = items[place] >= *from;
+        if (is_beyond) atomicExch(&skipped[place], kSkipped);
+        return is_beyond;
     }
 };
 

@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, LeaseTooLargeError
-from papilio.families import FAMILIES, family_of, resolve
+from papilio.families import FAMILIES, family_of, load_engine, resolve
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tree import gpu as tree
-from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher, TreeSearch
+from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher
 from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
@@ -211,41 +211,29 @@ def test_half_is_left_by_the_predicted_time_of_items_not_by_their_costs(
     assert 0.9 * prepared.n_items <= cut.left == first.n_items
 
 
-@pytest.mark.parametrize("parts", [2, 3, 8])
+@pytest.mark.parametrize("share_cost", [1, 1 << 20], ids=["more blocks than items", "fewer"])
 @pytest.mark.parametrize("motif", [Biclique(3, 3), Biclique(4, 3)])
-def test_items_of_which_blocks_take_parts_can_end_early(
-    motif: Biclique, parts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last items of a launch, or all of them, in parts: counted once each, or left to another worker."""
-    choose = BicliqueGpu._choose_search
-
-    def divided(self: BicliqueGpu, *arguments: Any) -> TreeSearch:
-        return replace(choose(self, *arguments), last_parts=parts)
-
-    monkeypatch.setattr(BicliqueGpu, "_choose_search", divided)
-    engine, prepared = ask(motif, "total", replace(EAGER, share_cost=1 << 20))
-    whole = engine.run(prepared, 0, prepared.n_items)
-    n_blocks = engine.block_words.size
-    assert prepared.n_items > tree._LAST_PIECES * n_blocks, "some items are taken whole"
-    monkeypatch.setattr(BicliqueGpu, "_choose_search", choose)
-    assert_same(whole, engine.run(prepared, 0, prepared.n_items))
-    monkeypatch.setattr(BicliqueGpu, "_choose_search", divided)
-    left = []
-    for first_item, n_taken in (
-        (0, 1),
-        (0, 40),
-        (prepared.n_items - 2 * n_blocks, 1),
-        (prepared.n_items - 2, 1),
-    ):
-        expected = engine.run(prepared, first_item, prepared.n_items)
+def test_items_with_which_blocks_help_each_other_can_end_early(motif: Biclique, share_cost: int) -> None:
+    """Each set is counted once, whoever helps with its item, and items are left whole to another worker."""
+    engine, prepared = ask(motif, "total", replace(EAGER, share_cost=share_cost))
+    anchored = BicliqueGpu(emulator(3), anchor="u", tuning=replace(EAGER, share_cost=share_cost))
+    n_left = 300 if motif.p == 3 else 100
+    graph = planted_graph(5, n_left, 9, 0, 0, 10 * n_left, 0.0)
+    wide, right = anchored.prepare(graph, motif, "total"), load_engine(motif, "cpu")
+    expected = right.prepare(graph, motif, "total")
+    assert anchored.run(wide, 0, wide.n_items).total == right.run(expected, 0, expected.n_items).total
+    anchored.run(wide, 0, 1)
+    assert (np.count_nonzero(anchored.block_words) > 1) == (share_cost == 1), "others help with the only item"
+    n, left = prepared.n_items, []
+    for start, n_taken in ((0, 1), (0, 40), (n - 20, 1), (n - 2, 1), (n - 1, 1)):
+        expected = engine.run(prepared, start, n)
         for check in (ShareAfter, CutAfter):
-            first, cut = run_until(check, n_taken, engine, prepared, first_item)
-            end = first_item + first.n_items
+            first, cut = run_until(check, n_taken, engine, prepared, start)
+            end = start + first.n_items
             if check is ShareAfter:
-                assert end == (prepared.n_items if cut.left is None else cut.left)
-            left.append(prepared.n_items - end)
-            rest = engine.run(prepared, end, prepared.n_items)
-            assert_same(fold_partials(first, rest), expected)
+                assert end == (n if cut.left is None else cut.left)
+            left.append(n - end)
+            assert_same(fold_partials(first, engine.run(prepared, end, n)), expected)
     assert max(left) > 0
 
 
