@@ -29,8 +29,7 @@ _MAX_NS = 2**61
 
 PILOT, LEAST, MOST = 4, 32, 256
 """Mean number of probes per stratum: of the pilot, and the bounds of a second round for longer runs. A second round
-replaces the pilot's estimates: the pilot decides only how long it is, and how its probes are distributed. A device that
-walks more probes side by side walks up to ``LEAST`` per stratum as the pilot."""
+replaces the pilot's estimates: the pilot decides only how long it is, and how its probes are distributed."""
 
 LONG_S = 0.05
 """A count that the pilot predicts to be shorter needs no second round."""
@@ -253,15 +252,14 @@ def _probe(
         return _Found(took, rows, members, draws.items.size, round_s)
 
     engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # load kernels first
-    pilot = min(max(PILOT, engine.probes_together // (bounds.size - 1)), LEAST)
-    found = walk(np.full(bounds.size - 1, pilot), SEED)
+    found = walk(np.full(bounds.size - 1, PILOT), SEED)
     run_s = found.took.total / threads
     if member_s or run_s >= LONG_S:
         error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
-        needed = min(max(2 * pilot * (error / GOOD_ERROR) ** 2, LEAST), MOST)
+        needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
         rounds = (PROBE_S + PROBE_SHARE * run_s) / max(found.round_s, 1e-9)
         affordable = rounds * engine.probes_together / (bounds.size - 1) if rounds >= 1 else 0.0
-        if affordable >= 2 * pilot:
+        if affordable >= 2 * PILOT:
             n_probes = min(needed, affordable) * (bounds.size - 1)
             shares = np.array(allocate(found.took.errors, even_share=0.5))
             found = walk(np.rint(n_probes * shares).astype(np.int64), SEED + 1)

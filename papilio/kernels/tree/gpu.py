@@ -266,7 +266,10 @@ class _Ending:
         taken, starts = self._find_taken(), self._pieces.starts
         times = np.concatenate(([0.0], np.cumsum(shared.times_of(self._pieces.first, self._pieces.stop))))
         done, end = np.interp((taken, self.promised), starts, times)
-        if not shared.is_worth(done, end - done):
+        # The heaviest items come first, and how much lighter the last ones are is an estimate.
+        by_time = (end - done) / max(done, 1e-300)
+        by_number = (self.promised - taken) / max(taken - self._first, 1)
+        if not shared.is_worth(1.0, float(np.sqrt(by_time * by_number))):
             return
         half = int(np.interp((done + end) / 2, times, starts)) + 1
         wanted = self._pieces.until(half)
