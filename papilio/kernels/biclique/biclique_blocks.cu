@@ -31,6 +31,8 @@ static_assert(LEFT == 3 || LEFT == 4, "the levels below a child");
 /// Children of a unit, and units of a strip that a warp takes at a time, if there are not few children or few items left.
 constexpr int kUnit = 8;
 constexpr int kStripUnits = kTileRows / kUnit;
+/// Items for each block from which on units are taken one by one: the launch ends soon.
+constexpr int kLastItems = 2;
 /// Minimum units left in an item that another block helps with: it first fills the rows of the children, too.
 constexpr int kHelpedUnits = 2;
 /// Maximum words of a root's columns for which the rows of a child keep them: their pairs are counted as fast.
@@ -166,9 +168,10 @@ biclique_blocks(const long long* __restrict__ indptr, const int* __restrict__ co
         arena = Arena{near + arena.near_used + warp * own_near, far + arena.far_used + warp * own_far, own_near, 0, own_far, 0};
         const int n_children = (int)(unit.last - unit.first);
         const bool is_long = LEFT == 3 || n_children >= kTileRows * n_warps;
+        const int last_items = n_items - kLastItems * (int)gridDim.x;
 #pragma unroll 1
         for (;;) {
-            const int units = is_long && (LEFT == 3 || peek(&state[kQueueNextItem]) < n_items) ? kStripUnits : 1;
+            const int units = is_long && (LEFT == 3 || peek(&state[kQueueNextItem]) < last_items) ? kStripUnits : 1;
             const int first = next_for_warp(&taken[place], units) * kUnit;
             if (first >= n_children) break;
             count_children(subsets, matrix, first, min(first + units * kUnit, n_children));
