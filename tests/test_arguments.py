@@ -19,6 +19,7 @@ from rich.console import Console
 
 import papilio
 from papilio.arguments import Between, Bytes, parse_size, read_argument, read_bytes, show_bytes
+from papilio.cluster import existing
 from papilio.cluster import progress as progress_module
 from papilio.errors import GraphError, InputError, PapilioError
 from papilio.motifs import Listing, SizeOptions
@@ -36,7 +37,8 @@ GRAPH = papilio.BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1], sign=[1, 1
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a graph, a job, a partition and an edge list, in which the calls run."""
     folder = tmp_path_factory.mktemp("arguments")
-    with chdir(folder):
+    with chdir(folder), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(existing, "WRITE_S", 0.0)  # many files that are given are no scheduler files
         write_store("graph", GRAPH, provenance={})
         papilio.count("graph", papilio.Butterfly(), job="job", **HERE)
         papilio.partition("graph", "parts", papilio.Butterfly(), host_memory="2GiB")
