@@ -177,13 +177,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def collected() -> Iterator[None]:
-    """Collect what closed clusters left in cycles here, not in a later test that would be blamed for it."""
+    """Collect what closed clusters left in cycles here, not in a later test that would be blamed for it.
+
+    What is left then stays, and later collections need not go through it.
+    """
     yield
     if "distributed" not in sys.modules:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

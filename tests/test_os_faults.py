@@ -61,10 +61,14 @@ def places_of(faults: FaultyOs) -> list[int]:
 
 def open_files_of(root: Path) -> list[str]:
     """Return the open files of this process whose paths begin with ``root``; what only errors still hold is let go."""
-    gc.collect()
-    links = Path("/proc/self/fd").iterdir()
-    names = [os.path.realpath(each) for each in links]
-    return [name for name in names if name.startswith(str(root))]
+
+    def find() -> list[str]:
+        names = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+        return [name for name in names if name.startswith(str(root))]
+
+    if find():
+        gc.collect()
+    return find()
 
 
 def check_faults(work: Work, store: GraphStore, folder: Path, every: bool, forever: bool) -> None:
