@@ -91,11 +91,12 @@ def dask_processes(
 
 
 def end_processes(processes: Iterable[subprocess.Popen[bytes]]) -> None:
-    """Ask processes to end; those that a test left cut off or busy are killed after 30 s."""
-    asked = list(processes)
-    for process in asked:
+    """Ask one process after the other to end; those that a test left cut off or busy are killed after 30 s.
+
+    A worker whose scheduler ends at the same moment may wait for it until its nanny kills it, after 8 s.
+    """
+    for process in processes:
         process.terminate()
-    for process in asked:
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
