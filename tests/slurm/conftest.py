@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from papilio.storage.store import GraphStore, write_store
+from tests import conftest
 from tests.conftest import ROOT, read_edges
 
 START = Path(__file__).with_name("start_slurm.sh")
@@ -145,11 +146,14 @@ def slurm(slurm_daemons: None, tmp_path: Path) -> Iterator[Slurm]:
 @pytest.fixture(scope="session", autouse=True)
 def limited(
     slurm_daemons: None, votes: GraphStore, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Slurm]:
+) -> Iterator[Slurm | None]:
     """A count with a time limit, submitted first: Slurm looks at time limits every half minute only.
 
-    It waits for more workers than there are, so that it runs when its limit is near.
+    It waits for more workers than there are, so that it runs when its limit is near. Only a slow test looks at it.
     """
+    if not conftest.thorough:
+        yield None
+        return
     for slurm in run_slurm(tmp_path_factory.mktemp("limited")):
         script = slurm.render(votes.path, "--time", "1", "--grace", "55", "--memory", "1GiB")
         text = script.read_text()
