@@ -22,6 +22,7 @@ from papilio.tasks.job import Budget
 from papilio.tasks.memory import PROCESS_BYTES
 from tests.tools.budgets import named_budget
 from tests.tools.commands import Run
+from tests.tools.pairs import all_pairs
 
 ROOM = 7_000_000
 """Bytes for parts beside the process: about half of what the graph of these tests needs as a whole."""
@@ -197,14 +198,19 @@ def test_parts_are_kept_where_they_are_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("motif", "per"),
-    [("butterfly", "total"), ("butterfly", "edge"), (papilio.Biclique(2, 2), "vertex")],
+    ("asked", "host"),
+    all_pairs(
+        [("butterfly", "total"), ("butterfly", "edge"), (papilio.Biclique(2, 2), "vertex")],
+        [300 << 20, 351 << 20],  # nothing is left, and little
+        share=2,
+    ),
     ids=str,
 )
-@pytest.mark.parametrize("host", [300 << 20, 351 << 20], ids=["nothing is left", "little memory is free"])
 def test_a_count_runs_with_the_least_budget_that_a_refusal_names(
-    even: Path, motif: Any, per: Any, host: int
+    even: Path, asked: tuple[Any, Any], host: int
 ) -> None:
+    motif, per = asked
+
     def count(budget: Budget) -> int:
         return papilio.count(even, motif, per=per, engine="cpu", host_memory=budget.host_bytes).count
 
@@ -215,9 +221,13 @@ def test_a_count_runs_with_the_least_budget_that_a_refusal_names(
     assert named_budget(lambda: count(Budget(None, least.host_bytes - (1 << 20))), least) == least
 
 
-@pytest.mark.parametrize("motif", ["butterfly", papilio.Biclique(2, 2), "maximal-biclique"], ids=str)
 @pytest.mark.parametrize(
-    "given", [Budget(500 << 20), Budget(500 << 20, 300 << 20), Budget(8 << 30, 900 << 20)], ids=str
+    ("motif", "given"),
+    all_pairs(
+        ["butterfly", papilio.Biclique(2, 2), "maximal-biclique"],
+        [Budget(500 << 20), Budget(500 << 20, 300 << 20), Budget(8 << 30, 900 << 20)],
+    ),
+    ids=str,
 )
 def test_parts_are_cut_with_the_least_budgets_that_a_refusal_names(
     even: Path, motif: Any, given: Budget, tmp_path: Path
