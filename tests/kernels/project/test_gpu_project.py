@@ -29,6 +29,7 @@ from papilio.parts import StartBlock
 from tests.conftest import EMULATOR_SEED, check_law, read_edges
 from tests.kernels.wedge.test_gpu_butterfly import NEVER, PLAIN, SCHEDULES
 from tests.tools.devices import cuda_device, emulator
+from tests.tools.pairs import all_pairs
 from tests.tools.strategies import bipartite_graphs, complete_graph, graphs_of_all_starts, skewed_graph
 
 TABLES = {name: tuning for name, tuning in SCHEDULES.items() if "hubs" not in name}
@@ -190,8 +191,7 @@ def test_widest_counters(n: int) -> None:
         assert check_against_cpu(engine, graph, Projection("u", n, "hyperbolic")) == 3
 
 
-@pytest.mark.parametrize("max_pairs", [1, 60, 500])
-@pytest.mark.parametrize("cuts", [(), (1, 2, 30, 70)])
+@pytest.mark.parametrize(("max_pairs", "cuts"), all_pairs([1, 60, 500], [(), (1, 2, 30, 70)], share=2))
 def test_small_launches_and_any_split_list_the_same(
     max_pairs: int, cuts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
