@@ -24,9 +24,10 @@ from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import Found, Rates, count_ways
-from papilio.motifs import BalancedBiclique, Biclique
+from papilio.motifs import BalancedBiclique, Biclique, Granularity
 from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
+from tests.tools.pairs import all_pairs
 from tests.tools.strategies import complete_graph, planted_graph, skewed_graph
 
 GRAPHS = {
@@ -91,8 +92,7 @@ def test_devices_estimate_as_the_cpu(name: str, anchor: str, device: object) -> 
         assert cpu.probe_counts(one, items, seeds).tolist() == gpu.probe_counts(other, items, seeds).tolist()
 
 
-@pytest.mark.parametrize("motif", [*COUNTS, BalancedBiclique(3, 3)], ids=str)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "motif"), all_pairs(GRAPHS, [*COUNTS, BalancedBiclique(3, 3)]), ids=str)
 def test_estimates_are_unbiased(name: str, motif: Biclique) -> None:
     graph = GRAPHS[name]
     if motif.needs_signs:
@@ -109,7 +109,7 @@ def test_estimates_are_unbiased(name: str, motif: Biclique) -> None:
         assert abs(sums.mean() - exact) <= 4 * sums.std() / np.sqrt(repeats) + 1e-4 * exact
 
 
-TOTALS = [
+TOTALS: list[tuple[Biclique, Granularity]] = [
     (Biclique(4, 3), "total"),
     (Biclique(5, 2), "total"),
     (Biclique(3, None, max_q=4), "total"),
@@ -121,11 +121,10 @@ TOTALS = [
 ]
 
 
-@pytest.mark.parametrize(("motif", "per"), TOTALS, ids=str)
-@pytest.mark.parametrize("name", GRAPHS)
-def test_counts_and_words_are_unbiased(name: str, motif: Biclique, per: str) -> None:
+@pytest.mark.parametrize(("name", "asked"), all_pairs(GRAPHS, TOTALS), ids=str)
+def test_counts_and_words_are_unbiased(name: str, asked: tuple[Biclique, Granularity]) -> None:
     """Means over many seeds of every item are within four standard errors of what the search finds in it."""
-    graph = GRAPHS[name]
+    graph, (motif, per) = GRAPHS[name], asked
     if motif.needs_signs:
         signs = np.where(np.random.default_rng(4).random(graph.n_edges) < 0.3, -1, 1).astype(np.int8)
         graph = BipartiteGraph(graph.n_u, graph.n_v, graph.u, graph.v, signs)
