@@ -15,6 +15,7 @@ import scipy
 
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown
+from papilio.cluster.executor import Executor
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
 from papilio.kernels.project import sampled
 from papilio.motifs import motif_to_json
@@ -179,7 +180,7 @@ def test_a_store_holds_the_projection(women: Path, tmp_path: Path) -> None:
 
 
 def test_random_graphs_of_the_same_degrees(
-    women: Path, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture
+    women: Path, tmp_path: Path, run: Run, caplog: pytest.LogCaptureFixture, two_workers: Executor
 ) -> None:
     asked: Any = {"significance": "degrees", "samples": 400, "seed": 3, "fdr": 0.7}
     rows = papilio.project(women, "v", **asked)
@@ -195,8 +196,7 @@ def test_random_graphs_of_the_same_degrees(
     )
     assert 0 < len(expected) < len(every)
     assert {round(p * 401, 9) % 1 for p in every.values()} == {0.0}
-    with papilio.open_cluster("local", workers=2) as cluster:
-        result = papilio.project(women, "v", output=tmp_path / "there", cluster=cluster, **asked)
+    result = papilio.project(women, "v", output=tmp_path / "there", cluster=two_workers, **asked)
     assert sorted(tuple(row.values()) for row in result.to_arrow().to_pylist()) == expected
     assert not result.checked
     job = tmp_path / "job"
@@ -302,10 +302,10 @@ def test_a_killed_job_goes_on(
     assert pq.read_table(tmp_path / "out").num_rows == whole.rows
 
 
-def test_workers_in_other_processes_find_the_same(many: Path, tmp_path: Path) -> None:
+def test_workers_in_other_processes_find_the_same(many: Path, tmp_path: Path, two_workers: Executor) -> None:
     asked: Any = {"weighting": "hyperbolic", "significance": HYPER}
     here = papilio.project(many, "v", output=tmp_path / "here.parquet", **asked)
-    there = papilio.project(many, "v", output=tmp_path / "there.parquet", cluster="local", workers=2, **asked)
+    there = papilio.project(many, "v", output=tmp_path / "there.parquet", cluster=two_workers, **asked)
     order = [("source", "ascending"), ("target", "ascending")]
     tables = [pq.read_table(tmp_path / f"{name}.parquet").sort_by(order) for name in ("here", "there")]
     assert here.rows == there.rows > 0

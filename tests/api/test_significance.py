@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import papilio
+from papilio.cluster.executor import Executor
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
@@ -353,15 +354,15 @@ def facts_of(found: SignificanceResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("per", ["total", "vertex"])
-def test_workers_and_the_form_of_the_graph_do_not_matter(store: Path, tmp_path: Path, per: Any) -> None:
+def test_workers_and_the_form_of_the_graph_do_not_matter(
+    store: Path, tmp_path: Path, two_workers: Executor, per: Any
+) -> None:
     asked: dict[str, Any] = {"samples": 150, "seed": 9, "per": per, "engine": "cpu"}
     one = facts_of(papilio.significance(str(store), "butterfly", cluster="inline", **asked))
     assert one == facts_of(papilio.significance(open_store(store).read(), "butterfly", **asked))
     job = tmp_path / "job"
-    with papilio.open_cluster("local", workers=2) as cluster:
-        assert one == facts_of(
-            papilio.significance(str(store), "butterfly", cluster=cluster, job=job, **asked)
-        )
+    there = papilio.significance(str(store), "butterfly", cluster=two_workers, job=job, **asked)
+    assert one == facts_of(there)
     other = papilio.significance(str(store), "butterfly", cluster="inline", **{**asked, "seed": 10})
     assert one["samples"] != other.samples
 
