@@ -104,7 +104,7 @@ def test_blocks_that_share_a_vertex_are_components_of_their_own(decomposer: Deco
 def test_any_number_of_ranges_and_threads_gives_one_answer(
     threads: int, n_ranges: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = planted_graph(5, 300, 280, blocks=6, block_side=16, noise_edges=3000, missing=0.2)
+    graph = planted_graph(5, 150, 140, blocks=4, block_side=14, noise_edges=1200, missing=0.2)
     alone = peel_wing(index_wing(graph, 1), 1, n_ranges=1).numbers
     assert len(set(alone.tolist())) > 20
     monkeypatch.setattr(chunks, "SERIAL_COST", 1)
