@@ -87,9 +87,12 @@ thorough = True
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note which run this is."""
+    """Note which run this is, also for the laws that do not say how many examples they are tried on."""
     global thorough
     thorough = "not slow" not in config.option.markexpr
+    usual = settings.get_profile("papilio")
+    settings.register_profile("papilio", usual, max_examples=share_of_examples(usual.max_examples))
+    settings.load_profile("papilio")
 
 
 def share_of_examples(number: int) -> int:

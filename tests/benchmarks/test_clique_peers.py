@@ -13,6 +13,7 @@ from benchmarks.clique import measure, table_lines
 from benchmarks.clique_peers import count_by_kclist, count_by_pivoter
 from papilio.graph import UnipartiteGraph
 from papilio.motifs import Clique, MaximalClique
+from tests.conftest import share_of_examples
 from tests.tools.oracle_clique import count_cliques
 
 pytestmark = pytest.mark.slow  # ten seconds to compile
@@ -25,7 +26,7 @@ def edges(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]]]:
 
 
 def test_kclist_and_pivoter_follow_the_definition() -> None:
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=share_of_examples(60), deadline=None, derandomize=True, database=None)
     @given(edges())
     def law(drawn: tuple[int, list[tuple[int, int]]]) -> None:
         n, pairs = drawn

@@ -19,6 +19,7 @@ from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.kernels.maximal.cpu import MaximalBicliqueCpu
 from papilio.kernels.maximal.loops import Stack, grow_stack
 from papilio.motifs import Biclique, MaximalBiclique
+from tests.conftest import share_of_examples
 from tests.kernels.maximal.questions import motifs
 from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import (
@@ -65,7 +66,7 @@ def test_counts_equal_the_oracle(graph: BipartiteGraph, motif: MaximalBiclique, 
     missing=st.sampled_from([0.02, 0.2, 0.5, 0.8]),
     turned=st.booleans(),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of_examples(40))
 def test_rows_of_many_words_equal_the_oracle(
     seed: int, n_rows: int, n_columns: int, missing: float, turned: bool
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_search_goes_on_where_its_stack_was_full(n_columns: int, monkeypatch: 
 
 
 @given(one=bipartite_graphs(max_side=9), two=bipartite_graphs(max_side=9))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of_examples(40))
 def test_a_disjoint_union_adds(one: BipartiteGraph, two: BipartiteGraph) -> None:
     edges = {*edge_list(one), *((u + one.n_u, v + one.n_v) for u, v in edge_list(two))}
     both = graph_of(edges, one.n_u + two.n_u, one.n_v + two.n_v)
@@ -146,7 +147,7 @@ def test_a_disjoint_union_adds(one: BipartiteGraph, two: BipartiteGraph) -> None
 
 
 @given(graph=bipartite_graphs(max_side=9), which=st.integers(0, 100), anchor=anchors)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of_examples(40))
 def test_a_twin_changes_sizes_and_not_their_number(graph: BipartiteGraph, which: int, anchor: str) -> None:
     if not graph.n_u:
         return
@@ -177,7 +178,7 @@ def test_closed_forms(anchor: str) -> None:
 
 
 @given(graph=bipartite_graphs())
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share_of_examples(40))
 def test_corner_cells_are_those_of_the_table_of_all_bicliques(graph: BipartiteGraph) -> None:
     """Where none is larger in either direction, a biclique of that size is maximal, and is counted once."""
     engine = BicliqueCpu(1)

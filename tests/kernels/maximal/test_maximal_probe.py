@@ -19,7 +19,7 @@ from papilio.kernels.maximal.list_gpu import MaximalBicliqueGpuLister
 from papilio.kernels.maximal.loops import BRANCHES
 from papilio.kernels.probe import Found, cut_strata, draw_items
 from papilio.motifs import Listing, MaximalBiclique
-from tests.conftest import EMULATOR_SEED
+from tests.conftest import EMULATOR_SEED, share_of_examples
 from tests.kernels.maximal.questions import motifs
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.root_parts import cut_maximal_by_definition, group_at_random
@@ -127,7 +127,7 @@ def test_devices_walk_small_graphs_alike(graph: BipartiteGraph, motif: MaximalBi
     check_same(graph, motif, anchor, emulator(EMULATOR_SEED), 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share_of_examples(40), deadline=None)
 @given(bipartite_graphs(9), motifs(), st.sampled_from(["u", "v"]))
 def test_small_graphs_are_unbiased(graph: BipartiteGraph, motif: MaximalBiclique, anchor: str) -> None:
     engine = MaximalBicliqueCpu(1, anchor)
