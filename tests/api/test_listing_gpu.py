@@ -92,7 +92,7 @@ def test_all_are_listed_counted_and_the_same_as_on_cpus(tmp_path: Path, name: st
 def test_a_listing_that_ends_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-7)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-7)
-    graph, motif, _ = QUESTIONS["maximal bicliques"]
+    graph, motif = planted_graph(5, 12, 30, 2, 7, 60, 0.1), papilio.MaximalBiclique(2, 2)
     write_store(tmp_path / "graph", graph, provenance={})
 
     def stop(event: Event) -> None:

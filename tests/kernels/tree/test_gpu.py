@@ -23,6 +23,7 @@ from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, Maxim
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.kernels.clique.test_clique import random_graph
 from tests.tools.devices import emulator
+from tests.tools.pairs import all_pairs
 from tests.tools.strategies import planted_graph
 
 QUESTIONS: list[tuple[Motif, Granularity]] = [
@@ -60,9 +61,9 @@ class Listening:
         return self._module.get_function(name)
 
 
-each_question = pytest.mark.parametrize(
-    ("motif", "per"), QUESTIONS, ids=[f"{motif.title} per {per}" for motif, per in QUESTIONS]
-)
+BY_TITLE = {f"{motif.title} per {per}": (motif, per) for motif, per in QUESTIONS}
+
+each_question = pytest.mark.parametrize(("motif", "per"), BY_TITLE.values(), ids=BY_TITLE)
 
 
 @each_question
@@ -160,12 +161,12 @@ MIXED = replace(EAGER, far_words=tuple(1 << k for k in range(6, 14)), slab_fract
 """Several launches, for there is no room for all blocks."""
 
 
-@pytest.mark.parametrize("tuning", [EAGER, replace(EAGER, slots=0), MIXED], ids=["eager", "alone", "mixed"])
-@each_question
-def test_a_launch_that_is_ended_has_searched_the_first_items(
-    motif: Motif, per: Granularity, tuning: TreeTuning
-) -> None:
-    engine, prepared = ask(motif, per, tuning)
+TUNINGS = {"eager": EAGER, "mixed": MIXED, "alone": replace(EAGER, slots=0)}
+
+
+@pytest.mark.parametrize(("question", "tuning"), all_pairs(BY_TITLE, TUNINGS))
+def test_a_launch_that_is_ended_has_searched_the_first_items(question: str, tuning: str) -> None:
+    engine, prepared = ask(*BY_TITLE[question], TUNINGS[tuning])
     whole = engine.run(prepared, 0, prepared.n_items)
     ended = []
     for n_taken in (1, 9, 40):
@@ -178,12 +179,9 @@ def test_a_launch_that_is_ended_has_searched_the_first_items(
     assert min(ended) < prepared.n_items
 
 
-@pytest.mark.parametrize("tuning", [EAGER, MIXED], ids=["eager", "mixed"])
-@each_question
-def test_half_of_a_launch_can_be_left_to_another_worker(
-    motif: Motif, per: Granularity, tuning: TreeTuning
-) -> None:
-    engine, prepared = ask(motif, per, tuning)
+@pytest.mark.parametrize(("question", "tuning"), all_pairs(BY_TITLE, ["mixed", "eager"], share=2))
+def test_half_of_a_launch_can_be_left_to_another_worker(question: str, tuning: str) -> None:
+    engine, prepared = ask(*BY_TITLE[question], TUNINGS[tuning])
     whole = engine.run(prepared, 0, prepared.n_items)
     left = []
     for n_taken in (1, 9):

@@ -36,7 +36,7 @@ EAGER = replace(TreeTuning(), threads=64, slots=8, slot_words=1 << 10, check_ste
 BIPARTITE = planted_graph(5, 22, 100, 2, 9, 250, 0.1)
 QUESTIONS: dict[str, tuple[Any, Motif]] = {
     "maximal cliques": (random_graph(3, 40, 0.4), MaximalClique()),
-    "large maximal cliques": (random_graph(5, 60, 0.5), MaximalClique(8)),
+    "large maximal cliques": (random_graph(5, 45, 0.5), MaximalClique(7)),
     "sparse maximal cliques": (random_graph(8, 90, 0.04), MaximalClique()),
     "edges": (random_graph(3, 40, 0.4), Clique(2)),
     "4-cliques": (random_graph(5, 60, 0.3), Clique(4)),
