@@ -148,7 +148,7 @@ def overlapping_casts() -> UnipartiteGraph:
     )
 
 
-@pytest.mark.parametrize("k", [4, 5])
+@pytest.mark.parametrize("k", [4, pytest.param(5, marks=pytest.mark.slow)])
 def test_frames_within_frames(engine: str, k: int) -> None:
     """Nodes with few of many candidates get matrices of their own; the other algorithm has none."""
     graph = overlapping_casts()
