@@ -68,9 +68,10 @@ LARGE = ("youtube-groupmemberships", "movielens-1m", "yelp2018")
 """Graphs that take seconds each: the butterflies of all are counted in every run, the rest among the slow tests."""
 
 
-def by_size(names: Iterable[str]) -> list[Any]:
-    """Return the names as parameters, those of large graphs marked as slow."""
-    return [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in names]
+def by_size(names: Iterable[str], *others: str) -> list[Any]:
+    """Return the names as parameters, those of large graphs and of the others that are given marked as slow."""
+    slow = {*LARGE, *others}
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
 
 
 Reader = Callable[[str], BipartiteGraph]
@@ -124,7 +125,7 @@ def test_senate_votes_bundled(engine: EngineCase, example_data: Path) -> None:
     assert engine.count(graph).total == BUTTERFLIES["senate"]
 
 
-@pytest.mark.parametrize("name", by_size(BICLIQUES))
+@pytest.mark.parametrize("name", by_size(BICLIQUES, "marvel"))
 def test_bicliques_of_one_size(bicliques: BicliqueCase, reference_graph: Reader, name: str) -> None:
     graph = reference_graph(name)
     assert bicliques.bicliques(graph, Biclique(2, 2)).total == BUTTERFLIES[name]
