@@ -175,7 +175,7 @@ def test_a_killed_comparison_resumes_to_the_same_samples(tmp_path: Path) -> None
         assert not (job / "result.json").exists()
     kept = lease_records(job)
     assert call_json("status", job)["state"] == "interrupted"
-    resumed = call_json("resume", job, "--cluster", "local", "--workers", 2)
+    resumed = call_json("resume", job, *where)
     assert lease_records(job)[: len(kept)] == kept
     assert resumed["job"]["leases_before"] == len(kept) >= 3
     for name in ("count", "samples", "mixing", "z", "quantiles", "warning"):
