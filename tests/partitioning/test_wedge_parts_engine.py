@@ -11,6 +11,7 @@ import pytest
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.memory import WEDGES
+from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.store import Partition
@@ -63,6 +64,8 @@ def check(
     strategy: Strategy,
 ) -> Partition:
     """Count by parts and compare with the whole graph in memory."""
+    cpu = ButterflyCpu(1)
+    engine.need(int(cpu.work(cpu.prepare(graph, Butterfly(), "total")).sum()))  # parts have no less
     partition = cut(directory, graph, per, share, strategy)
     engine.need(sum(info.work for info in partition.manifest.parts))
     total, sums = count(partition, engine, graph, per)
