@@ -15,6 +15,7 @@ import pytest
 from papilio.errors import CapacityError, InputError, MalformedLineError
 from papilio.storage.convert import convert
 from tests.storage.convert_helpers import COMPRESS, labelled_edges, write_input
+from tests.tools.pairs import all_pairs
 
 
 def npy_of(header: bytes) -> bytes:
@@ -204,8 +205,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("compression", COMPRESS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "compression"),
+    [*((name, "none") for name in CASES), *all_pairs(CASES, [each for each in COMPRESS if each != "none"])],
+)
 def test_format_is_detected_and_read(tmp_path: Path, name: str, compression: str) -> None:
     case = CASES[name]
     data = case.data.encode() if isinstance(case.data, str) else case.data
