@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -105,12 +107,20 @@ CASES = [
 ]
 
 
+def tried() -> Iterator[Any]:
+    """Yield the cases as parameters; of an option that many commands have, and read alike, two are fast."""
+    met = Counter[str]()
+    for name, option in CASES:
+        met[option] += 1
+        yield pytest.param(name, option, marks=() if met[option] <= 2 else pytest.mark.slow)
+
+
 def test_every_command_with_a_number_is_in_the_table() -> None:
     assert {name for name, _ in CASES} <= BASE.keys() <= {name for name, _ in walk(cli)}
     assert len(CASES) > 70
 
 
-@pytest.mark.parametrize(("name", "option"), CASES)
+@pytest.mark.parametrize(("name", "option"), list(tried()))
 def test_a_number_that_makes_no_sense_is_refused_in_words(name: str, option: str) -> None:
     refused = 0
     for number in NUMBERS:
