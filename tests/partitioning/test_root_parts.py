@@ -27,6 +27,7 @@ from papilio.storage.store import write_store
 from tests.conftest import share_of_examples
 from tests.partitioning.root_cuts import HOST_BYTES, PART_BYTES, cut, least_bytes, parts_of
 from tests.tools.oracle_biclique import count_all, count_bicliques
+from tests.tools.pairs import all_pairs
 from tests.tools.strategies import (
     bipartite_graphs,
     complete_graph,
@@ -87,12 +88,11 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("anchor", ["u", "v"])
-@pytest.mark.parametrize(("p", "q"), SIZES)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("name", "size"), all_pairs(GRAPHS, SIZES), ids=str)
 def test_every_biclique_is_in_exactly_one_part(
-    tmp_path: Path, name: str, p: int, q: int, anchor: str
+    tmp_path: Path, name: str, size: tuple[int, int], anchor: str
 ) -> None:
-    graph = GRAPHS[name]
+    graph, (p, q) = GRAPHS[name], size
     several = 0
     for share in (0.05, 0.4, 1.0):
         partition = cut(graph, tmp_path, Biclique(p, q), anchor, share)

@@ -22,6 +22,7 @@ from papilio.motifs import Listing, MaximalBiclique
 from tests.conftest import EMULATOR_SEED, share_of_examples
 from tests.kernels.maximal.questions import motifs
 from tests.tools.devices import cuda_device, emulator
+from tests.tools.pairs import all_pairs
 from tests.tools.root_parts import cut_maximal_by_definition, group_at_random
 from tests.tools.strategies import bipartite_graphs, complete_graph, graph_of, planted_graph, skewed_graph
 
@@ -66,9 +67,8 @@ def count_branches(engine: Any, prepared: Any) -> int:
     return int(state.found.sums[BRANCHES])
 
 
-@pytest.mark.parametrize("motif", QUESTIONS, ids=str)
+@pytest.mark.parametrize(("name", "motif"), all_pairs(GRAPHS, QUESTIONS), ids=str)
 @pytest.mark.parametrize("anchor", ["u", "v"])
-@pytest.mark.parametrize("name", GRAPHS)
 def test_counts_and_branches_are_unbiased(name: str, anchor: str, motif: MaximalBiclique) -> None:
     engine = MaximalBicliqueCpu(1, anchor)
     prepared = engine.prepare(GRAPHS[name], motif, "total")
