@@ -260,7 +260,7 @@ class _Cluster:
             int(options["workers"][0]),
             task,
             float(np.exp(sigma * self.noise.standard_normal() - sigma**2 / 2)),
-            CutWatch(task.key, task.limit_s, lambda: self.at_s),
+            CutWatch(task.key, task.limit_s, lambda start, stop: np.ones(stop - start), lambda: self.at_s),
             task.key,
         )
         self.spend(self.machine.submit_s)

@@ -599,7 +599,7 @@ def _probe_counts(
 def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: Words, threads: int) -> Floats:
     """Estimate the bicliques of items of an index by sets of their rows, drawn one after the other."""
     counts = _Counts(index, graph, items, seeds)
-    chunks = cut_by_cost(counts.later + 1, threads, serial_cost=1)
+    chunks = cut_by_cost(counts.later + 1, threads, serial_cost=1 << 14)
     ChunkRunner(counts.make_room, threads).run(
         chunks, lambda *at: counts.walk(at[0], make_shares(0), *at[1:])
     )
