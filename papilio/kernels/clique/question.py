@@ -90,16 +90,17 @@ _GPU_VECTOR_SHARE = 0.3
 """Share of these rates for counts by vertex and edge; not measured."""
 
 _RATES: Mapping[str, Rates] = {
-    "orient": Rates(3.2e8, 8e7, 6.2e8),
-    "pivot": Rates(1e10, 6.6e7, 4e8),
+    "orient": Rates(4.2e8, 1.04e8, 8.1e8),
+    "pivot": Rates(1e10, 1.2e8, 7.2e8),
     "vertex": Rates(3e9, 7.4e7, 2.2e8),
     "edge": Rates(9.8e7, 3.6e7, 3.6e8),
-    "maximal": Rates(1e10, 1.7e7, 3.5e8),
+    "maximal": Rates(1e10, 2.2e7, 4.5e8),
 }
 """Rates of one CPU thread: totals in order and by pivots, counts by vertex and edge, maximal cliques.
 
-Fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and every k: each predicted
-time is 0.52 to 1.9 times the measured one (``python -m benchmarks.prediction``).
+Fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and every k. Then the search
+began to give nodes matrices of their own, which probes do not: the rates of totals are 1.3 to 1.8 times those of that
+fit, so that predicted times are 0.7 to 2 times the measured ones (``python -m benchmarks.prediction``).
 """
 
 
