@@ -133,14 +133,18 @@ def draw_items(
     return Draws(items, weights, strata, hashes[:total])
 
 
+_MOST_WAYS = 1e300
+"""Larger numbers of sets stand as this one: an infinite one times zero would be none."""
+
+
 def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
     """Return the number of sets of ``low`` to ``high`` of n elements, float64, for n up to ``most``; (most + 1,)."""
     n = np.arange(most + 1, dtype=np.float64)
     ways = np.ones(most + 1)
     for taken in range(low):
-        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+        ways = np.minimum(ways * np.maximum(n - taken, 0.0) / (taken + 1), _MOST_WAYS)
     total = ways
     for taken in range(low, min(high, most)):
-        ways = ways * np.maximum(n - taken, 0.0) / (taken + 1)
+        ways = np.minimum(ways * np.maximum(n - taken, 0.0) / (taken + 1), _MOST_WAYS)
         total = total + ways
     return total

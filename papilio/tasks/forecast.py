@@ -245,9 +245,13 @@ def _probe(
         began = perf_counter()
         found = engine.probe(prepared, draws.items, draws.seeds)
         round_s = (perf_counter() - began) / ceil(draws.items.size / engine.probes_together)
-        seconds = rates.seconds_of(costs[draws.items], found) + member_s * found.members
+        seconds, motifs, listed = (
+            np.minimum(each, MAX_FOUND)  # motifs of all sizes may pass the range of double precision
+            for each in (rates.seconds_of(costs[draws.items], found), found.motifs, found.members)
+        )
         took, rows, members = (
-            _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds, found.motifs, found.members)
+            _Sums.of(each * draws.weights, draws.strata, n)
+            for each in (seconds + member_s * listed, motifs, listed)
         )
         return _Found(took, rows, members, draws.items.size, round_s)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import STEP, Found, Rates
+from papilio.kernels.probe import STEP, Found, Rates, count_ways
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
@@ -135,6 +135,29 @@ def test_probes_that_run_side_by_side_are_as_many_as_fit_in_the_time(
     monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
     forecast, _ = forecast_of(engine, COSTS)
     assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
+
+
+def test_more_motifs_than_double_precision_holds_do_not_hide_the_time() -> None:
+    """The bicliques of every size of a large complete graph, of which some probes see infinitely many."""
+
+    class Endless(ProbedEngine):
+        def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+            found = super().probe(prepared, items, seeds)
+            return found._replace(motifs=found.motifs * np.inf, members=found.members * np.inf)
+
+    forecast, pace = forecast_of(Endless(trees=TREES), COSTS)
+    known, usual = forecast_of(ProbedEngine(trees=TREES), COSTS)
+    assert forecast.seconds == known.seconds
+    assert pace.ns == pytest.approx(usual.ns)
+    assert forecast.rows is not None
+    assert forecast.rows.high == 1e300
+
+
+def test_sets_beyond_double_precision_are_counted_as_many() -> None:
+    ways = count_ways(3000, 2, 3000)
+    assert np.isfinite(ways).all()
+    assert ways[:4].tolist() == [0.0, 0.0, 1.0, 4.0]
+    assert ways[-1] >= 1e300
 
 
 def test_without_probes_the_rate_stands_and_the_time_is_not_predicted() -> None:
