@@ -254,7 +254,7 @@ class Engine(Protocol):
 
     @property
     def probes_together(self) -> int:
-        """Number of probes that take about as long together as a single one."""
+        """Number of probes that run side by side: together they take as long as the longest of them."""
         return 1
 
     def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:

@@ -39,6 +39,9 @@ class Found(NamedTuple):
     words: NDArray[np.float64]  # 64-bit words that the search intersects
 
 
+MAX_FOUND = 1e300
+"""Larger numbers of sets, and larger estimates, are capped here: an infinite one times zero would be no number."""
+
 NODES, WORDS, FIELDS = 2, 3, 4
 """Places of nodes and words among the numbers of a probe, in the order of :class:`Found`, and the number of fields."""
 
@@ -133,18 +136,14 @@ def draw_items(
     return Draws(items, weights, strata, hashes[:total])
 
 
-_MOST_WAYS = 1e300
-"""Larger numbers of sets stand as this one: an infinite one times zero would be none."""
-
-
 def count_ways(most: int, low: int, high: int) -> NDArray[np.float64]:
     """Return the number of sets of ``low`` to ``high`` of n elements, float64, for n up to ``most``; (most + 1,)."""
     n = np.arange(most + 1, dtype=np.float64)
     ways = np.ones(most + 1)
     for taken in range(low):
-        ways = np.minimum(ways * np.maximum(n - taken, 0.0) / (taken + 1), _MOST_WAYS)
+        ways = np.minimum(ways * np.maximum(n - taken, 0.0) / (taken + 1), MAX_FOUND)
     total = ways
     for taken in range(low, min(high, most)):
-        ways = np.minimum(ways * np.maximum(n - taken, 0.0) / (taken + 1), _MOST_WAYS)
+        ways = np.minimum(ways * np.maximum(n - taken, 0.0) / (taken + 1), MAX_FOUND)
         total = total + ways
     return total

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, find_breakpoints
-from papilio.kernels.probe import SEED, Rates, cut_strata, draw_items
+from papilio.kernels.probe import MAX_FOUND, SEED, Rates, cut_strata, draw_items
 
 NS = 10**9
 """Units of work of a plan in a second: nanoseconds, as predicted for one worker."""
@@ -58,9 +58,6 @@ BYTES_FACTOR = 2.0
 
 MEMBER_S = {"cpu": 1.2e-8, "gpu": 2e-9}
 """Seconds to list a vertex of a row, in addition to the search: a thread of a CPU, and a device with its host."""
-
-MAX_FOUND = 1e300
-"""Larger estimates are capped here."""
 
 KNOTS = 256
 """Approximate number of places in the items between which the pace is constant."""

@@ -436,7 +436,8 @@ class TreeLauncher:
             self.layout,
             self._memory[stream],
         )
-        parts = (self.device.xp.zeros(items.size, dtype=np.int32),) if self._by_blocks else ()
+        # Units of each item that warps have taken: blocks without an item help others.
+        taken = (self.device.xp.zeros(items.size, dtype=np.int32),) if self._by_blocks else ()
         self.kernel(
             (launched.blocks,),
             (32 * layout.n_warps,),
@@ -444,7 +445,7 @@ class TreeLauncher:
                 *first, items, np.int32(items.size), self._limit, launched.skipped, np.int32(tuning.near_words),
                 memory.slab, np.int64(one.far_words), launched.state, memory.ends, memory.tickets, memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
-                self.block_words, *last, *parts,
+                self.block_words, *last, *taken,
             ),
             shared_mem=layout.shared_bytes,
         )  # fmt: skip
