@@ -4,14 +4,14 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
-# benchmarks, biclique, choice, decomposition, signed, significance, stores, scaling, hubs, long, cpus, cluster; without names all run. The
+# benchmarks, biclique, cpu_choice, choice, decomposition, signed, significance, stores, scaling, hubs, long, cpus, cluster; without names all run. The
 # steps go on after a failure; the exit status is that of the first step that failed. `scaling`, `hubs`, `long` and `cpus` need the graphs of
 # `stores`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique choice decomposition signed significance stores scaling hubs long cpus cluster}
+steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique cpu_choice choice decomposition signed significance stores scaling hubs long cpus cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -39,6 +39,18 @@ bicliques="tests/kernels/biclique/test_gpu_biclique.py tests/kernels/biclique/te
 step biclique timeout 60 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $bicliques
 step biclique timeout 45 python3 -m benchmarks.biclique_gpu --data "$data" --output "$out/biclique-gpu.json"
 step biclique timeout 45 python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/biclique/test_biclique.py
+# The same table for the processors, a graph for each of the last eight, beside whatever else runs here.
+choose_on_cpus() {
+    local graphs=(senate youtube-groupmemberships movielens-100k yelp2018 rmat movielens-1m "facebook_combined soc-Epinions1"
+                  "ca-AstroPh ca-HepPh wiki-Vote") at=$(($(nproc) - 8)) each
+    for each in "${graphs[@]}"; do
+        # shellcheck disable=SC2086
+        taskset -c $((at++)) timeout 560 python3 -m benchmarks.choice --threads 1 --data "$data" --graphs $each \
+            --sizes ${CHOICE_SIZES:-3 4 5 6 7 8 9} --most 1 --grace 60 --slowdown 2 --seconds 500 > "$out/choice-${each%% *}.md" 2>&1 &
+    done
+    wait
+}
+step cpu_choice choose_on_cpus
 step choice timeout 300 python3 -m benchmarks.choice --engine gpu --data "$data" --sizes 3 4 6 8 --most 0.5 --grace 2 \
     --seconds 240 --output "$out/choice-gpu.json"
 decompositions="tests/kernels/peel/test_gpu_peeling.py tests/kernels/peel/test_wing.py tests/kernels/peel/test_tip.py"

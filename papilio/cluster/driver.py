@@ -46,6 +46,7 @@ from papilio.tasks.job import (
     Movement,
     PrepareReport,
     PrepareTask,
+    choose_hands,
     open_job_partition,
 )
 from papilio.tasks.lease_scheduler import LeaseScheduler
@@ -117,6 +118,7 @@ def plan_job(
     kept: bool = False,
     predict: bool = True,
     finished: Iterable[tuple[int, int, int]] = (),
+    hands: int | None = None,
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
 
@@ -124,12 +126,14 @@ def plan_job(
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
     workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
-    ``predict`` to probe the items for the time of the run. CapacityError, before anything is read, when the job cannot
-    fit a worker's memory. ClusterError if a worker does not find the store, or finds other items than the others.
+    ``predict`` to probe the items for the time of the run. ``hands`` are those of earlier sessions. CapacityError,
+    before anything is read, when the job cannot fit a worker's memory. ClusterError if a worker does not find the
+    store, or finds other items than the others.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
     name, reason, workers = choose_engine(executor, choice)
+    job = replace(job, hands=hands or choose_hands(job, len(workers)))
     manifest = None if job.partition is None else open_job_partition(job).manifest
     memory = require_memory(job, name, workers, manifest)
     listener(PhaseStarted("plan"))
@@ -178,8 +182,9 @@ def count_job(
     # A run in this process without a listener has one lease, and needs no prediction.
     predict = kept or not executor.in_process or accept is not None or is_shown(listener)
     plan, workers, reports = plan_job(
-        executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before
-    )
+        executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before,
+        hands=None if session is None else session.hands,
+    )  # fmt: skip
     slowest = max(reports, key=lambda report: sum(report.seconds.values()))
     seconds = {
         "plan": max(0.0, perf_counter() - started - sum(slowest.seconds.values())),
@@ -370,7 +375,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
     chosen.sort(key=lambda lease: (lease.partition, lease.start))
     with ExitStack() as stack:
         executor = stack.enter_context(InlineExecutor())
-        plan, (worker,), _ = plan_job(executor, job, engine, ignore_events, predict=False)
+        plan, (worker,), _ = plan_job(executor, job, engine, ignore_events, predict=False, hands=job.hands)
         if plan.key != directory.plan_key:
             raise TilingError(
                 f"{directory.root} has the plan {directory.plan_key}, but the {plan.engine} engine makes the plan "

@@ -6,16 +6,17 @@ leases of a job can run on either and be checked on the other:
 * ``stage`` copies the data of a part to where the engine runs, while the engine runs another part;
 * ``prepare`` reduces and orders a graph or a part, builds the form that the kernels need, and compiles what ``run``
   launches, so that leases do not wait for a compiler and measure only the speed of the engine;
-* ``work`` returns the exact or estimated cost of every work item, heaviest first;
+* ``work`` returns the exact or estimated cost of every work item, in their order;
 * ``run`` counts exactly the items of ``[start, stop)``, or the first of them if it is cut;
 * partials fold associatively and commutatively (:func:`fold_partials`).
 
 Laws, tested on every engine: any split of ``[0, n_items)`` folds to the same partial; CPU, GPU and oracle give the
-same counts; the order of the items depends only on the graph, never on the engine.
+same counts; the order of the items depends only on the graph and the number of hands, never on the engine.
 
 This module also holds ranges of work items and their costs, computed from the costs at a few breakpoints.
 
-Items are ordered heaviest first. Everything here is a pure function of integers, the same on every machine.
+Items are ordered heaviest first, or dealt in hands, each of which is heaviest first (:func:`deal_items`). Everything
+here is a pure function of integers, the same on every machine.
 """
 
 from __future__ import annotations
@@ -205,7 +206,10 @@ class Prepared:
 
     @property
     def work(self) -> NDArray[np.int64]:
-        """Exact or estimated cost of each work item, shape (n_items,), host; heaviest first, except for parts."""
+        """Exact or estimated cost of each work item, shape (n_items,), host.
+
+        In the order of :func:`deal_items`, except for parts.
+        """
         return self.costs
 
     @property
@@ -224,6 +228,8 @@ class Engine(Protocol):
     name: EngineName
     least_slice_s: ClassVar[float] = 0.0
     """Minimum predicted time of a slice of a run (see :meth:`run`), in seconds."""
+    hands: int = 1
+    """Number of hands into which :meth:`prepare` deals the items of a whole graph; searches only."""
     takes_device_graphs: ClassVar[bool] = False
     """Whether :meth:`prepare` accepts whole graphs with their edges on the device, sorted by U only."""
 
@@ -325,6 +331,23 @@ class Engine(Protocol):
         longer use the device.
         """
         ...
+
+
+def deal_items(n_items: int, hands: int) -> NDArray[np.int64]:
+    """Return the rank, from 0 for the heaviest, of the item at each position, shape (n_items,).
+
+    Items are dealt like cards: hand h has the ranks h, h + hands, h + 2 hands and so on. All hands are alike, whatever
+    the items cost in truth, so that workers that take a hand each end at about the same time.
+    """
+    if hands == 1:
+        return np.arange(n_items)
+    return np.concatenate([np.arange(hand, n_items, hands) for hand in range(hands)])
+
+
+def find_hands(n_items: int, hands: int) -> NDArray[np.int64]:
+    """Return the first position of each hand, and the end of the last one, shape (hands + 1,)."""
+    sizes = (n_items - np.arange(hands) + hands - 1) // hands
+    return np.concatenate(([0], np.cumsum(np.maximum(sizes, 0))))
 
 
 Interval = tuple[int, int]

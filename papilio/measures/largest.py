@@ -20,7 +20,7 @@ from papilio.cluster.progress import shows_progress
 from papilio.errors import ExecutionError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.clique.cpu import heaviest_first
+from papilio.kernels.clique.cpu import order_roots
 from papilio.kernels.clique.maximum_loops import (
     MaximumSearch,
     make_maximum_search,
@@ -136,7 +136,7 @@ def _read(edges: Edges, threads: int) -> _Roots:
     edges.require_memory(
         needed, f"and a vertex {int(out.max(initial=0))} later neighbours, which need", threads
     )
-    return _Roots(later, *heaviest_first(np.arange(graph.n), predict_work(out)), threads)
+    return _Roots(later, *order_roots(np.arange(graph.n), predict_work(out)), threads)
 
 
 def _largest(roots: _Roots, report: Report) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, find_breakpoints
+from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, deal_items, find_breakpoints
 from papilio.kernels.probe import MAX_FOUND, SEED, Rates, cut_strata, draw_items
 
 NS = 10**9
@@ -112,7 +112,7 @@ def predict_bytes(rows: Range, sizes: Iterable[int | None]) -> Range:
 
 
 class Pace(NamedTuple):
-    """Predicted time of the items, in their order, as a function of their costs; arrays of shape (n_knots + 1,)."""
+    """Predicted time of the items, heaviest first, as a function of their costs; arrays of shape (n_knots + 1,)."""
 
     work: NDArray[np.float64]  # cost of all items before a knot, in the engine's units
     ns: NDArray[np.float64]  # predicted nanoseconds of these items on one worker
@@ -133,10 +133,25 @@ class Pace(NamedTuple):
         """Return the nanoseconds of the first items, with total cost ``work``."""
         return np.rint(np.interp(work, self.work, self.ns)).astype(np.int64)
 
-    def time_table(self, costs: NDArray[np.int64]) -> CostTable:
+    def ns_at(
+        self, items: NDArray[np.int64], work: NDArray[np.int64], costs: NDArray[np.int64], hands: int
+    ) -> NDArray[np.int64]:
+        """Return the nanoseconds before each breakpoint of items dealt in ``hands``.
+
+        ``items`` and ``work`` are as :func:`find_breakpoints` returns them for ``costs``, the costs of all items.
+        """
+        if hands == 1:
+            return self.ns_of(work)
+        rank = deal_items(costs.size, hands)
+        by_rank = np.empty_like(costs)
+        by_rank[rank] = costs
+        ns = np.diff(self.ns_of(np.concatenate(([0], np.cumsum(by_rank)))))
+        return np.concatenate(([0], np.cumsum(ns[rank])))[items]
+
+    def time_table(self, costs: NDArray[np.int64], hands: int = 1) -> CostTable:
         """Return the table of the predicted nanoseconds of items of these costs, as :meth:`CostTable.from_costs`."""
         items, work = find_breakpoints(costs, MAX_TABLE_ENTRIES)
-        return CostTable(tuple(items.tolist()), tuple(self.ns_of(work).tolist()))
+        return CostTable(tuple(items.tolist()), tuple(self.ns_at(items, work, costs, hands).tolist()))
 
 
 class _Sums(NamedTuple):
@@ -175,13 +190,21 @@ class _Sums(NamedTuple):
 
 
 def predict(
-    engine: Engine, prepared: Any, threads: int, even: Pace, *, same_work: bool, lists: bool = False
+    engine: Engine,
+    prepared: Any,
+    threads: int,
+    even: Pace,
+    *,
+    same_work: bool,
+    lists: bool = False,
+    hands: int = 1,
 ) -> tuple[Forecast, Pace]:
     """Predict the run of all items of a prepared graph on one worker.
 
     The speed of the probes decides their number, but not their results. ``threads`` is the number of threads that share
     the items: the engine's on CPUs, else 1. ``even`` is the pace by the rate of the engine, used without probes. Set
-    ``same_work`` if costs are exactly the engine's work, ``lists`` if motifs are written as rows.
+    ``same_work`` if costs are exactly the engine's work, ``lists`` if motifs are written as rows. Items are dealt in
+    ``hands``.
     """
     timed_s = engine.time_items(prepared)
     if timed_s is not None:
@@ -200,7 +223,8 @@ def predict(
         costs = engine.work(prepared)
         if not costs.any():
             return _nothing(known), even
-        return _probe(engine, prepared, costs, threads, rates, known, MEMBER_S[engine.name] if lists else 0.0)
+        member_s = MEMBER_S[engine.name] if lists else 0.0
+        return _probe(engine, prepared, costs, threads, rates, known, member_s, hands)
     except UnsupportedError as error:
         return Forecast(0, str(error), None), even
 
@@ -233,14 +257,17 @@ def _probe(
     rates: Rates,
     known: float,
     member_s: float,
+    hands: int,
 ) -> tuple[Forecast, Pace]:
-    lots = engine.lots(prepared)
+    lots, place = engine.lots(prepared), np.empty(costs.size, np.int64)
+    place[deal_items(costs.size, hands)] = np.arange(costs.size)  # of the items, heaviest first
+    costs, lots = costs[place], lots[place]
     bounds = cut_strata(lots)
 
     def walk(n: NDArray[np.int64], seed: int) -> _Found:
         draws = draw_items(lots, bounds, n, seed)
         began = perf_counter()
-        found = engine.probe(prepared, draws.items, draws.seeds)
+        found = engine.probe(prepared, place[draws.items], draws.seeds)
         round_s = (perf_counter() - began) / ceil(draws.items.size / engine.probes_together)
         seconds, motifs, listed = (
             np.minimum(each, MAX_FOUND)  # motifs of all sizes may pass the range of double precision

@@ -99,6 +99,8 @@ class JobSpec(Question):
     # the parts that are counted one by one; None when every worker holds the whole graph. Not in the identity.
     partition: PartitionRef | None = None
     budget: Budget = NO_BUDGET  # memory that it may use on each worker; not in the identity
+    # the work items are dealt in this many hands (:func:`papilio.kernels.engine.deal_items`); not in the identity
+    hands: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,6 +152,16 @@ class JobSpec(Question):
     @property
     def has_shards(self) -> bool:
         return self.vector_entries > 0 or self.listing is not None
+
+
+MOST_HANDS = 64
+"""More workers than this share hands."""
+
+
+def choose_hands(job: JobSpec, n_workers: int) -> int:
+    """Return the hands in which the items of a job are dealt: one for each worker, in a search of a whole graph."""
+    is_search = job.partition is None and job.listing is None and job.ensemble is None
+    return min(n_workers, MOST_HANDS) if is_search and not job.family.same_work else 1
 
 
 @dataclass(frozen=True)

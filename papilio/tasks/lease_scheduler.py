@@ -150,7 +150,9 @@ class LeaseScheduler:
             for partition in plan.partitions
             for start, stop in done.missing(partition.index)
         ]
-        self._pending = PendingWork([partition.table for partition in plan.partitions], missing)
+        self._pending = PendingWork(
+            [partition.table for partition in plan.partitions], missing, plan.job.hands
+        )
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
         self._handed_out: dict[str, LeaseTask] = {}  # without the items that their workers gave up
         self._holders: dict[str, str] = {}

@@ -1,6 +1,8 @@
 """Leases of a job: their length, the pending work items, and the finished intervals.
 
-Each worker without a lease gets an equal share of the predicted work that no worker holds. A worker that finishes early
+Each worker without a lease gets an equal share of the predicted work that no worker holds. The items of a search are
+dealt in a hand for each worker (:func:`papilio.kernels.engine.deal_items`), so that shares are alike even where
+predictions are wrong, and leases end with hands. A worker that finishes early
 gets half of another worker's remaining work (:meth:`papilio.tasks.lease_scheduler.LeaseScheduler.share`).
 
 Finished intervals must hold each item of each partition exactly once; otherwise there is no answer.
@@ -8,13 +10,13 @@ Finished intervals must hold each item of each partition exactly once; otherwise
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from papilio.errors import TilingError
-from papilio.kernels.engine import CostTable, Interval
+from papilio.kernels.engine import CostTable, Interval, find_hands
 
 SHORTEST_LEASE_S = 0.05
 """Least predicted time of a lease: dispatching a shorter one takes longer than running it."""
@@ -33,6 +35,9 @@ KEPT_SLOWDOWN = 0.01
 
 VECTOR_OVERHEAD = 0.1
 """Largest share of a lease that its vector may cost, while there is a lease for every worker."""
+
+HAND_REST = 0.25
+"""A lease takes the rest of its hand too, if that is at most this share of the lease."""
 
 TAIL_VECTOR_OVERHEAD = 1.0
 """The same for the last work, when workers are waiting."""
@@ -81,11 +86,13 @@ class ItemRange:
 class PendingWork:
     """Queued pieces by partition; pieces that are put back go first.
 
-    ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and dispatched in this order.
+    ``tables`` are the costs of the items by partition; ``pieces`` are disjoint, and dispatched in this order. The items
+    of a whole graph are dealt in ``hands``.
     """
 
-    def __init__(self, tables: Sequence[CostTable], pieces: Iterable[ItemRange]) -> None:
+    def __init__(self, tables: Sequence[CostTable], pieces: Iterable[ItemRange], hands: int = 1) -> None:
         self._tables = tables
+        self._ends = [find_hands(table.n_items, hands)[1:].tolist() for table in tables]
         self._lines: OrderedDict[int, deque[ItemRange]] = OrderedDict()
         self._left: dict[int, int] = {}
         self._work_left = 0
@@ -128,6 +135,7 @@ class PendingWork:
         if max_work is not None:
             aim = min(aim, max(max_work, min_work, 1))
         stop = min(self._tables[piece.partition].advance(piece.start, aim), piece.stop)
+        stop = self._end_with_hand(piece, stop, min_work, aim)
         rest = ItemRange(piece.partition, stop, piece.stop, piece.attempt)
         if stop < piece.stop and self.work_of(rest) >= min_work:
             line.appendleft(rest)
@@ -136,6 +144,20 @@ class PendingWork:
         if not line:
             del self._lines[piece.partition], self._left[piece.partition]
         return piece
+
+    def _end_with_hand(self, piece: ItemRange, stop: int, min_work: int, aim: int) -> int:
+        """Return where a lease of the first items of a piece, up to ``stop``, rather ends: with a hand.
+
+        A hand is searched from heavy to light items. A lease ends before the next one if it has the least work by then,
+        and takes what is left of its hand if that is little.
+        """
+        ends = self._ends[piece.partition]
+        end = ends[bisect_right(ends, piece.start)]
+        if end >= piece.stop:
+            return stop
+        if end < stop:
+            return end if self.work_of(replace(piece, stop=end)) >= min_work else stop
+        return end if self.work_of(replace(piece, start=stop, stop=end)) <= HAND_REST * aim else stop
 
     def put_back(self, *pieces: ItemRange) -> None:
         """Put pieces first in the queue, in this order."""
@@ -165,12 +187,13 @@ def split_shares(
     n_workers: int,
     min_work: int,
     max_work: int | None = None,
+    hands: int = 1,
 ) -> tuple[ItemRange, ...]:
     """Return the leases of a run without cuts or failures: first one for each worker.
 
     Parameters are as for :class:`PendingWork` and :meth:`PendingWork.take`. The leases tile the pieces; none are empty.
     """
-    pending = PendingWork(tables, pieces)
+    pending = PendingWork(tables, pieces, hands)
     leases: list[ItemRange] = []
     while (piece := pending.take(max(1, n_workers - len(leases)), min_work, max_work)) is not None:
         leases.append(piece)

@@ -241,7 +241,7 @@ class CountPlan(Described):
 
     @property
     def key(self) -> str:
-        """Identity of question and items: the same on every engine and for any number of workers."""
+        """Identity of question and items: the same on every engine and, given the hands, for any number of workers."""
         items = [[partition.index, partition.n_items] for partition in self.partitions]
         return digest([self.job.identity, self.strategy, items, self.costs_digest])
 
@@ -354,7 +354,7 @@ def make_plan(
     done = FinishedIntervals([partition.n_items for partition in partitions])
     for interval in finished:
         done.record(*interval)
-    leases = _forecast_leases(partitions, n_workers, lengths, done)
+    leases = _forecast_leases(partitions, n_workers, lengths, done, job.hands)
     who = f"{plural(n_workers, 'worker')} of {plural(threads, 'thread')}"
     decided = [
         *([] if cluster is None else [(f"cluster {cluster[0]}", cluster[1])]),
@@ -365,6 +365,9 @@ def make_plan(
     ]
     if manifest is not None or report.forecast is not None:
         decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))
+    if job.hands > 1:
+        dealt = "each worker gets every so many items from the heaviest on, a fair sample whatever they take"
+        decided.append((f"items dealt in {job.hands} hands", dealt))
     decided += _explain_leases(len(leases), n_workers, lengths, done.n_finished)
     return CountPlan(
         job=job,
@@ -389,12 +392,16 @@ def make_plan(
 
 
 def _forecast_leases(
-    partitions: tuple[PartitionPlan, ...], n_workers: int, lengths: LeaseLengths, done: FinishedIntervals
+    partitions: tuple[PartitionPlan, ...],
+    n_workers: int,
+    lengths: LeaseLengths,
+    done: FinishedIntervals,
+    hands: int,
 ) -> tuple[Lease, ...]:
     """Return the leases that cover the gaps between finished intervals, in a run without cuts or failures."""
     tables = [partition.table for partition in partitions]
     pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
-    leases = split_shares(tables, pieces, n_workers, int(lengths.min_s * NS), int(lengths.max_s * NS))
+    leases = split_shares(tables, pieces, n_workers, int(lengths.min_s * NS), int(lengths.max_s * NS), hands)
     return tuple(
         Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
     )

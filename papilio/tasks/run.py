@@ -361,7 +361,7 @@ def _await_turn(key: str) -> bool:
 def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
-    least_work = int(held.pace.ns_of(engine.slice_work(held.prepared)))
+    least_work = int(held.work_of_units(engine.slice_work(held.prepared)))
     slice_work = max(int(max(SLICE_S, engine.least_slice_s) * held.speed), least_work)
     watch = CutWatch(task.key, task.limit_s, held.times_of)
 

@@ -181,6 +181,12 @@ class JobSession:
                 directory.rmdir()
 
     @property
+    def hands(self) -> int | None:
+        """The hands in which earlier sessions dealt the items; None before the first plan."""
+        directory = JobDirectory(self.root)
+        return None if directory.plan_key is None else directory.job.hands
+
+    @property
     def finished_leases(self) -> tuple[LeaseResult, ...]:
         return self._history.leases
 
@@ -200,7 +206,7 @@ class JobSession:
             raise TilingError(f"{self.root}: job.json names no plan, and its ledger has sessions: {ADVICE}")
         if directory.plan_key is None:
             write_durably(self.root / "plan.json", seal_json(plan.to_dict()))
-            described = {**directory.described, "plan_key": plan.key}
+            described = {**directory.described, "job": write_record(plan.job), "plan_key": plan.key}
             write_durably(self.root / "job.json", seal_json(described, indent=2))
         elif directory.plan_key != plan.key:
             raise TilingError(

@@ -137,22 +137,23 @@ class PreparedGraph:
     names: LayerNames | None = None  # labels of the vertices in a listing
     loader: PartLoader | None = None  # of the partition that a part belongs to
     costs_digest: str = ""  # hash of the costs of all items of a whole graph, as in the plan
+    hands: int = 1  # in which the items are dealt
 
     def __post_init__(self) -> None:
         self.work = self.pace.ns_of(self.costs)
         self._table: CostTable | None = None
 
-    def foresee(self, forecast: Forecast, pace: Pace) -> None:
-        """Take over a prediction of the items."""
+    def foresee(self, forecast: Forecast, pace: Pace, costs: NDArray[np.int64]) -> None:
+        """Take over a prediction of the items, which have these costs."""
         self.forecast = forecast
         if forecast.seconds is not None:
-            self.pace, self.work = pace, pace.ns_of(self.costs)
+            self.pace, self.work = pace, pace.ns_at(self.items, self.costs, costs, self.hands)
             self._table = None
 
     def table_of(self, costs: NDArray[np.int64]) -> CostTable:
         """Return the table of the predicted nanoseconds of items with these costs."""
         if self._table is None:
-            self._table = self.pace.time_table(costs)
+            self._table = self.pace.time_table(costs, self.hands)
         return self._table
 
     @property
@@ -173,8 +174,12 @@ class PreparedGraph:
     def work_within(self, start: int, stop: int, share: float) -> float:
         """Return the predicted nanoseconds of the first items of [start, stop) that make up ``share`` of the cost."""
         first, last = np.interp((start, stop), self.items, self.costs)
-        before, after = self.pace.ns_of(np.array([first, first + share * (last - first)]))
+        before, after = np.interp((first, first + share * (last - first)), self.costs, self.work)
         return float(after - before)
+
+    def work_of_units(self, units: int) -> float:
+        """Return the predicted nanoseconds of a number of units of cost, at the mean pace."""
+        return units * float(self.work[-1]) / max(float(self.costs[-1]), 1.0)
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
         """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, ascending."""
@@ -214,13 +219,17 @@ worker_state = WorkerState()
 
 
 @lru_cache(maxsize=MAX_ENGINES)
-def _engine_of(question: Question, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
-    return question.load_engine(name, threads, memory_bytes)
+def _engine_of(
+    question: Question, name: EngineName, threads: int, memory_bytes: int | None, hands: int
+) -> Engine:
+    engine = question.load_engine(name, threads, memory_bytes)
+    engine.hands = hands
+    return engine
 
 
 def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:
     """Return the engine of a job in this process, and limit its device to the budget of the job."""
-    return _engine_of(job.question, name, threads, _limit_device(job, name))
+    return _engine_of(job.question, name, threads, _limit_device(job, name), job.hands)
 
 
 def _limit_device(job: JobSpec, name: EngineName) -> int | None:
@@ -330,7 +339,7 @@ def warm_engine(
     question: Question, name: EngineName, threads: int, memory_bytes: int | None, side: int = 4
 ) -> None:
     """Load the kernels of an engine by running it on the complete graph of ``side`` vertices in each layer."""
-    engine = _engine_of(question, name, threads, memory_bytes)
+    engine = _engine_of(question, name, threads, memory_bytes, 1)
     few = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
     prepared = engine.prepare(few, question.motif, question.per)
     engine.run(prepared, 0, prepared.n_items)
@@ -347,7 +356,7 @@ def complete_graph(kind: str, side: int, *, signed: bool = False) -> BipartiteGr
 
 def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     parts = None if job.partition is None else (job.partition.hash, partition)
-    return (job.graph_hash, job.question, parts)
+    return (job.graph_hash, job.question, job.hands, parts)
 
 
 def make_prepared(
@@ -356,7 +365,7 @@ def make_prepared(
     """Return a prepared graph or part whose items take the time given by the engine's rate."""
     items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
     pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
-    return PreparedGraph(prepared, pace, items, costs, **others)
+    return PreparedGraph(prepared, pace, items, costs, hands=job.hands, **others)
 
 
 def foresee_run(
@@ -369,8 +378,9 @@ def foresee_run(
         found = predict(
             engine, held.prepared, threads, held.pace,
             same_work=job.family.same_work and job.ensemble is None, lists=job.listing is not None,
+            hands=held.hands,
         )  # fmt: skip
-        held.foresee(*found)
+        held.foresee(*found, engine.work(held.prepared))
         seconds["prepare"] += perf_counter() - started
 
 
@@ -404,7 +414,8 @@ def prepare_graph(
         warm.result()
         prepared = engine.prepare(graph, job.motif, job.per)
         costs = np.ascontiguousarray(engine.work(prepared), dtype=np.int64)
-        costs_digest = hashlib.blake2b(costs.data, digest_size=16).hexdigest()
+        dealt = b"" if job.hands == 1 else f"{job.hands} hands".encode()  # equal costs do not show the order
+        costs_digest = hashlib.blake2b(costs.data, digest_size=16, person=dealt).hexdigest()
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None and not is_held(job.source):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
 from papilio.families import FAMILIES
-from papilio.kernels.engine import CostTable
+from papilio.kernels.engine import CostTable, deal_items, find_hands
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.leases import (
     KEPT_LEASE_S,
@@ -219,6 +219,32 @@ def test_pieces_are_taken_of_the_partition_that_is_asked_for() -> None:
     assert pool.take(1, 10, 20) == ItemRange(0, 0, 2)
     with pytest.raises(KeyError):
         pool.take(1, 10, 20, 2)
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=1, max_size=200),
+    st.integers(1, 6),
+    st.integers(1, 400),
+    st.none() | st.integers(1, 800),
+)
+def test_leases_tile_the_hands_whatever_their_number(
+    costs: list[int], hands: int, min_work: int, max_work: int | None
+) -> None:
+    n = len(costs)
+    table = CostTable.from_costs(np.sort(costs)[::-1][deal_items(n, hands)])
+    leases = split_shares([table], [ItemRange(0, 0, n)], hands, min_work, max_work, hands)
+    assert [lease.start for lease in leases] == [0, *(lease.stop for lease in leases[:-1])]
+    assert leases[-1].stop == n
+    for lease in leases[:-1]:
+        inside = [end for end in find_hands(n, hands).tolist() if lease.start < end < lease.stop]
+        assert not inside or table.work_between(lease.start, inside[0]) < min_work, "it was too short"
+
+
+def test_each_worker_gets_a_hand_whatever_the_items_seem_to_cost() -> None:
+    heavy_first = [100 - k for k in range(100)]
+    costs = np.array(heavy_first)[deal_items(100, 4)]
+    leases = split_shares([CostTable.from_costs(costs)], [ItemRange(0, 0, 100)], 4, 10, None, 4)
+    assert [lease.stop for lease in leases] == find_hands(100, 4)[1:].tolist()
 
 
 def test_refuses_bad_arguments() -> None:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import papilio
+from papilio.cluster import driver
+from papilio.errors import ExecutionError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.kernels.biclique import cpu as biclique
@@ -193,3 +195,29 @@ def test_a_search_on_a_gpu_keeps_what_it_has_searched_when_it_is_killed(tmp_path
     assert ended.count(7) >= 1
     assert len(leases) >= 2 * ended.count(7)
     assert max(lease["stop"] - lease["start"] for lease in leases) < leases[-1]["stop"]
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_job_of_many_workers_goes_on_and_is_recounted_on_one(
+    store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    motif, job = papilio.Biclique(3, 3), tmp_path / "job"
+    whole = papilio.count(store, motif, **HERE).count
+    record = jobsession.JobSession.record
+
+    def stop_after_some(session: jobsession.JobSession, result: Any) -> None:
+        record(session, result)
+        if len(leases_of(job)) == 4:
+            raise ExecutionError("no longer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "choose_hands", lambda job, n_workers: 3)
+        patch.setattr(jobsession.JobSession, "record", stop_after_some)
+        with pytest.raises(ExecutionError, match="no longer"):
+            papilio.count(store, motif, job=job, **HERE)
+    assert papilio.open_job(job).job.hands == 3
+    assert papilio.resume_job(job, cluster="inline").count == whole
+    checked, recount = papilio.verify_job(job, sample=1000)
+    assert checked.count == whole
+    assert recount is not None
+    assert recount.leases == len(leases_of(job)) > 4

@@ -25,7 +25,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.engine import Partial
 from papilio.kernels.threads import ChunkRunner
-from papilio.motifs import Butterfly
+from papilio.motifs import Butterfly, MaximalBiclique
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import run
@@ -74,6 +74,17 @@ def job(tmp_path: Path) -> JobSpec:
 def lease(job: JobSpec, start: int, stop: int, shard_dir: str | None = None) -> LeaseTask:
     digest = run_prepare(PrepareTask(job, "cpu", "run", 1), WORKER).costs_digest
     return LeaseTask(job, "cpu", "plan", "run", 0, start, stop, 0, digest, shard_dir)
+
+
+def test_a_worker_with_other_hands_counts_nothing_even_where_all_items_cost_the_same(tmp_path: Path) -> None:
+    u, v = np.indices((6, 6)).reshape(2, -1)
+    store = write_store(tmp_path / "graph", BipartiteGraph.from_edges(u, v), provenance={})
+    job = job_of(store, Question(MaximalBiclique(), "total"))
+    planned = run_prepare(PrepareTask(replace(job, hands=2), "cpu", "run"), WORKER)
+    task = LeaseTask(job, "cpu", "plan", "run", 0, 0, planned.n_items, 0, planned.costs_digest)
+    with pytest.raises(ExecutionError, match="differently from the plan"):
+        run_lease(task, WORKER)
+    assert run_lease(replace(task, job=replace(job, hands=2)), WORKER).total == 1
 
 
 def test_a_worker_with_other_items_counts_nothing(engine: FakeEngine, job: JobSpec) -> None:

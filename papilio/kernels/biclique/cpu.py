@@ -27,6 +27,7 @@ from papilio.kernels.biclique.forms import (
 from papilio.kernels.biclique.index import (
     BicliqueIndex,
     build_biclique_index,
+    deal_index,
     divide_index,
     halve_index,
     lay_graph,
@@ -151,8 +152,10 @@ class BicliqueCpu(SearchEngine):
             lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
             build,
             divide_index,
+            lambda index: np.diff(index.indptr),
             CPU_RATES,
         )
+        index = deal_index(index, self.hands if question.part is None else 1)
         levels = 1 if algorithm == "pivot" else index.sizes.max_left - (1 if per == "vertex" else 2)
         triples = per == "total" and algorithm == "enumerate" and index.sizes.max_left == 3
         searches = not triples and index.hop.size > 0

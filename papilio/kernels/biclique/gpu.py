@@ -26,6 +26,7 @@ from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expa
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     build_device_index,
+    deal_device_index,
     divide_device_index,
     halve_device_index,
 )
@@ -208,8 +209,10 @@ class BicliqueGpu(TreeEngine):
                 lambda index, items, seeds, walks: measure_probes(self.device, index, items, seeds, walks),
                 partial(self._build, question),
                 partial(divide_device_index, self.device),
+                lambda index: np.diff(self.device.to_host(index.arrays["indptr"])),
                 GPU_RATES,
             )
+            index = deal_device_index(self.device, index, self.hands if question.part is None else 1)
             is_wide = max(index.item_common.max(initial=0), index.item_later.max(initial=0)) > _MAX_SIDE
             if self.algorithm == "auto" and algorithm == "pivot" and is_wide and question.algorithms(index):
                 algorithm = "enumerate"

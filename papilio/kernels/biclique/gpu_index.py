@@ -30,6 +30,7 @@ from papilio.kernels.biclique.items import (
     BicliqueItems,
     SizeRange,
     add_pairs,
+    deal_pieces,
     divide_pieces,
     make_root_items,
     make_star_item,
@@ -254,6 +255,11 @@ def divide_device_index(device: Device, index: BicliqueDeviceIndex, seconds: flo
     """Divide the index as :func:`~papilio.kernels.biclique.index.divide_index`."""
     divided = divide_pieces(index, seconds)
     return index if divided is None else _put_pieces(device, index, *divided)
+
+
+def deal_device_index(device: Device, index: BicliqueDeviceIndex, hands: int) -> BicliqueDeviceIndex:
+    """Return the index of a whole graph with its items dealt in hands."""
+    return index if hands == 1 else _put_pieces(device, index, *deal_pieces(index, hands))
 
 
 _ON_BOTH = ("item_root", "item_first", "item_last")

@@ -68,6 +68,7 @@ from papilio.kernels.biclique.items import (
     BicliqueItems,
     SizeRange,
     add_pairs,
+    deal_pieces,
     divide_pieces,
     make_root_items,
     make_star_item,
@@ -301,6 +302,11 @@ def divide_index(index: BicliqueIndex, seconds: float) -> BicliqueIndex:
     """Return the index with more items; see :func:`~papilio.kernels.biclique.items.divide_pieces`."""
     divided = divide_pieces(index, seconds)
     return index if divided is None else replace(index, **divided[0])
+
+
+def deal_index(index: BicliqueIndex, hands: int) -> BicliqueIndex:
+    """Return the index of a whole graph with its items dealt in hands."""
+    return index if hands == 1 else replace(index, **deal_pieces(index, hands)[0])
 
 
 def _cut_pieces(

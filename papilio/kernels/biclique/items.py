@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
+from papilio.kernels.engine import deal_items
 from papilio.kernels.offsets import offsets_of
 
 ITEMS_PER_JOB = 8192
@@ -171,6 +172,13 @@ def divide_pieces(index: BicliqueItems, seconds: float) -> tuple[dict[str, Any],
         "costs": costs[order],
     }
     return pieces, parent
+
+
+def deal_pieces(index: BicliqueItems, hands: int) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """Return the arrays of the pieces of a whole graph by name, dealt in hands, and the present place of each."""
+    order = deal_items(index.item_root.size, hands)
+    names = ("item_root", "item_first", "item_last", "item_later", "costs")
+    return {name: getattr(index, name)[order] for name in names}, order
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:

@@ -46,7 +46,7 @@ from papilio.kernels.clique.question import (
     weigh_maximal_roots,
     weigh_roots,
 )
-from papilio.kernels.engine import Choice, Partial, Prepared, require_request
+from papilio.kernels.engine import Choice, Partial, Prepared, deal_items, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import Found, Rates, VertexFound
 from papilio.kernels.threads import SearchEngine
@@ -55,11 +55,11 @@ from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
 
-def heaviest_first(
-    roots: NDArray[np.int64], costs: NDArray[np.int64]
+def order_roots(
+    roots: NDArray[np.int64], costs: NDArray[np.int64], hands: int = 1
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return roots and costs by descending cost; ties are broken by rank."""
-    order = np.argsort(-costs, kind="stable")
+    """Return roots and costs by descending cost, dealt in hands; ties are broken by rank."""
+    order = np.argsort(-costs, kind="stable")[deal_items(costs.size, hands)]
     return roots[order], costs[order]
 
 
@@ -159,7 +159,7 @@ class CliqueCpu(RootsCpu):
             costs = predict_work(out[roots])
         else:
             roots = np.flatnonzero(out + 1 >= (motif.k or 1))
-            roots, costs = heaviest_first(roots, predict_work(out[roots]))
+            roots, costs = order_roots(roots, predict_work(out[roots]), self.hands)
         choices = np.zeros(1, np.uint64)
         if per != "total" and roots.size:
             choices = list_choices(max_later + 1, size_range(motif, max_later)[1])
@@ -294,7 +294,7 @@ class MaximalCliqueCpu(RootsCpu):
             costs = work[roots]
         else:
             roots = np.flatnonzero(out + 1 >= motif.min_size)
-            roots, costs = heaviest_first(roots, work[roots])
+            roots, costs = order_roots(roots, work[roots], self.hands)
         return PreparedMaximalCliqueCpu(
             later, earlier, mix(ids.astype(np.uint64)), roots, costs, motif.min_size,
             (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),

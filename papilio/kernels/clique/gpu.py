@@ -127,7 +127,9 @@ class CliqueGpu(TreeEngine):
             check_fits("the most later neighbours of a vertex", max_later, _MOST_LATER, "vertices")
             algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name, max_later)
             search = self._choose_search(algorithm, per)
-            items = list_items(self.device, later, motif.k or 1, None if part is None else part.roots)
+            items = list_items(
+                self.device, later, motif.k or 1, None if part is None else part.roots, hands=self.hands
+            )
             classes, shortage = self._make_ready(search, _estimate_need(items.sizes, algorithm, motif, per))
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
             decisions = (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), *shortage)
@@ -314,7 +316,7 @@ class MaximalCliqueGpu(TreeEngine):
             earlier = list_earlier_on_device(self.device, later)
             back = lengths_of(self.device, earlier[0])
             roots = None if part is None else part.roots
-            items = list_items(self.device, later, motif.min_size, roots, back)
+            items = list_items(self.device, later, motif.min_size, roots, back, self.hands)
             max_later = int(later.out.max()) if later.out.size else 0
             earlier_of = self.device.to_host(take(self.device, back, items.roots)).astype(np.int64)
             need = _estimate_maximal_need(items.sizes, earlier_of, bool(self._defines))

@@ -25,6 +25,7 @@ from papilio.kernels.device.arrays import (
     turn_rows,
 )
 from papilio.kernels.device.protocol import Device, check_fits, launch_over
+from papilio.kernels.engine import deal_items
 from papilio.kernels.memory import MAX_EDGES, MAX_ROWS
 from papilio.parts import CliquePart
 
@@ -128,7 +129,7 @@ def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> A
 
 @dataclass(frozen=True, eq=False)
 class DeviceItems:
-    """By item, heaviest first: the root (int32), and the begin and end of its part of the later neighbours (int64).
+    """By item: the root (int32), and the begin and end of its part of the later neighbours (int64).
 
     ``sizes`` (int64) holds the number of candidates, ``costs`` the predicted set operations, both on the host.
     """
@@ -141,9 +142,14 @@ class DeviceItems:
 
 
 def list_items(
-    device: Device, later: DeviceLater, least: int, roots: NDArray[np.int32] | None, back: Any = None
+    device: Device,
+    later: DeviceLater,
+    least: int,
+    roots: NDArray[np.int32] | None,
+    back: Any = None,
+    hands: int = 1,
 ) -> DeviceItems:
-    """Return the items: ``roots`` in their order, or all vertices with ``least`` - 1 later neighbours, heaviest first.
+    """Return the items: ``roots`` in their order, or all vertices with ``least`` - 1 later neighbours, dealt in hands.
 
     ``back`` counts the earlier neighbours of each vertex, int32, for maximal cliques; None for k-cliques.
     """
@@ -158,6 +164,8 @@ def list_items(
     is_maximal, given = np.int32(back is not None), later.out if back is None else back
     launch_over(device, module, "item_costs", n, chosen, count, later.out, is_maximal, given, costs)
     order = order_falling(device, costs) if roots is None else xp.arange(n, dtype=np.int64)
+    if hands > 1 and roots is None:
+        order = take(device, order, device.to_device(deal_items(n, hands)))
     own_roots = xp.empty(n, dtype=np.int32)
     first, last, sizes = (xp.empty(n, dtype=np.int64) for _ in range(3))
     launch_over(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Cells, add_cells, turn
-from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
+from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, deal_index, hash_sides
 from papilio.kernels.biclique.question import explain_anchor
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.listing import make_row_block
@@ -106,6 +106,7 @@ class MaximalBicliqueCpu(SearchEngine):
         source = graph.graph if isinstance(graph, MaximalPart) else graph
         stars = find_stars(source, motif, part)
         index = build_maximal_index(source, motif, self.threads, self.anchor, bool(stars.cells), part=part)
+        index = deal_index(index, self.hands if part is None else 1)
         roots = lay_roots(index)
         return PreparedMaximalCpu(
             index=index,

@@ -21,6 +21,7 @@ from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     DeviceEdges,
     build_index,
+    deal_device_index,
     load_edges,
 )
 from papilio.kernels.biclique.items import make_star_item
@@ -213,7 +214,7 @@ class MaximalBicliqueGpu(TreeEngine):
             return replace(index, arrays=index.arrays | named)
         index = build_index(self.device, edges, swapped, sizes)
         if index.n_items or not has_stars:
-            return index
+            return deal_device_index(self.device, index, self.hands)
         root, first, last, costs = make_star_item()
         return replace(index, item_root=root, item_first=first, item_last=last, item_later=first, costs=costs)
 

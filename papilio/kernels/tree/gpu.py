@@ -189,6 +189,9 @@ _LOOKS_TOLD = 25
 
 _NO_LIMIT = 2**31 - 1
 
+_LEAST_HAND = 16
+"""Mean number of pieces with descending costs, one after the other, from which they stay in their order."""
+
 _MIXED_LAUNCHES = 32
 """Parts of a run whose pieces need several launches or another order; a cut ends only one part."""
 
@@ -360,14 +363,17 @@ class TreeLauncher:
         return searched
 
     def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
-        """Return class and pieces of each launch, the heaviest pieces first.
+        """Return class and pieces of each launch, in the order in which warps take them.
 
-        Pieces of one class with descending costs need one launch, apart from heavy slices. Otherwise each part of the
-        run has separate launches.
+        Pieces of one class with descending costs need one launch, apart from heavy slices, and so do hands
+        (:func:`~papilio.kernels.engine.deal_items`), one after the other. Otherwise each part of the run has separate
+        launches.
         """
         begin, end = self._pieces.span
         cuts = self._cuts
-        if len(self.classes) > 1 or bool((np.diff(self.costs[begin:end]) > 0).any()):
+        n_rises = int((np.diff(self.costs[begin:end]) > 0).sum())
+        in_order = len(self.classes) == 1 and n_rises * _LEAST_HAND <= end - begin
+        if not in_order:
             ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
             parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
             cuts = np.concatenate((cuts, parts))
@@ -375,8 +381,10 @@ class TreeLauncher:
         for low, high in pairwise(np.unique(np.concatenate(([begin], cuts, [end]))).tolist()):
             for number in reversed(range(len(self.classes))):
                 pieces = self.classes[number].between(low, high).items
+                if not in_order:
+                    pieces = pieces[np.argsort(-self.costs[pieces], kind="stable")]
                 if pieces.size:
-                    made.append((number, pieces[np.argsort(-self.costs[pieces], kind="stable")]))
+                    made.append((number, pieces))
         return made
 
     def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:

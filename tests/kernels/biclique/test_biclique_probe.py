@@ -206,19 +206,20 @@ def _measure(words: dict[bool, tuple[float, float]]) -> Any:
 
 @pytest.mark.parametrize("rates", [CPU_RATES, GPU_RATES], ids=["cpu", "gpu"])
 @pytest.mark.parametrize(
-    ("words", "wedges", "swapped", "algorithm"),
+    ("words", "other", "swapped", "algorithm"),
     [
-        ({False: (1e12, 1e12), True: (1e8, 1e12)}, 1_000, True, "enumerate"),
-        ({False: (1e12, 1e12), True: (1e12, 1e8)}, 1_000, True, "pivot"),
-        ({False: (1e10, 1e12), True: (1e12, 1e12)}, 1_000, False, "enumerate"),
-        ({False: (1e12, 1e8), True: (1e12, 1e12)}, 1_000, False, "pivot"),
-        ({False: (1e10, 1e12), True: (1.0, 1.0)}, 10**9, False, "enumerate"),  # its pairs take longer to find
-        ({False: (1.0, 1e12), True: (0.0, 0.0)}, 0, False, "enumerate"),  # not worth a look
+        ({False: (1e12, 1e12), True: (1e8, 1e12)}, (1e-5, 1.0), True, "enumerate"),
+        ({False: (1e12, 1e12), True: (1e12, 1e8)}, (1e-5, 1.0), True, "pivot"),
+        ({False: (1e10, 1e12), True: (1e12, 1e12)}, (1e-5, 1.0), False, "enumerate"),
+        ({False: (1e12, 1e8), True: (1e12, 1e12)}, (1e-5, 1.0), False, "pivot"),
+        ({False: (1e10, 1e12), True: (1.0, 1.0)}, (10.0, 1.0), False, "enumerate"),  # its pairs take longer to find
+        ({False: (1e10, 1e12), True: (1.0, 1.0)}, (1.0, 100.0), False, "enumerate"),  # and it seems 100 times longer
+        ({False: (1.0, 1e12), True: (0.0, 0.0)}, (0.0, 1.0), False, "enumerate"),  # not worth a look
     ],
 )  # fmt: skip
 def test_the_cheapest_search_is_chosen(
     words: dict[bool, tuple[float, float]],
-    wedges: int,
+    other: tuple[float, float],
     swapped: bool,
     algorithm: str,
     rates: dict[str, Rates],
@@ -231,10 +232,10 @@ def test_the_cheapest_search_is_chosen(
         return _index(True, 1)
 
     chosen = choose_search(
-        _index(False, 1), ("enumerate", "pivot"), _measure(words), build, lambda: (0, wedges), rates
+        _index(False, 1), ("enumerate", "pivot"), _measure(words), build, lambda: other, rates
     )
     assert chosen.index.swapped == swapped
-    assert bool(built) == (wedges == 1_000)
+    assert bool(built) == (other[0] == 1e-5)
     if rates is CPU_RATES:
         assert chosen.algorithm == algorithm
 
@@ -248,7 +249,7 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
     def measure(_: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
         return measure_probes(index, items, seeds, walks, 1)
 
-    chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0, 0), GPU_RATES)
+    chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0.0, 1.0), GPU_RATES)
     assert chosen.algorithm == "pivot"
 
 
@@ -262,7 +263,7 @@ def test_a_layer_that_is_far_behind_gets_few_probes() -> None:
 
     algorithms = "enumerate", "pivot"
     chosen = choose_search(
-        _index(False, 1), algorithms, measure, lambda: _index(True, 1), lambda: (0, 1), CPU_RATES
+        _index(False, 1), algorithms, measure, lambda: _index(True, 1), lambda: (1e-8, 1.0), CPU_RATES
     )
     assert chosen.index.swapped
     assert walked[False] < walked[True]
@@ -280,7 +281,7 @@ def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
 
     words = {False: (1e12, 1e12)}
     chosen = choose_search(
-        _index(False, 1), ("enumerate",), _measure(words), build, lambda: (1, 1), CPU_RATES
+        _index(False, 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES
     )
     assert (chosen.index.swapped, chosen.algorithm) == (False, "enumerate")
     assert chosen.layer_reason == "pairs of the other layer do not fit in memory"
