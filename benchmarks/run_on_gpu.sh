@@ -4,14 +4,15 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
-# benchmarks, biclique, cpu_choice, choice, decomposition, signed, significance, stores, scaling, hubs, long, cpus, cluster; without names all run. The
+# benchmarks, biclique, cpu_choice, choice, decomposition, signed, significance, stores, scaling, hubs, long, longer,
+# large_rmat, cpus, cluster; without names all run. The
 # steps go on after a failure; the exit status is that of the first step that failed. `scaling`, `hubs`, `long` and `cpus` need the graphs of
 # `stores`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique cpu_choice choice decomposition signed significance stores scaling hubs long cpus cluster}
+steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique cpu_choice choice decomposition signed significance stores scaling hubs long longer large_rmat cpus cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -78,14 +79,26 @@ make_stores() {
     wait
 }
 step stores make_stores
-step scaling timeout 150 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/scaling" --workers 1,2 --repeat 3 \
-    "movielens-1m-4-4=movielens-1m biclique -p 4 -q 4" "yelp2018-maximal=yelp2018 maximal-biclique" \
-    "facebook-maximal=facebook_combined maximal-clique" "facebook-every-k=facebook_combined clique --all-k" \
-    "senate-maximal=senate maximal-biclique" "rmat-per-vertex=rmat butterfly --per vertex"
+step scaling timeout 300 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/scaling" --workers 1,2 --repeat 3 \
+    "movielens-1m-4-4=movielens-1m biclique -p 4 -q 4" "movielens-100k-5-6=movielens-100k biclique -p 5 -q 6" \
+    "movielens-100k-5-5=movielens-100k biclique -p 5 -q 5" "movielens-1m-3-3-per-vertex=movielens-1m biclique -p 3 -q 3 --per vertex" \
+    "yelp2018-maximal=yelp2018 maximal-biclique" "facebook-maximal=facebook_combined maximal-clique" \
+    "facebook-every-k=facebook_combined clique --all-k" "facebook-9=facebook_combined clique -k 9" \
+    "senate-maximal=senate maximal-biclique" "movielens-1m-4-3=movielens-1m biclique -p 4 -q 3" \
+    "yelp2018-6-6=yelp2018 biclique -p 6 -q 6" "rmat-per-vertex=rmat butterfly --per vertex"
 step hubs timeout 90 python3 -m benchmarks.butterfly --engine gpu --data "$data" --hub-tiles 0 1 16 --per vertex --repeats 3 \
     --cases movielens-1m --rmat 16,3e7 --stores "$out/stores/rmat"
 step long timeout 120 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/long" --workers 1,2 --repeat 1 \
-    "movielens-100k-6-6=movielens-100k biclique -p 6 -q 6" "movielens-1m-5-5=movielens-1m biclique -p 5 -q 5"
+    "movielens-100k-6-6=movielens-100k biclique -p 6 -q 6" "movielens-1m-4-5=movielens-1m biclique -p 4 -q 5"
+step longer timeout 300 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/longer" --workers 2,1 --repeat 1 --no-warm-up \
+    "movielens-1m-5-5=movielens-1m biclique -p 5 -q 5"
+make_large_rmat() {
+    [ -e "$out/stores/large-rmat" ] ||
+        python3 -m papilio generate rmat "$out/stores/large-rmat" --scale-u 17 --scale-v 17 --edges 3000000000 --seed 1
+}
+step large_rmat make_large_rmat
+step large_rmat timeout 200 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/large-rmat" --workers 1,2 --repeat 1 \
+    --no-warm-up "large-rmat-per-vertex=large-rmat butterfly --per vertex"
 step cpus timeout 120 python3 -m benchmarks.scaling_gpu --engine cpu --stores "$out/stores" --output "$out/cpus" --workers 1,2,4 --repeat 3 \
     "movielens-100k-4-4=movielens-100k biclique -p 4 -q 4" "senate-maximal=senate maximal-biclique" \
     "facebook-8-cliques=facebook_combined clique -k 8"

@@ -15,6 +15,7 @@ from papilio.errors import CapacityError, FailedItemsError, LeaseTooLargeError, 
 from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.leases import (
+    SHORTEST_LEASE_S,
     ItemRange,
     PendingWork,
     choose_lengths,
@@ -159,6 +160,7 @@ class LeaseScheduler:
         self._n_held: Counter[str] = Counter()  # leases of each worker that holds any
         self._measured: dict[str, tuple[int, float]] = {}
         self._measured_in_all = 0, 0.0
+        self._latest_speed = 0.0
         self._begun = 0.0, 0
         self._sequence = 0
         self._failed_in_row = 0
@@ -195,7 +197,9 @@ class LeaseScheduler:
         if partition is None:
             return None
         n_free = max(1, n_workers - len(self._n_held) + is_second)
-        piece = self._pending.take(n_free, int(lengths.min_s * speed), int(lengths.max_s * speed), partition)
+        # Speeds may rise a hundredfold from the heaviest items to the lightest; the clock ends leases that are too long.
+        longest = int(lengths.max_s * max(speed, self._latest_speed))
+        piece = self._pending.take(n_free, int(lengths.min_s * speed), longest, partition)
         assert piece is not None, "something is left"
         self._sequence += 1
         task = LeaseTask(
@@ -232,6 +236,8 @@ class LeaseScheduler:
         self._measured[result.worker] = (work + predicted, seconds + run_s)
         work, seconds = self._measured_in_all
         self._measured_in_all = (work + predicted, seconds + run_s)
+        if run_s >= SHORTEST_LEASE_S:
+            self._latest_speed = predicted / run_s
         if "load" in spent and spent["prepare"] > 0:
             begun_s, begun = self._begun
             self._begun = begun_s + spent["load"] + spent["stage"] + spent["prepare"], begun + 1

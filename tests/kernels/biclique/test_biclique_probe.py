@@ -159,10 +159,11 @@ def test_ways_are_binomials() -> None:
 
 @pytest.mark.parametrize("device", [None, emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
 def test_the_layer_that_is_cheap_is_anchored(device: Callable[..., Device] | None) -> None:
-    """Sets of eight of one layer are many, sets of three of the other few; wedges alone would take the first."""
+    """Sets of eight of U are many, sets of three of V few, whose wedges are many only outside of the core."""
     inside = np.random.default_rng(1).random((60, 90)) < 0.6
     u, v = np.nonzero(inside)
-    graph = BipartiteGraph.from_edges(u, v, 60, 90)
+    leaves = np.arange(90, 120_000)
+    graph = BipartiteGraph.from_edges(np.append(u, leaves * 0), np.append(v, leaves), 60, 120_000)
     engine: Any = BicliqueCpu(1)
     if device is not None:
         if device is emulator:
