@@ -251,11 +251,9 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
     return replace(index, closed_cells=halve_cells(index.closed_cells))
 
 
-def divide_device_index(
-    device: Device, index: BicliqueDeviceIndex, seconds: float, least: int
-) -> BicliqueDeviceIndex:
+def divide_device_index(device: Device, index: BicliqueDeviceIndex, seconds: float) -> BicliqueDeviceIndex:
     """Divide the index as :func:`~papilio.kernels.biclique.index.divide_index`."""
-    divided = divide_pieces(index, seconds, least)
+    divided = divide_pieces(index, seconds)
     return index if divided is None else _put_pieces(device, index, *divided)
 
 

@@ -298,9 +298,9 @@ def halve_index(index: BicliqueIndex) -> BicliqueIndex:
     )
 
 
-def divide_index(index: BicliqueIndex, seconds: float, least: int) -> BicliqueIndex:
+def divide_index(index: BicliqueIndex, seconds: float) -> BicliqueIndex:
     """Return the index with more items; see :func:`~papilio.kernels.biclique.items.divide_pieces`."""
-    divided = divide_pieces(index, seconds, least)
+    divided = divide_pieces(index, seconds)
     return index if divided is None else replace(index, **divided[0])
 
 

@@ -17,9 +17,6 @@ from papilio.kernels.offsets import offsets_of
 ITEMS_PER_JOB = 8192
 """A root with more than 1 / ITEMS_PER_JOB of the job's cost is cut into several items, if it has enough children."""
 
-VERTEX_ITEMS = 1 << 16
-"""The same for long searches per vertex: warps of a GPU take whole items there, without help from others."""
-
 ITEM_S, MOST_ITEMS = 0.05, 1 << 18
 """CPU thread time of an item of a long search, in seconds, and the maximum items that it is divided into for this."""
 
@@ -146,17 +143,15 @@ def power(base: NDArray[np.float64], times: int) -> NDArray[np.float64]:
     return product
 
 
-def divide_pieces(
-    index: BicliqueItems, seconds: float, least: int
-) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
+def divide_pieces(index: BicliqueItems, seconds: float) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
     """Divide the pieces of a whole graph into more items, as far as children allow, by :attr:`BicliqueItems.lots`.
 
     Returns the arrays of the new pieces by name, heaviest first, and the old piece of each; None if there are already
     enough, or no root. This serves searches whose costs omit most of the work: a few roots of a dense graph would keep
     a device waiting, and a run that is cut finishes the items that its warps have begun. ``seconds`` is the time of the
-    search on one CPU thread; ``least`` items are wanted in any case.
+    search on one CPU thread.
     """
-    wanted = int(min(max(seconds / ITEM_S, least), MOST_ITEMS))
+    wanted = int(min(max(seconds / ITEM_S, ITEMS_PER_JOB), MOST_ITEMS))
     if index.item_ptr is not None or index.n_items > wanted // 2 or index.item_root.max(initial=-1) < 0:
         return None
     n_children = index.item_last - index.item_first

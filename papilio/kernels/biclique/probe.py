@@ -16,15 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.items import (
-    ITEMS_PER_JOB,
-    LONG_S,
-    MAX_POWER,
-    VERTEX_ITEMS,
-    BicliqueItems,
-    SizeRange,
-    power,
-)
+from papilio.kernels.biclique.items import LONG_S, MAX_POWER, BicliqueItems, SizeRange, power
 from papilio.kernels.biclique.question import LESS_TREE, BicliqueQuestion
 from papilio.kernels.engine import Choice
 from papilio.kernels.exact import mix
@@ -265,7 +257,7 @@ def settle_search(
     index: Index,
     measure: Measure[Index],
     build: Callable[[str], Index],
-    divide: Callable[[Index, float, int], Index],
+    divide: Callable[[Index, float], Index],
     degrees_of: Callable[[Index], NDArray[np.int64]],
     rates: Mapping[str, Rates],
 ) -> tuple[Index, str, tuple[Choice, ...]]:
@@ -298,8 +290,7 @@ def settle_search(
     reasons = chosen.layer_reason, chosen.algorithm_reason
     searched = chosen.index
     if chosen.seconds >= LONG_S:
-        least = VERTEX_ITEMS if question.per == "vertex" else ITEMS_PER_JOB
-        searched = divide(searched, chosen.seconds, least)
+        searched = divide(searched, chosen.seconds)
     searched = replace(searched, seconds=chosen.seconds)
     return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
 

@@ -206,11 +206,10 @@ class BicliqueQuestion:
     def may_turn(self, index: BicliqueItems) -> bool:
         """Return whether the other layer may be the better one: whole graphs, sizes of three or more.
 
-        With three on both sides, both searches are one level deep, and take about as long as their wedges say.
+        With three on this side the search is one level deep, and the other one is deeper or has more wedges.
         """
         sizes = index.sizes
-        is_one_size = sizes.min_right == sizes.max_right > 2
-        return self.asked[0] == "auto" and is_one_size and max(sizes.max_left, sizes.max_right) > 3
+        return self.asked[0] == "auto" and sizes.min_right == sizes.max_right > 2 and sizes.max_left > 3
 
     def choose_algorithm(self, index: BicliqueItems) -> str:
         """Return ``enumerate`` or ``pivot`` by rules, for an index without probes:

@@ -101,7 +101,7 @@ def test_a_search_of_heavy_items_ends_within_a_second() -> None:
     prepared = engine.prepare(dense(1, 320, 640), Biclique(6, 6), "total")
     n_items, costs = prepared.n_items, engine.work(prepared)
     held = PreparedGraph(prepared, Pace.even(1.0, 1.0), *find_breakpoints(costs, MAX_STEPS))
-    held.foresee(*predict(engine, prepared, 1, held.pace, same_work=False))
+    held.foresee(*predict(engine, prepared, 1, held.pace, same_work=False), engine.work(prepared))
     slice_ns = int(engine.least_slice_s * NS)
     whole = engine.run(prepared, 0, n_items)
     done, parts, late_s = 0, list[Partial](), list[float]()
