@@ -185,6 +185,33 @@ def held() -> Iterator[None]:
         listener.answer()
 
 
+_TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
+
+
+@contextmanager
+def hold_interrupts() -> Iterator[None]:
+    """Start worker processes that Ctrl-C does not reach; a Ctrl-C in the block is delivered afterwards.
+
+    A terminal sends the interrupt to all processes of the group. Threads and processes inherit the signal mask of the
+    thread that starts them, so workers that a nanny restarts later have it too. Only this process then handles an
+    interrupt. The resource tracker of multiprocessing clears the mask of the thread that starts it, so it is started
+    first; it cleans up after killed processes silently.
+    """
+    from multiprocessing import resource_tracker
+
+    sys.warnoptions.append(_TRACKER_QUIET)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(_TRACKER_QUIET)
+    with held():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @contextmanager
 def finishing() -> Iterator[None]:
     """Let the block, which checks :func:`requested`, finish within ``WRAP_UP_S`` after a signal; then raise."""

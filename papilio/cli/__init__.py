@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from papilio.cli.early import begin_driver
+from papilio.cli.early import begin_driver, begin_workers
 from papilio.interrupts import listen_during
 
 TYPE_CHECKING = False
@@ -52,6 +52,7 @@ def main(args: list[str] | None = None) -> None:
 def _run(args: list[str] | None) -> None:
     if args is None:
         begin_driver(sys.argv[1:])
+        begin_workers(sys.argv[1:])
     from papilio.cli.app import run
 
     run(args)

@@ -19,8 +19,9 @@ from distributed import Client, LocalCluster
 from papilio.cluster.credentials import make_security
 from papilio.cluster.driver import run_directory
 from papilio.cluster.executor import missing_for_cuda
-from papilio.cluster.pool import DaskPool, hold_interrupts, kill_workers
+from papilio.cluster.pool import DaskPool, kill_workers
 from papilio.errors import EngineUnavailableError, InputError
+from papilio.interrupts import hold_interrupts
 from papilio.kernels.device.discovery import list_visible_ids
 from papilio.kernels.threads import available_threads
 

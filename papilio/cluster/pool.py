@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import sys
 from abc import abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from multiprocessing import resource_tracker
 from time import monotonic, sleep
 from typing import Any, Self
 
@@ -19,13 +17,10 @@ from distributed import Nanny
 from papilio.cluster.dispatcher import Dispatcher, describe_dask_worker, find_store_problem
 from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
-from papilio.interrupts import held
 from papilio.storage.reading import is_cached
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo, read_worker
 from papilio.tasks.run import work_underway
-
-_TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 @contextmanager
@@ -41,28 +36,6 @@ def quiet_dask() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
-
-
-@contextmanager
-def hold_interrupts() -> Iterator[None]:
-    """Start worker processes that Ctrl-C does not reach; a Ctrl-C in the block is delivered afterwards.
-
-    A terminal sends the interrupt to all processes of the group. Threads and processes inherit the signal mask of the
-    thread that starts them, so workers that a nanny restarts later have it too. Only this process then handles an
-    interrupt. The resource tracker of multiprocessing clears the mask of the thread that starts it, so it is started
-    first; it cleans up after killed processes silently.
-    """
-    sys.warnoptions.append(_TRACKER_QUIET)
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        sys.warnoptions.remove(_TRACKER_QUIET)
-    with held():
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def kill_workers(cluster: Any) -> None:

@@ -197,7 +197,7 @@ class LeaseScheduler:
         if partition is None:
             return None
         n_free = max(1, n_workers - len(self._n_held) + is_second)
-        # Speeds may rise a hundredfold from the heaviest items to the lightest; the clock ends leases that are too long.
+        # Speeds may rise a hundredfold from heavy items to light ones; the clock ends leases that are too long.
         longest = int(lengths.max_s * max(speed, self._latest_speed))
         piece = self._pending.take(n_free, int(lengths.min_s * speed), longest, partition)
         assert piece is not None, "something is left"

@@ -1,4 +1,6 @@
-"""The driver of GPUs is started ahead by commands that may count on a GPU of their process, and by no others.
+"""What commands begin before they are loaded: the driver of GPUs, and the process that workers come from.
+
+Commands that may count on a GPU of their process start the driver ahead, and no others.
 
 No thread imports: where two threads import at once, one of them may get a module that is half imported.
 """
@@ -224,3 +226,55 @@ def test_many_commands_on_a_busy_machine(folder: Path, tmp_path: Path) -> None:
             each.kill()
             each.wait()
     assert not log.exists()
+
+
+BEGUN = """
+import os, signal, sys
+before = dict(os.environ)
+from papilio.cli.early import begin_workers
+begin_workers({words})
+from multiprocessing import forkserver
+pid = forkserver._forkserver._forkserver_pid
+changed = {{name for name in os.environ.keys() | before.keys() if os.environ.get(name) != before.get(name)}}
+print(pid is not None, sorted(changed), signal.pthread_sigmask(signal.SIG_BLOCK, set()) == set())
+if pid is not None:
+    given = open(f"/proc/{{pid}}/environ").read().split(chr(0))
+    blocked = next(line for line in open(f"/proc/{{pid}}/status") if line.startswith("SigBlk"))
+    print(sorted(each for each in given if "NUM_THREADS" in each), int(blocked.split()[1], 16))
+"""
+
+METHOD = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
+
+
+def begun(words: list[str], **variables: str) -> list[str]:
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", METHOD)
+    environment = {name: value for name, value in os.environ.items() if name not in names} | variables
+    code = BEGUN.format(words=words)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, capture_output=True, check=True
+    )
+    return ended.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["count butterfly g --cluster local", "scale count clique g --cluster=cuda --workers 2",
+     "enumerate biclique g --cluster local:insecure"],
+)  # fmt: skip
+def test_clusters_of_this_machine_fork_their_workers(line: str) -> None:
+    process, given = begun(shlex.split(line), OMP_NUM_THREADS="3")
+    assert process == f"True ['{METHOD}'] True", "nothing else is left in the environment or the mask"
+    assert given == "['MKL_NUM_THREADS=1', 'OMP_NUM_THREADS=3', 'OPENBLAS_NUM_THREADS=1'] 2"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["count butterfly g", "count butterfly g --cluster inline", "count butterfly g --cluster slurm:nodes=2",
+     "count butterfly g --cluster tls://host:8786", "count --cluster local --help", ""],
+)  # fmt: skip
+def test_other_commands_begin_no_process(line: str) -> None:
+    assert begun(shlex.split(line)) == ["False [] True"]
+
+
+def test_a_method_that_was_chosen_is_left_alone() -> None:
+    assert begun(["count", "butterfly", "g", "--cluster", "local"], **{METHOD: "spawn"}) == ["False [] True"]

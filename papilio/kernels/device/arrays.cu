@@ -134,3 +134,20 @@ hash_vertices(const int* __restrict__ ids, const long long n, const int layer, u
     for (long long i = global_thread(); i < n; i += grid_threads())
         hashes[i] = mix((unsigned long long)layer << 32 | (unsigned)ids[i]);
 }
+
+/// Add the hash of the motif of each row to a sum: a vertex of layer `layer`, and vertices of the other layer, 0 or 1.
+extern "C" __global__ void __launch_bounds__(256)
+sum_row_hashes(const int* __restrict__ ones, const long long* __restrict__ offsets, const int* __restrict__ others,
+               const long long n_rows, const int layer, unsigned long long* sum) {
+    const long long n_warps = grid_threads() / kWarpSize;
+    const int lane = threadIdx.x % kWarpSize;
+    unsigned long long own = 0;
+    for (long long row = global_thread() / kWarpSize; row < n_rows; row += n_warps) {
+        unsigned long long hash = 0;
+        for (long long at = offsets[row] + lane; at < offsets[row + 1]; at += kWarpSize)
+            hash += mix((unsigned long long)(1 - layer) << 32 | (unsigned)others[at]);
+        hash = warp_sum(hash) + mix((unsigned long long)layer << 32 | (unsigned)ones[row]);
+        own += mix(hash);
+    }
+    if (lane == 0 && own) atomicAdd(sum, own);
+}

@@ -178,3 +178,15 @@ def hash_vertices(device: Device, ids: Any, layer: int) -> Any:
     hashes = device.xp.empty(ids.size, dtype=np.uint64)
     _launch(device, "hash_vertices", ids.size, ids, np.int64(ids.size), np.int32(layer), hashes)
     return hashes
+
+
+def sum_row_hashes(device: Device, ones: Any, offsets: Any, others: Any, layer: int) -> int:
+    """Return the checksum of motifs of one vertex of ``layer``, 0 or 1, and a row of the other one; ids int32.
+
+    As :func:`~papilio.kernels.exact.sum_hashes`; row i is ``others[offsets[i]:offsets[i + 1]]``.
+    """
+    total, n = device.xp.zeros(1, dtype=np.uint64), int(ones.size)
+    _launch(
+        device, "sum_row_hashes", 32 * n, ones, offsets, others, np.int64(n), np.int32(layer), total
+    )  # fmt: skip
+    return int(device.to_host(total)[0])

@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from papilio.kernels.biclique.forms import Cells
 from papilio.kernels.biclique.gpu_index import DeviceEdges
-from papilio.kernels.device.arrays import find_least, low_halves, make_offsets, take, turn_rows
+from papilio.kernels.device.arrays import (
+    find_least,
+    low_halves,
+    make_offsets,
+    sum_row_hashes,
+    take,
+    turn_rows,
+)
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.motifs import MaximalBiclique
@@ -68,9 +75,15 @@ def ask_centres(
 
 
 def make_stars(
-    of_u: tuple[RaggedColumn, RaggedColumn], of_v: tuple[RaggedColumn, RaggedColumn], part: MaximalPart | None
+    of_u: tuple[RaggedColumn, RaggedColumn],
+    of_v: tuple[RaggedColumn, RaggedColumn],
+    part: MaximalPart | None,
+    checksum: int | None = None,
 ) -> Stars:
-    """Return all stars, given each centre and its neighbours. Stars of a part have their ids in the whole graph."""
+    """Return all stars, given each centre and its neighbours, and the checksum if it is known.
+
+    Stars of a part have their ids in the whole graph.
+    """
     of_v = of_v[::-1]
     if part is not None:
         of_u, of_v = (((u[0], part.ids_u[u[1]]), (v[0], part.ids_v[v[1]])) for u, v in (of_u, of_v))
@@ -78,8 +91,9 @@ def make_stars(
     for at, sizes in enumerate((np.diff(of_u[1][0]), np.diff(of_v[0][0]))):
         for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
             cells[(1, int(size)) if at == 0 else (int(size), 1)] = int(count)
-    checksum = sum(sum_hashes(hash_rows(*columns)) for columns in (of_u, of_v)) % (1 << 64)
-    return Stars(of_u, of_v, cells, checksum)
+    if checksum is None:
+        checksum = sum(sum_hashes(hash_rows(*columns)) for columns in (of_u, of_v))
+    return Stars(of_u, of_v, cells, checksum % (1 << 64))
 
 
 _MAX_INT = 2**31 - 1
@@ -94,10 +108,10 @@ def find_stars_on_device(
     columns = turn_rows(device, *rows, n_v)
     on_host = (None, None) if part is None else (device.to_host(edges.lefts), device.to_host(edges.rights))
     can_be = ask_centres(part, n_u, n_v, *on_host)
-    found = []
-    for own, other, degree, asked, wanted in zip(
-        (rows, columns), (columns, rows), (edges.degree_left, edges.degree_right), can_be, ask_sizes(motif),
-        strict=True,
+    found, checksum = [], 0
+    for layer, own, other, degree, asked, wanted in zip(
+        (0, 1), (rows, columns), (columns, rows), (edges.degree_left, edges.degree_right), can_be,
+        ask_sizes(motif), strict=True,
     ):  # fmt: skip
         centres = device.to_device(np.zeros(asked.size, np.int32))
         if wanted is not None:
@@ -106,19 +120,23 @@ def find_stars_on_device(
                 np.int32(asked.size), device.to_device(asked.astype(np.int32)), np.int32(wanted[0]),
                 np.int32(_MAX_INT if wanted[1] is None else min(wanted[1], _MAX_INT)), centres,
             )  # fmt: skip
-        found.append(_take_rows(device, *own, degree, find_least(device, centres, 1)))
-    return make_stars(found[0], found[1], part)
+        stars, hashes = _take_rows(device, layer, own, degree, find_least(device, centres, 1))
+        found.append(stars)
+        checksum += hashes
+    return make_stars(found[0], found[1], part, checksum if part is None else None)
 
 
 def _take_rows(
-    device: Device, indptr: Any, ids: Any, degree: Any, centres: Any
-) -> tuple[RaggedColumn, RaggedColumn]:
+    device: Device, layer: int, rows: tuple[Any, Any], degree: Any, centres: Any
+) -> tuple[tuple[RaggedColumn, RaggedColumn], int]:
+    """Return the centres with their neighbours, and the checksum of these stars."""
     xp, n = device.xp, int(centres.size)
     offsets = make_offsets(device, take(device, degree, centres))
     ends, order = device.to_host(offsets), low_halves(device, centres.view(np.uint64))
     taken = xp.empty(int(ends[-1]), dtype=np.int32)
     launch_over(
-        device, device.load("biclique_index", {}), "copy_rows", 32 * n, indptr, ids, order, offsets,
+        device, device.load("biclique_index", {}), "copy_rows", 32 * n, *rows, order, offsets,
         np.int32(n), taken,
     )  # fmt: skip
-    return (np.arange(n + 1), device.to_host(order)), (ends, device.to_host(taken))
+    checksum = sum_row_hashes(device, order, offsets, taken, layer)
+    return ((np.arange(n + 1), device.to_host(order)), (ends, device.to_host(taken))), checksum

@@ -63,7 +63,7 @@ def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Co
     devices = set()
     for p in range(2, 12):
         for q in range(2, 12):
-            engine: Any = ready._engine_of(Question(Biclique(p, q), "total"), "gpu", 1, 1 << 30)
+            engine: Any = ready._engine_of(Question(Biclique(p, q), "total"), "gpu", 1, 1 << 30, 1)
             devices.add(id(engine.device))
             for algorithm in range(2):
                 engine.device.load("biclique", {"ALGORITHM": algorithm})
