@@ -248,6 +248,11 @@ def removed_at_end(path: str | os.PathLike[str]) -> AbstractContextManager[None]
     return _listed(_listener.removals, os.fspath(path))
 
 
+def keep_until_end(path: str | os.PathLike[str]) -> None:
+    """Remove a file or directory if the process exits at once; otherwise its owner does, when the process ends."""
+    _listener.removals.append(os.fspath(path))
+
+
 def set_advice(text: str) -> None:
     """Print ``text`` with the line on how the process ends, if a signal comes; the empty text for nothing."""
     _listener.advice = text

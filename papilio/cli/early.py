@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from threading import Thread
 
@@ -56,14 +56,19 @@ def begin_workers(words: Sequence[str]) -> None:
     """
     if _METHOD in os.environ or "--help" in words or _read_cluster(words) not in ("local", "cuda"):
         return
-    from multiprocessing import forkserver
+    from multiprocessing import forkserver, util
 
-    from papilio.interrupts import hold_interrupts
+    from papilio.interrupts import hold_interrupts, keep_until_end
 
-    with hold_interrupts(), _set_beside(_OF_WORKERS):
+    with (
+        hold_interrupts(),
+        _set_beside(_OF_WORKERS),
+        suppress(OSError),
+    ):  # such as a long path of temporary files
         forkserver.set_forkserver_preload(list(_PRELOADED))
+        keep_until_end(util.get_temp_dir())  # has the socket of the process
         forkserver.ensure_running()
-    os.environ[_METHOD] = "forkserver"
+        os.environ[_METHOD] = "forkserver"
 
 
 def _read_cluster(words: Sequence[str]) -> str:

@@ -276,5 +276,12 @@ def test_other_commands_begin_no_process(line: str) -> None:
     assert begun(shlex.split(line)) == ["False [] True"]
 
 
+def test_a_directory_too_long_for_a_socket_is_no_error(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 25)
+    folder.mkdir()
+    assert begun(["count", "butterfly", "g", "--cluster", "local"], TMPDIR=str(folder)) == ["False [] True"]
+    assert list(folder.iterdir()) == []
+
+
 def test_a_method_that_was_chosen_is_left_alone() -> None:
     assert begun(["count", "butterfly", "g", "--cluster", "local"], **{METHOD: "spawn"}) == ["False [] True"]
