@@ -18,6 +18,7 @@ from papilio.kernels.biclique import cpu as biclique
 from papilio.kernels.biclique import index as biclique_index
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.local import make_around, open_root
+from papilio.kernels.biclique.question import PAIR_TIMES, count_wedges
 from papilio.motifs import Biclique, Granularity
 from tests.conftest import share_of_examples
 from tests.tools.oracle_biclique import count_all, count_bicliques
@@ -261,3 +262,23 @@ def test_what_was_decided_is_told_with_its_reason(
     for (what, reason), (start, part) in zip(told, expected, strict=True):
         assert what.startswith(start)
         assert part in reason
+
+
+@pytest.mark.parametrize(
+    ("motif", "layer"),
+    [(Biclique(2, 3), "layer V"), (Biclique(2, 4), "layer U"), (Biclique(2, 2), "layer V")],
+    ids=str,
+)
+def test_three_of_a_layer_are_searched_where_the_pairs_of_the_other_are_far_more(
+    motif: Biclique, layer: str
+) -> None:
+    u, v = np.nonzero(np.random.default_rng(2).random((200, 6)) < 0.4)
+    graph = BipartiteGraph.from_edges(u, v, 200, 6)
+    of_u, of_v = count_wedges(graph)
+    assert of_u > PAIR_TIMES * of_v
+    wanted = count_bicliques(edge_list(graph), motif.p or 0, motif.q or 0)
+    for per in ("total", "vertex"):
+        engine: Any = load_engine(motif, "cpu", 1)
+        prepared = engine.prepare(graph, motif, per)
+        assert prepared.decisions[0][0] == f"{layer} anchored"
+        assert engine.run(prepared, 0, prepared.n_items).total == wanted
