@@ -20,7 +20,7 @@ quantiles are Student's, with degrees of freedom from the fourth moment.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from math import ceil, frexp, inf, isfinite, sqrt
+from math import ceil, copysign, frexp, inf, isfinite, ldexp, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -196,7 +196,11 @@ class Sample(NamedTuple):
 
 
 def _up(value: float, scale: int) -> float:
-    return float(np.ldexp(value, scale))
+    """Return value x 2^scale, infinite beyond floating point."""
+    try:
+        return ldexp(value, scale)
+    except OverflowError:
+        return copysign(inf, value)
 
 
 def _student(z: float, freedom: float) -> float:

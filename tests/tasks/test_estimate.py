@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.probe import cut_strata, draw_items
 from papilio.motifs import Biclique
 from papilio.tasks import estimate
-from papilio.tasks.estimate import SLICE, Moments, Sample, walk_slice
+from papilio.tasks.estimate import SLICE, Moments, Sample, _up, walk_slice
 from papilio.tasks.forecast import allocate
 from tests.conftest import share_of_examples
 from tests.tools.devices import emulator
@@ -150,3 +151,7 @@ def test_nothing_to_search_is_an_empty_slice() -> None:
     sample = Sample.of(walk_slice(engine, prepared, "total", (), 0, 0)[0], 5)
     assert (sample.value, sample.std_error, sample.probes) == (5, 0, 0)
     assert cut_strata(engine.count_lots(prepared)).size == 1
+
+
+def test_a_sum_beyond_floating_point_is_infinite_without_a_warning() -> None:
+    assert (_up(0.75, 1100), _up(-0.75, 1100), _up(0.75, 3), _up(0.0, 5000)) == (inf, -inf, 6.0, 0.0)
