@@ -126,9 +126,9 @@ def plan_job(
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
     workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
-    ``predict`` to probe the items for the time of the run. ``hands`` are those of earlier sessions. CapacityError,
-    before anything is read, when the job cannot fit a worker's memory. ClusterError if a worker does not find the
-    store, or finds other items than the others.
+    ``predict`` to probe the items for the time of the run. ``hands`` are those of earlier sessions, or 1 for probes
+    alone. CapacityError, before anything is read, when the job cannot fit a worker's memory. ClusterError if a worker
+    does not find the store, or finds other items than the others.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)

@@ -84,12 +84,13 @@ def estimate_job(
     """Walk probes on the workers until the goal is reached, or the time is over: the larger of pilot and sample counts.
 
     If counting is predicted to take less time than the necessary probes, and no more than the time limit, and the job
-    ``may_count``, nothing is estimated: the graph stays prepared. UnsupportedError if the question has no probes,
-    CapacityError for a count beyond floating point.
+    ``may_count``, nothing is estimated; the graph stays prepared for a count on one worker. UnsupportedError if the
+    question has no probes, CapacityError for a count beyond floating point.
     """
     began = perf_counter()
     run_id = uuid4().hex
-    plan, workers, reports = plan_job(executor, job, engine, listener, run_id, everywhere=True)
+    # One hand: estimates do not depend on the number of workers.
+    plan, workers, reports = plan_job(executor, job, engine, listener, run_id, everywhere=True, hands=1)
     slowest = max(reports, key=lambda report: sum(report.seconds.values()))
     seconds = {"plan": max(0.0, perf_counter() - began - sum(slowest.seconds.values())), **slowest.seconds}
     listener(PhaseStarted("probe"))

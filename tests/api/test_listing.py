@@ -210,7 +210,7 @@ def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytes
     ) -> Any:
         def wrong(u: Any, v: Any) -> None:
             u = u.copy()
-            u[0] = u[1]
+            u[0] = u[-1]
             sink(u, v)
 
         return right(self, prepared, start, stop, bounds, cut, *(() if sink is None else (wrong,)))

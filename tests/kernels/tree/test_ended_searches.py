@@ -134,7 +134,7 @@ def spy_launches(patch: pytest.MonkeyPatch) -> list[Any]:
 
 
 SHARING: list[tuple[Motif, Granularity, bool]] = [
-    (Biclique(5, 4), "total", True),
+    (Biclique(5, 5), "total", True),
     (Biclique(), "total", True),
     (Clique(), "total", True),
     (Clique(4), "edge", True),

@@ -307,7 +307,7 @@ def test_classes_that_memory_does_not_bound_are_launched_together(free_bytes: in
 def test_a_plan_says_so(per: Granularity) -> None:
     tight = replace(EAGER, slab_fraction=1e-6)
     for tuning, wanted in ((EAGER, False), (tight, True)):
-        prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(5, 4), per)
+        prepared = BicliqueGpu(emulator(0), tuning=tuning).prepare(GRAPHS["planted"](), Biclique(5, 5), per)
         told = [what for what, _ in prepared.decisions]
         assert ("launches follow each other in one stream" in told) == wanted
         assert ("no sub-trees are shared with waiting warps" in told) == (wanted and per == "total")

@@ -43,8 +43,8 @@ def engines_of(motif: Motif, hands: int) -> list[Any]:
 
 def graph_for(motif: Motif) -> Any:
     if family_of(motif).graph_kind == "unipartite":
-        return random_graph(5, 90, 0.3)
-    graph = planted_graph(3, 60, 70, 4, 9, 400, 0.1)
+        return random_graph(5, 50, 0.3)
+    graph = planted_graph(3, 40, 45, 3, 7, 200, 0.1)
     return random_signs(graph, 7) if motif.needs_signs else graph
 
 
