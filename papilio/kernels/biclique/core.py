@@ -318,7 +318,7 @@ def find_pairs(
             raise CapacityError(
                 f"more than {n_found} pairs of vertices of the anchored layer share {min_common} neighbours; "
                 f"{limit_bytes} bytes hold {limit_bytes // PAIR_BYTES} ({PAIR_BYTES} bytes each): "
-                "anchor the other layer, choose larger p and q, or use a machine with more memory"
+                "anchor the other layer, choose larger p and q, count in parts (--host-memory), or use more memory"
             )
         found[begin] = others[:size].copy(), common[:size].copy()
 
