@@ -229,7 +229,7 @@ def test_many_commands_on_a_busy_machine(folder: Path, tmp_path: Path) -> None:
 
 
 BEGUN = """
-import os, signal, sys
+import os, signal, time
 before = dict(os.environ)
 from papilio.cli.early import begin_workers
 begin_workers({words})
@@ -238,7 +238,8 @@ pid = forkserver._forkserver._forkserver_pid
 changed = {{name for name in os.environ.keys() | before.keys() if os.environ.get(name) != before.get(name)}}
 print(pid is not None, sorted(changed), signal.pthread_sigmask(signal.SIG_BLOCK, set()) == set())
 if pid is not None:
-    given = open(f"/proc/{{pid}}/environ").read().split(chr(0))
+    while not (given := open(f"/proc/{{pid}}/environ").read().split(chr(0)))[0]:
+        time.sleep(0.01)  # its program is being loaded
     blocked = next(line for line in open(f"/proc/{{pid}}/status") if line.startswith("SigBlk"))
     print(sorted(each for each in given if "NUM_THREADS" in each), int(blocked.split()[1], 16))
 """
