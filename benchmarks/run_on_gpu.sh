@@ -5,9 +5,8 @@
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
 # benchmarks, biclique, cpu_choice, choice, decomposition, signed, significance, stores, scaling, hubs, long, longer,
-# large_rmat, cpus, cluster; without names all run. The
-# steps go on after a failure; the exit status is that of the first step that failed. `scaling`, `hubs`, `long` and `cpus` need the graphs of
-# `stores`.
+# large_rmat, cpus, cluster; without names all run. The steps go on after a failure; the exit status is that of the first
+# step that failed. `scaling`, `hubs`, `long`, `longer` and `cpus` need the graphs of `stores`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
@@ -93,6 +92,7 @@ step long timeout 120 python3 -m benchmarks.scaling_gpu --stores "$out/stores" -
 step longer timeout 300 python3 -m benchmarks.scaling_gpu --stores "$out/stores" --output "$out/longer" --workers 2,1 --repeat 1 --no-warm-up \
     "movielens-1m-5-5=movielens-1m biclique -p 5 -q 5"
 make_large_rmat() {
+    mkdir -p "$out/stores"
     [ -e "$out/stores/large-rmat" ] ||
         python3 -m papilio generate rmat "$out/stores/large-rmat" --scale-u 17 --scale-v 17 --edges 3000000000 --seed 1
 }

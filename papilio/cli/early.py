@@ -40,7 +40,8 @@ _METHOD = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
 """Environment variable by which Dask starts the processes of workers."""
 
 _PRELOADED = ("distributed", "papilio.cluster.dispatcher")
-"""Modules that every worker imports. None starts a thread or a driver, which would not survive a fork."""
+"""Modules that every worker imports. They start no driver, and no thread but one of Arrow's allocator, which is
+prepared for forks: others would not survive one."""
 
 _OF_WORKERS = {
     "MALLOC_TRIM_THRESHOLD_": "65536", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
@@ -60,13 +61,9 @@ def begin_workers(words: Sequence[str]) -> None:
 
     from papilio.interrupts import hold_interrupts, keep_until_end
 
-    with (
-        hold_interrupts(),
-        _set_beside(_OF_WORKERS),
-        suppress(OSError),
-    ):  # such as a long path of temporary files
+    with hold_interrupts(), _set_beside(_OF_WORKERS), suppress(OSError):
         forkserver.set_forkserver_preload(list(_PRELOADED))
-        keep_until_end(util.get_temp_dir())  # has the socket of the process
+        keep_until_end(util.get_temp_dir())  # has the socket of the process; no socket has a long path
         forkserver.ensure_running()
         os.environ[_METHOD] = "forkserver"
 

@@ -339,15 +339,13 @@ def deal_items(n_items: int, hands: int) -> NDArray[np.int64]:
     Items are dealt like cards: hand h has the ranks h, h + hands, h + 2 hands and so on. All hands are alike, whatever
     the items cost in truth, so that workers that take a hand each end at about the same time.
     """
-    if hands == 1:
-        return np.arange(n_items)
     return np.concatenate([np.arange(hand, n_items, hands) for hand in range(hands)])
 
 
 def find_hands(n_items: int, hands: int) -> NDArray[np.int64]:
     """Return the first position of each hand, and the end of the last one, shape (hands + 1,)."""
-    sizes = (n_items - np.arange(hands) + hands - 1) // hands
-    return np.concatenate(([0], np.cumsum(np.maximum(sizes, 0))))
+    sizes = np.maximum((n_items - np.arange(hands) + hands - 1) // hands, 0)
+    return np.concatenate(([0], np.cumsum(sizes)))
 
 
 Interval = tuple[int, int]

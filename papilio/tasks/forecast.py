@@ -145,7 +145,7 @@ class Pace(NamedTuple):
         rank = deal_items(costs.size, hands)
         by_rank = np.empty_like(costs)
         by_rank[rank] = costs
-        ns = np.diff(self.ns_of(np.concatenate(([0], np.cumsum(by_rank)))))
+        ns = np.diff(self.ns_of(np.cumsum(by_rank)), prepend=0)
         return np.concatenate(([0], np.cumsum(ns[rank])))[items]
 
     def time_table(self, costs: NDArray[np.int64], hands: int = 1) -> CostTable:

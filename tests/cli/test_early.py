@@ -240,6 +240,10 @@ print(pid is not None, sorted(changed), signal.pthread_sigmask(signal.SIG_BLOCK,
 if pid is not None:
     while not (given := open(f"/proc/{{pid}}/environ").read().split(chr(0)))[0]:
         time.sleep(0.01)  # its program is being loaded
+    while "libarrow" not in open(f"/proc/{{pid}}/maps").read():
+        time.sleep(0.02)
+    threads = {{open(f"/proc/{{pid}}/task/{{each}}/comm").read().strip() for each in os.listdir(f"/proc/{{pid}}/task")}}
+    assert {{each for each in threads if not each.startswith("python")}} <= {{"jemalloc_bg_thd"}}, threads
     blocked = next(line for line in open(f"/proc/{{pid}}/status") if line.startswith("SigBlk"))
     print(sorted(each for each in given if "NUM_THREADS" in each), int(blocked.split()[1], 16))
 """
