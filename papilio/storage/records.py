@@ -200,12 +200,14 @@ def read_sealed(path: Path, advice: str) -> dict[str, Any]:
     return unseal_json(read_json(path, advice), str(path), advice)
 
 
-def require_format(data: Any, name: str, form: str, version: int, what: str, advice: str) -> dict[str, Any]:
+def require_format(
+    data: Any, name: str, form: str, version: int, what: str, advice: str, oldest: int | None = None
+) -> dict[str, Any]:
     """Return the keys of a sealed file after checking its format, version and digest.
 
-    ``form`` is the value of ``format``, ``version`` the version that this code reads and writes, ``what`` the thing
-    that such a file describes, ``advice`` the remedy if it is damaged or of an earlier version. Raises StoreError for
-    another kind of file, another version, or a changed file.
+    ``form`` is the value of ``format``, ``version`` the version that this code writes, ``oldest`` the first that it
+    reads (``version``, by default), ``what`` the thing that such a file describes, ``advice`` the remedy if it is
+    damaged or older. Raises StoreError for another kind of file, another version, or a changed file.
     """
     if not isinstance(data, dict) or data.get("format") != form:
         raise StoreError(f'{name} does not describe {what}: it has no "format": "{form}"')
@@ -216,22 +218,29 @@ def require_format(data: Any, name: str, form: str, version: int, what: str, adv
         raise StoreError(
             f"{name} has format_version {found}; this version of Papilio reads up to {version}: upgrade it"
         )
-    if found < version:
+    if found < (oldest or version):
         raise StoreError(
             f"{name} has format_version {found}, without digests to check it by; this version of Papilio reads "
-            f"{version}: {advice}"
+            f"{oldest or version}: {advice}"
         )
     return unseal_json(data, name, advice)
 
 
 def read_manifest(
-    kind: type[Record], text: str | bytes, name: str, form: str, version: int, what: str, advice: str
+    kind: type[Record],
+    text: str | bytes,
+    name: str,
+    form: str,
+    version: int,
+    what: str,
+    advice: str,
+    oldest: int | None = None,
 ) -> tuple[Record, dict[str, Any]]:
     """Return the record of a manifest, which has all its fields, and its keys; parameters as :func:`require_format`.
 
     Raises StoreError if the text is not JSON, not such a manifest, of another version, was changed, or does not fit.
     """
-    data = require_format(parse_json(text, name, advice), name, form, version, what, advice)
+    data = require_format(parse_json(text, name, advice), name, form, version, what, advice, oldest)
     missing = [each.name for each in fields(cast(Any, kind)) if each.name not in data]
     if missing:
         raise StoreError(f"{name} lacks {', '.join(missing)}; {advice}")

@@ -15,7 +15,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,6 +32,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import GraphError, StoreError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
 from papilio.storage.edge_files import (
+    HASHES,
     STORE_ADVICE,
     ContentHash,
     EdgeBatch,
@@ -51,8 +52,11 @@ from papilio.storage.sealed import footer_digest
 FORMAT = "papilio-graph"
 """Value of the key ``format``, which distinguishes a manifest from another program's ``graph.json``."""
 
-FORMAT_VERSION = 2
-"""Version of the store layout that this code writes and reads; stores of version 1 have no digests."""
+FORMAT_VERSION = 3
+"""Version of the store layout that this code writes."""
+
+OLDEST_VERSION = 2
+"""First version that this code reads; its content hash is made of BLAKE2b. Stores of version 1 have no digests."""
 
 _READERS = min(4, os.cpu_count() or 1)
 """Row groups of a store that are read into memory at a time."""
@@ -92,7 +96,9 @@ class Manifest:
 
         Raises StoreError if it is not a manifest, is of another version, was changed, or breaks an invariant.
         """
-        manifest, _ = read_manifest(cls, text, name, FORMAT, FORMAT_VERSION, "a graph store", STORE_ADVICE)
+        manifest, _ = read_manifest(
+            cls, text, name, FORMAT, FORMAT_VERSION, "a graph store", STORE_ADVICE, OLDEST_VERSION
+        )
         problem = _problem(manifest)
         if problem:
             raise StoreError(f"{name}: {problem}; {STORE_ADVICE}")
@@ -199,32 +205,28 @@ class GraphStore:
     def batches(self, u_start: int | None = None, u_stop: int | None = None) -> Iterator[EdgeBatch]:
         """Yield the edges with ``u_start <= u < u_stop``, checked, one batch per row group touched.
 
-        Once all edges of the store have been read, their hash is compared with the recorded one. Threads, one per
-        column, compute it while the next row group is read. Raises StoreError if the range is not within the layer, or
-        the files are missing, unreadable, not sorted or changed.
+        Once all edges of the store have been read, their hash is compared with the recorded one. Raises StoreError if
+        the range is not within the layer, or the files are missing, unreadable, not sorted or changed.
         """
         start, stop = self._range(u_start, u_stop)
         groups = self.select(start, stop)
         content = self._content_hash()
         previous: tuple[int, int] | None = None
-        hashed: list[Future[None]] = []
-        with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
-            for group, (u, v, sign) in zip(groups, self.read_groups(groups), strict=True):
-                self._require_edges(group, (u, v, sign), previous)
-                for column in hashed:
-                    column.result()
-                if len(groups) == len(self.row_groups):
-                    hashed = content.update(u, v, sign, [pool] * 3)
-                previous = (int(u[-1]), int(v[-1]))
-                low, high = np.searchsorted(
-                    u, np.array([start, stop], dtype=u.dtype)
-                )  # another type would copy u
-                yield u[low:high], v[low:high], None if sign is None else sign[low:high]
+        for group, (u, v, sign) in zip(groups, self.read_groups(groups), strict=True):
+            self._require_edges(group, (u, v, sign), previous)
+            if len(groups) == len(self.row_groups):
+                content.update(u, v, sign)
+            previous = (int(u[-1]), int(v[-1]))
+            low, high = np.searchsorted(
+                u, np.array([start, stop], dtype=u.dtype)
+            )  # another type would copy u
+            yield u[low:high], v[low:high], None if sign is None else sign[low:high]
         if len(groups) == len(self.row_groups):
             self._require_hash(content)
 
     def _content_hash(self) -> ContentHash:
-        return ContentHash(self.kind, self.n_u, self.n_v, self.signed)
+        made_of = HASHES[self.manifest.format_version]
+        return ContentHash(self.kind, self.n_u, self.n_v, self.signed, made_of)
 
     def _require_edges(
         self, group: RowGroup, batch: EdgeBatch, previous: tuple[int, int] | None = None
@@ -284,20 +286,16 @@ class GraphStore:
         places = accumulate((group.n_edges for group in groups), initial=0)
         previous: tuple[int, int] | None = None
         with ExitStack() as stack:
-            hashers = [stack.enter_context(ThreadPoolExecutor(1, "papilio-hash")) for _ in columns]
             readers = stack.enter_context(ThreadPoolExecutor(_READERS, "papilio-read"))
             batches = [readers.submit(read, group, at) for group, at in zip(groups, places, strict=False)]
             stack.callback(lambda: [each.cancel() for each in batches])
-            hashed: list[Future[None]] = []
             for group, batch in zip(groups, batches, strict=True):
                 found = batch.result()
                 first = found[0][:1], found[1][:1], None if found[2] is None else found[2][:1]
                 self._require_edges(group, first, previous)
                 previous = int(found[0][-1]), int(found[1][-1])
                 if is_whole:
-                    hashed += content.update(*found, hashers)
-            for column in hashed:
-                column.result()
+                    content.update(*found)
         if is_whole:
             self._require_hash(content)
 

@@ -10,7 +10,6 @@ import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -334,19 +333,10 @@ def is_held(source: str) -> bool:
     return source.startswith(_SCHEME)
 
 
-_MANY_EDGES = 1 << 17
-"""Number of edges from which on the columns are hashed in parallel: below it, starting threads takes longer."""
-
-
 def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
-    """Return the content hash of a graph in memory, equal to the hash of its store."""
+    """Return the content hash of a graph in memory, equal to the hash of a store written from it."""
     content = ContentHash(graph.kind, graph.n_u, graph.n_v, graph.signed)
-    if graph.n_edges < _MANY_EDGES:
-        content.update(graph.u, graph.v, graph.sign)
-    else:
-        with ThreadPoolExecutor(3, thread_name_prefix="papilio-hash") as pool:
-            for column in content.update(graph.u, graph.v, graph.sign, [pool] * 3):
-                column.result()
+    content.update(graph.u, graph.v, graph.sign)
     return content.hexdigest()
 
 

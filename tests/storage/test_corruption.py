@@ -342,6 +342,13 @@ def test_a_manifest_that_was_changed(store_path: Path, change: dict[str, Any]) -
         open_store(store_path)
 
 
+def test_the_content_hash_of_a_store_of_version_2_is_checked(store_path: Path) -> None:
+    """Whole stores of that version are among the directories of ``tests/data/written-before.tar.gz``."""
+    change(store_path, format_version=2)
+    with pytest.raises(StoreError, match="the edges were changed"):
+        open_store(store_path).read()
+
+
 def test_a_store_of_version_1(store_path: Path) -> None:
     change(store_path, format_version=1)
     with pytest.raises(StoreError, match=r"format_version 1, without digests .* convert the graph again"):

@@ -262,10 +262,9 @@ def hashed_edges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     hashed: list[int] = []
     update = ContentHash.update
 
-    def note(content: ContentHash, u: Any, v: Any, sign: Any = None, pool: Any = None) -> Any:
-        if pool is None:
-            hashed.append(u.size)
-        return update(content, u, v, sign, pool)
+    def note(content: ContentHash, u: Any, v: Any, sign: Any = None) -> None:
+        hashed.append(u.size)
+        update(content, u, v, sign)
 
     monkeypatch.setattr(ContentHash, "update", note)
     return hashed
