@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from math import ceil, exp, inf, log, log1p, sqrt
+from statistics import NormalDist
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -28,17 +30,18 @@ _MAX_NS = 2**61
 """Largest predicted work of all items, 73 years: longer predictions are scaled down to it."""
 
 PILOT, LEAST, MOST = 4, 32, 256
-"""Mean number of probes per stratum: of the pilot, and the bounds of a second round for longer runs. A second round
-replaces the pilot's estimates: the pilot decides only how long it is, and how its probes are distributed."""
+"""Mean number of probes per stratum: of the pilot, and the bounds of further rounds for longer runs. A round replaces
+the estimates of the round before, which decide only how long it is, and how its probes are distributed. Few probes see
+too little of a search whose work is in rare, large subtrees: each round finds more of it, and may take longer."""
 
 LONG_S = 0.05
-"""A count that the pilot predicts to be shorter needs no second round."""
+"""A count that is predicted to be shorter needs no further round."""
 
 PROBE_SHARE, PROBE_S = 0.02, 0.01
-"""The second round may take this share of the predicted run, plus this time, by the speed of the pilot."""
+"""All further rounds may take this share of the predicted run and of its standard error, plus this time."""
 
 GOOD_ERROR = 0.05
-"""Target for the relative standard error of the second round."""
+"""Target for the relative standard error of the prediction."""
 
 RATE_FACTOR = 2.0
 """Rates of probes are right within this factor in nine cases of ten."""
@@ -61,6 +64,8 @@ MEMBER_S = {"cpu": 1.2e-8, "gpu": 2e-9}
 
 KNOTS = 256
 """Approximate number of places in the items between which the pace is constant."""
+
+_NORMAL = NormalDist()
 
 _Z = 1.645
 """Standard deviations on either side of an interval of 90 percent."""
@@ -154,11 +159,26 @@ class Pace(NamedTuple):
         return CostTable(tuple(items.tolist()), tuple(self.ns_at(items, work, costs, hands).tolist()))
 
 
+def _share_seen(weighted: NDArray[np.float64]) -> float:
+    """Return the share of their mean that random numbers show if their upper half is as wide as a lognormal one.
+
+    Few of them miss the rare, large ones that make up most of such a mean, and their standard error does not show
+    that. Half of the mean of a lognormal distribution lies above s standard deviations of the logarithm, which are s
+    wide each; n numbers reach as far as 1 in n lies.
+    """
+    logs = np.log(weighted[weighted > 0.0])
+    if logs.size < 2:
+        return 1.0
+    middle, upper = np.quantile(logs, (0.5, _NORMAL.cdf(_Z)))
+    return max(_NORMAL.cdf(_NORMAL.inv_cdf(1 - 1 / logs.size) - float(upper - middle) / _Z), 1e-3)
+
+
 class _Sums(NamedTuple):
     """Estimates of one quantity by stratum, and their standard errors; shape (n_strata,)."""
 
     sums: NDArray[np.float64]
     errors: NDArray[np.float64]
+    seen: float = 1.0  # share of the total that so many probes find, see _share_seen
 
     @classmethod
     def of(cls, weighted: NDArray[np.float64], strata: NDArray[np.int64], n: NDArray[np.int64]) -> _Sums:
@@ -168,7 +188,7 @@ class _Sums(NamedTuple):
         small = weighted / scale
         sums: NDArray[np.float64] = np.bincount(strata, small, n.size).astype(np.float64)
         squares = np.bincount(strata, (small - (sums / n)[strata]) ** 2, n.size)
-        return cls(scale * sums, scale * np.sqrt(squares * n / (n - 1)))
+        return cls(scale * sums, scale * np.sqrt(squares * n / (n - 1)), _share_seen(small))
 
     def range(self, known: float = 0.0, factor: float = 1.0) -> Range:
         """Return the total plus ``known``, which is certain; rates are right within ``factor``."""
@@ -176,7 +196,8 @@ class _Sums(NamedTuple):
         if not total > 0.0:
             return Range(known, known, known)
         spread = exp(_Z * sqrt(log1p(error**2) + (log(factor) / _Z) ** 2))
-        low, value, high = (min(known + each, MAX_FOUND) for each in (total / spread, total, total * spread))
+        ends = total / spread, total, total * spread / self.seen
+        low, value, high = (min(known + each, MAX_FOUND) for each in ends)
         return Range(value, low, high)
 
     @property
@@ -280,20 +301,27 @@ def _probe(
         return _Found(took, rows, members, draws.items.size, round_s)
 
     engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # load kernels first
-    found = walk(np.full(bounds.size - 1, PILOT), SEED)
-    run_s = found.took.total / threads
-    if member_s or run_s >= LONG_S:
+    n_strata = bounds.size - 1
+    found, spent_s = walk(np.full(n_strata, PILOT), SEED), 0.0
+    for seed in count(SEED + 1):
+        run_s = found.took.total / threads
+        if not member_s and run_s < LONG_S:
+            break
         error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
-        needed = min(max(2 * PILOT * (error / GOOD_ERROR) ** 2, LEAST), MOST)
-        rounds = (PROBE_S + PROBE_SHARE * run_s) / max(found.round_s, 1e-9)
-        affordable = rounds * engine.probes_together / (bounds.size - 1) if rounds >= 1 else 0.0
-        if affordable >= 2 * PILOT:
-            n_probes = min(needed, affordable) * (bounds.size - 1)
-            shares = np.array(allocate(found.took.errors, even_share=0.5))
-            found = walk(np.rint(n_probes * shares).astype(np.int64), SEED + 1)
+        needed = max(2 * found.probes / n_strata * (error / GOOD_ERROR) ** 2, LEAST)
+        left_s = PROBE_S + PROBE_SHARE * run_s * (1 + min(error, 1.0)) - spent_s
+        rounds = left_s / max(found.round_s, 1e-9)
+        affordable = rounds * engine.probes_together / n_strata if rounds >= 1 else 0.0
+        n_probes = min(needed, affordable, MOST) * n_strata
+        if n_probes < 2 * found.probes:
+            break
+        shares = np.array(allocate(found.took.errors, even_share=0.5))
+        found = walk(np.rint(n_probes * shares).astype(np.int64), seed)
+        spent_s += found.round_s * ceil(found.probes / engine.probes_together)
     took = found.took
-    run = _Sums(took.sums / threads, took.errors / threads).range(rates.begin_s, RATE_FACTOR)
-    forecast = Forecast(found.probes, "", run, found.rows.range(known), found.members.range())
+    run = took._replace(sums=took.sums / threads, errors=took.errors / threads)
+    seconds = run.range(rates.begin_s, RATE_FACTOR)
+    forecast = Forecast(found.probes, "", seconds, found.rows.range(known), found.members.range())
     return forecast, _find_pace(costs, lots, bounds, took, threads)
 
 
