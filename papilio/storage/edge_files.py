@@ -54,19 +54,22 @@ def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 _ORDER = "edges must be sorted by (u, v) without duplicates"
 
 
-HASHES: dict[int, Callable[[], Any]] = {2: partial(blake2b, digest_size=16), 3: xxhash.xxh3_128}
-"""What the content hash is made of, by version of the store; both have 128 bits."""
+_MADE_OF: dict[int, Callable[[], Any]] = {2: partial(blake2b, digest_size=16), 3: xxhash.xxh3_128}
+"""What the content hash is made of, by format version of the store; both have 128 bits."""
+
+FORMAT_VERSION = max(_MADE_OF)
+"""Version of the store layout that this code writes."""
 
 
 class ContentHash:
     """Accumulates the content hash of a graph over batches of its edges, in order."""
 
     def __init__(
-        self, kind: GraphKind, n_u: int, n_v: int, signed: bool, made_of: Callable[[], Any] = xxhash.xxh3_128
+        self, kind: GraphKind, n_u: int, n_v: int, signed: bool, version: int = FORMAT_VERSION
     ) -> None:
         self._header = {"kind": kind, "n_u": n_u, "n_v": n_v, "signed": signed}
-        self._made_of = made_of
-        self._columns = [made_of() for _ in range(3 if signed else 2)]
+        self._made_of = _MADE_OF[version]
+        self._columns = [self._made_of() for _ in range(3 if signed else 2)]
         self._n_edges = 0
 
     def update(
@@ -82,8 +85,7 @@ class ContentHash:
         header = {**self._header, "n_edges": self._n_edges, "columns": [c.hexdigest() for c in self._columns]}
         whole = self._made_of()
         whole.update(json.dumps(header, sort_keys=True, separators=(",", ":")).encode())
-        found: str = whole.hexdigest()
-        return found
+        return str(whole.hexdigest())
 
 
 _CHECKED_EDGES = 1 << 15

@@ -34,9 +34,10 @@ from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
+from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.sides import LOOKS_BIPARTITE
-from papilio.storage.store import FORMAT_VERSION, GraphStore, Manifest, open_store
+from papilio.storage.store import GraphStore, Manifest, open_store
 from papilio.version import __version__
 
 _GRAPH, _SOURCE = "graph", "source.json"

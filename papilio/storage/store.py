@@ -32,7 +32,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import GraphError, StoreError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
 from papilio.storage.edge_files import (
-    HASHES,
+    FORMAT_VERSION,
     STORE_ADVICE,
     ContentHash,
     EdgeBatch,
@@ -51,9 +51,6 @@ from papilio.storage.sealed import footer_digest
 
 FORMAT = "papilio-graph"
 """Value of the key ``format``, which distinguishes a manifest from another program's ``graph.json``."""
-
-FORMAT_VERSION = 3
-"""Version of the store layout that this code writes."""
 
 OLDEST_VERSION = 2
 """First version that this code reads; its content hash is made of BLAKE2b. Stores of version 1 have no digests."""
@@ -225,8 +222,7 @@ class GraphStore:
             self._require_hash(content)
 
     def _content_hash(self) -> ContentHash:
-        made_of = HASHES[self.manifest.format_version]
-        return ContentHash(self.kind, self.n_u, self.n_v, self.signed, made_of)
+        return ContentHash(self.kind, self.n_u, self.n_v, self.signed, self.manifest.format_version)
 
     def _require_edges(
         self, group: RowGroup, batch: EdgeBatch, previous: tuple[int, int] | None = None

@@ -1,6 +1,6 @@
 """Forecasts of runs: time, rows and bytes with intervals, and the pace of the work items, from probes.
 
-An engine walks a few hundred probes of its items (:mod:`papilio.kernels.probe`), more where the run is long. Their
+An engine walks 64 probes of its items (:mod:`papilio.kernels.probe`), and thousands where the run is long. Their
 results and the engine's rates give the number of motifs, and the time of the run and of each stratum of items. These
 times, in nanoseconds, are the work of items in plans, leases, slices and progress. If an engine has no probes, or its
 costs are exactly its work, its rate alone gives the time.
@@ -160,11 +160,11 @@ class Pace(NamedTuple):
 
 
 def _share_seen(weighted: NDArray[np.float64]) -> float:
-    """Return the share of their mean that random numbers show if their upper half is as wide as a lognormal one.
+    """Return the share of the true mean that a sample shows, if its upper half is that of a lognormal distribution.
 
-    Few of them miss the rare, large ones that make up most of such a mean, and their standard error does not show
-    that. Half of the mean of a lognormal distribution lies above s standard deviations of the logarithm, which are s
-    wide each; n numbers reach as far as 1 in n lies.
+    A small sample misses the rare, large values that make up most of such a mean, and its standard error does not show
+    that. If s is the standard deviation of the logarithm, the share of the mean below z deviations is Phi(z - s); n
+    values reach to about the quantile 1 - 1/n.
     """
     logs = np.log(weighted[weighted > 0.0])
     if logs.size < 2:

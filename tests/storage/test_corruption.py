@@ -19,9 +19,10 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.graph import BipartiteGraph
+from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.records import MAX_JSON_BYTES
 from papilio.storage.sealed import SealedReader
-from papilio.storage.store import FORMAT_VERSION, Manifest, open_store, write_store
+from papilio.storage.store import Manifest, open_store, write_store
 from tests.tools.tampering import replace_sealed, reseal
 
 EDGES = "edges/part-00000.parquet"
