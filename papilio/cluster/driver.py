@@ -30,7 +30,7 @@ from papilio.cluster.events import (
     is_shown,
 )
 from papilio.cluster.executor import Executor, InlineExecutor, TaskList, choose_engine
-from papilio.errors import ClusterError, ExecutionError, InputError, StoreError, TilingError
+from papilio.errors import ExecutionError, InputError, StoreError, TilingError
 from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.announce import compiled_seconds
@@ -119,16 +119,18 @@ def plan_job(
     predict: bool = True,
     finished: Iterable[tuple[int, int, int]] = (),
     hands: int | None = None,
-) -> tuple[CountPlan, tuple[WorkerInfo, ...], list[PrepareReport]]:
-    """Prepare the graph on one worker, or on all of them at the same time, and plan the job.
+) -> tuple[CountPlan, tuple[WorkerInfo, ...], PrepareReport]:
+    """Prepare the graph on one worker, or on all of them at the same time, and plan the job from the first report.
 
-    For a partitioned graph, the workers and this process read only the manifest of the partition.
+    The other workers may still be preparing when this returns: their leases wait for that, and a job that is too short
+    for them does not. Each task checks that its worker has the items of the plan. For a partitioned graph, the workers
+    and this process read only the manifest of the partition.
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
     workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
     ``predict`` to probe the items for the time of the run. ``hands`` are those of earlier sessions, or 1 for probes
     alone. CapacityError, before anything is read, when the job cannot fit a worker's memory. ClusterError if a worker
-    does not find the store, or finds other items than the others.
+    does not find the store.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -141,20 +143,15 @@ def plan_job(
     run_id = run_id or uuid4().hex
     n_slots = len(workers) if everywhere else 1
     tasks = [PrepareTask(job, name, run_id, slot, predict=predict) for slot in range(n_slots)]
-    reports = list(executor.run(run_prepare, TaskList(tasks), workers, in_flight=1))
-    first = next(report for report in reports if manifest is not None or report.table is not None)
-    for report in reports:
-        if report.costs_digest != first.costs_digest:
-            raise ClusterError(
-                f"workers {first.worker} and {report.worker} order the work items differently; "
-                "check that their versions of numpy, numba and papilio are the same"
-            )
+    reports = executor.run(run_prepare, TaskList(tasks), workers, in_flight=1)
+    report = next(each for each in reports if manifest is not None or each.table is not None)
+    del reports  # what has not begun is cancelled
     cluster = (executor.name, executor.why_chosen) if executor.why_chosen else None
     plan = make_plan(
-        job, name, rule or reason, workers, first, memory, finished, manifest, kept=kept, cluster=cluster
+        job, name, rule or reason, workers, report, memory, finished, manifest, kept=kept, cluster=cluster
     )
     plan.validate()
-    return plan, workers, reports
+    return plan, workers, report
 
 
 def count_job(
@@ -181,22 +178,19 @@ def count_job(
     kept = session is not None
     # A run in this process without a listener has one lease, and needs no prediction.
     predict = kept or not executor.in_process or accept is not None or is_shown(listener)
-    plan, workers, reports = plan_job(
+    plan, workers, report = plan_job(
         executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before,
         hands=None if session is None else session.hands,
     )  # fmt: skip
-    slowest = max(reports, key=lambda report: sum(report.seconds.values()))
     seconds = {
-        "plan": max(0.0, perf_counter() - started - sum(slowest.seconds.values())),
-        **slowest.seconds,
+        "plan": max(0.0, perf_counter() - started - sum(report.seconds.values())),
+        **report.seconds,
     }
     seconds = _without_compiling(seconds, compiled_seconds() - compiled_s, ("prepare", "plan"))
     listener(PlanMade(plan))
     if accept is not None:
         accept(plan)
-    usage = _Usage(
-        Counter({worker.name: 0 for worker in workers}), max(report.peak_bytes for report in reports)
-    )
+    usage = _Usage(Counter({worker.name: 0 for worker in workers}), report.peak_bytes)
     started, compiled_s = perf_counter(), compiled_seconds()
     resumable = nullcontext() if session is None else session.naming_resume()
     with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:

@@ -90,9 +90,8 @@ def estimate_job(
     began = perf_counter()
     run_id = uuid4().hex
     # One hand: estimates do not depend on the number of workers.
-    plan, workers, reports = plan_job(executor, job, engine, listener, run_id, everywhere=True, hands=1)
-    slowest = max(reports, key=lambda report: sum(report.seconds.values()))
-    seconds = {"plan": max(0.0, perf_counter() - began - sum(slowest.seconds.values())), **slowest.seconds}
+    plan, workers, report = plan_job(executor, job, engine, listener, run_id, everywhere=True, hands=1)
+    seconds = {"plan": max(0.0, perf_counter() - began - sum(report.seconds.values())), **report.seconds}
     listener(PhaseStarted("probe"))
     exact_s = plan.run_s.value if may_count and plan.run_s is not None else inf
     counted = Sampled(plan, None, (0.0, 0.0), seconds)
@@ -227,7 +226,10 @@ class _Walker:
         numbers = range(self._next, self._next + n)
         self._next += n
         plan, stage = self._plan, before
-        tasks = [ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, shares) for each in numbers]
+        tasks = [
+            ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, plan.costs_digest, shares)
+            for each in numbers
+        ]
         results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
         check()
         for result in sorted(results, key=lambda result: result.number):

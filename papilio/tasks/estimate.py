@@ -334,6 +334,7 @@ class ProbeTask:
     run_id: str  # identifies one call; results are never shared between calls
     number: int  # of the slice, from 0 on
     seed: int  # of the call
+    costs_digest: str  # hash of the costs of all items in the plan: the worker must have the same items
     shares: tuple[float, ...] = ()  # of each stratum; empty for equal shares
     attempt: int = 0  # how many times the task was dispatched before
 

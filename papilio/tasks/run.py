@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import ExecutionError, LeaseTooLargeError
+from papilio.errors import ClusterError, LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
@@ -252,10 +252,15 @@ def prepare_rows(job: JobSpec, worker: WorkerInfo) -> tuple[Any, PreparedGraph]:
 
 
 def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
-    """Walk a slice of probes in this process, where the graph is prepared."""
+    """Walk a slice of probes in this process, where the graph is prepared.
+
+    ClusterError if this worker has other items than the plan.
+    """
     with _engine_lock:
         engine = engine_of(task.job, task.engine, worker.threads)
-        prepared = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0}).prepared
+        held = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0})
+        _require_items(held, task, worker)
+        prepared = held.prepared
         moments, vertices = walk_slice(engine, prepared, task.job.per, task.shares, task.seed, task.number)
         return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name, vertices)
 
@@ -264,7 +269,8 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     """Count the interval of a task or, when it is cut, its first items.
 
     Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError if memory runs
-    out with no other graph prepared, StoreError if the shard cannot be written.
+    out with no other graph prepared, StoreError if the shard cannot be written, ClusterError if this worker has other items
+    than the plan.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()
@@ -325,11 +331,8 @@ def _run_here(
         if job.partition is None
         else prepare_part(task, engine, worker, seconds)
     )
-    if held.loader is None and held.costs_digest != task.costs_digest:
-        raise ExecutionError(
-            f"worker {worker.name} orders the work items of {job.source} differently from the plan; check that all "
-            f"workers have the same versions of numpy, numba and papilio"
-        )
+    if held.loader is None:
+        _require_items(held, task, worker)
     started = perf_counter()
     say_passed()
     _underway = held, task
@@ -345,6 +348,15 @@ def _run_here(
     if held.loader is None:
         return partial, listed, Movement()
     return partial, listed, held.loader.take_movement()
+
+
+def _require_items(held: PreparedGraph, task: LeaseTask | ProbeTask, worker: WorkerInfo) -> None:
+    """Raise ClusterError unless the whole graph that this worker prepared has the items of the plan, in their order."""
+    if held.costs_digest != task.costs_digest:
+        raise ClusterError(
+            f"worker {worker.name} orders the work items of {task.job.source} differently from the plan; check that all "
+            f"workers have the same versions of numpy, numba and papilio"
+        )
 
 
 def _await_turn(key: str) -> bool:

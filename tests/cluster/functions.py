@@ -151,3 +151,9 @@ def wait_long(task: LeaseTask, worker: WorkerInfo) -> None:
 def set_version(version: str, dask_worker: Worker) -> None:
     """Make a worker process say that it has another version of Papilio."""
     vars(papilio.tasks.machine)["__version__"] = version
+
+
+def wait_for_file(path: str) -> None:
+    """Keep a worker busy until a file appears."""
+    while not os.path.exists(path):
+        time.sleep(0.01)

@@ -330,11 +330,28 @@ def test_workers_that_order_items_differently_are_refused(
 
     def run_and_alter(*args: Any, **options: Any) -> Any:
         for report in whole(*args, **options):
-            yield report if report.table else replace(report, costs_digest="0" * 32)
+            yield replace(report, costs_digest="0" * 32)
 
     monkeypatch.setattr(type(local), "run", run_and_alter)
-    with pytest.raises(ClusterError, match="order the work items differently"):
+    with pytest.raises(ClusterError, match="orders the work items of .* differently from the plan"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
+    with pytest.raises(ClusterError, match="orders the work items of .* differently from the plan"):
+        papilio.estimate(senate, papilio.Biclique(5, 5), cluster=local, error=0.5)
+
+
+def test_a_plan_waits_for_one_worker_only(local: LocalExecutor, senate: GraphStore, tmp_path: Path) -> None:
+    """A busy worker holds up neither the plan nor a job that another worker can do alone."""
+    alone = papilio.count(senate, papilio.Butterfly(), cluster="inline")
+    end = tmp_path / "end"
+    busy = local.client.submit(
+        functions.wait_for_file, str(end), workers=[local.workers[-1].name], pure=False, priority=1
+    )
+    try:
+        assert papilio.count(senate, papilio.Butterfly(), cluster=local).count == alone.count
+        assert not busy.done()
+    finally:
+        end.touch()
+        busy.result(timeout=60)
 
 
 def test_an_executor_that_is_not_started_says_so() -> None:

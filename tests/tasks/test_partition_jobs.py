@@ -124,7 +124,7 @@ def test_parts_give_what_the_whole_graph_gives(
 def test_decisions_have_figures(store: GraphStore) -> None:
     job = part_job(store, Butterfly(), "total", host_bytes=3 << 30)
     with InlineExecutor(threads=1) as executor:
-        plan, _, (report,) = plan_job(executor, job, "cpu", ignore_events)
+        plan, _, report = plan_job(executor, job, "cpu", ignore_events)
     said = {decision.what: decision.reason for decision in plan.decisions}
     assert said["strategy pair_blocks"] == "as the test wants it"
     assert f"{len(plan.partitions)} parts, replication {plan.replication:.2f}" in said

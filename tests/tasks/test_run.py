@@ -19,7 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 from papilio import families
-from papilio.errors import ExecutionError, StoreError, TilingError, UnsupportedError
+from papilio.errors import ClusterError, ExecutionError, StoreError, TilingError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import get_passed, say_passed
@@ -82,14 +82,14 @@ def test_a_worker_with_other_hands_counts_nothing_even_where_all_items_cost_the_
     job = job_of(store, Question(MaximalBiclique(), "total"))
     planned = run_prepare(PrepareTask(replace(job, hands=2), "cpu", "run"), WORKER)
     task = LeaseTask(job, "cpu", "plan", "run", 0, 0, planned.n_items, 0, planned.costs_digest)
-    with pytest.raises(ExecutionError, match="differently from the plan"):
+    with pytest.raises(ClusterError, match="differently from the plan"):
         run_lease(task, WORKER)
     assert run_lease(replace(task, job=replace(job, hands=2)), WORKER).total == 1
 
 
 def test_a_worker_with_other_items_counts_nothing(engine: FakeEngine, job: JobSpec) -> None:
     task = replace(lease(job, 0, 2), costs_digest="0" * 32)
-    with pytest.raises(ExecutionError, match=r"orders the work items of .* differently from the plan"):
+    with pytest.raises(ClusterError, match=r"orders the work items of .* differently from the plan"):
         run_lease(task, WORKER)
 
 
