@@ -9,8 +9,10 @@
 // sub-trees of at most 32 candidates are renumbered and given to one lane of the warp each; the lanes search while fewer
 // than kIdleLanes of them are idle. Waiting warps get half of the branches of a node, or the last one, with a matrix of
 // their own, through the queue of tree_queue.cuh; the round of a warp is in search.cuh.
+// With ORIENT 0, a node whose candidates fill at most half of the words of a row gets a matrix of its own for the tree below it:
+// in graphs of overlapping cliques, roots have hundreds of candidates, and most nodes fewer than 64.
 // Memory of a warp: kCounterWords of shared memory for its lanes; the arena for the matrix, a list of its candidates, a frame
-// for each level, and the matrix of a node whose triangles are counted.
+// for each level, the same for the matrices of nodes, and the matrix of a node whose triangles are counted.
 // PER 1, 2: also counts per vertex or edge, for cliques of one size (clique_matrix.cuh). The warp then processes all nodes
 // itself, and keeps the vertices of its path.
 // LISTS, with PER 1: each leaf is a record (clique_matrix.cuh), and nothing is added up.
@@ -37,6 +39,21 @@ constexpr int kSharedCandidates = kHasLanes ? kLaneSize + 1 : 12;
 /// Number of idle lanes at which a warp looks for sub-trees.
 constexpr int kIdleLanes = 8;
 
+/// What the search returns to when the tree below a node with a matrix of its own is done.
+struct OuterMatrix {
+    Square matrix;
+    int* names;
+    int* members;
+    unsigned* branch;
+    unsigned* nodes;
+    OuterMatrix* outer;
+    Arena::Mark mark;
+    int level;
+    int open_level;
+};
+constexpr int kOuterWords = OUTER_MATRIX_WORDS;
+static_assert(sizeof(OuterMatrix) == kOuterWords * sizeof(unsigned), "the launcher counts on it");
+
 /// The search of one warp: the matrix of the current root, or of a sub-tree of another warp, and the nodes on it. A node
 /// begins with the numbers of vertices held and free, the pivot + 1, or 0 if that branch is taken, and the number of
 /// candidates.
@@ -45,6 +62,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     CliqueLanes& lanes;
     CliquePaths& paths;
+    OuterMatrix* outer;  // nullptr on the matrix of a root or of a slot
 
     __device__ __forceinline__ int open(const Children& unit) {
         if (paths.sink.is_full()) return 0;
@@ -86,6 +104,24 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return !kHasLanes || finish_lanes(lanes, queue);
     }
 
+    __device__ __forceinline__ bool leave_matrix() {
+        while (level < 0 && outer != nullptr) {
+            __syncwarp();
+            const OuterMatrix left = *outer;
+            __syncwarp();
+            matrix = left.matrix;
+            names = left.names;
+            members = left.members;
+            branch = left.branch;
+            nodes = left.nodes;
+            outer = left.outer;
+            level = left.level - 1;
+            open_level = left.open_level;
+            arena.release(left.mark);
+        }
+        return level >= 0;
+    }
+
     __device__ __forceinline__ unsigned long long flush() {
         lanes.sum.flush(lanes.leaves.sums - kSumWords);
         return warp_sum(words + lanes.steps);
@@ -109,10 +145,11 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     /// by another warp begins with a branch of one candidate fewer.
     __device__ __forceinline__ void take_memory(int n, int held, int free) {
         matrix = Square{nullptr, n, words_for(n)};
-        members = reinterpret_cast<int*>(arena.take(n));
+        outer = nullptr;
+        // Shared memory is for the matrices of nodes if this one does not fit.
+        members = reinterpret_cast<int*>(Square::size(n) > arena.near_words ? arena.take_far(n) : arena.take(n));
         branch = arena.take(node_words());
-        const int levels = kOrients ? min(n, lanes.limits.most) + 1 : (max(0, n - kLaneSize) + 1) / 2 + 2;
-        nodes = arena.take((long long)levels * node_words());
+        nodes = arena.take((long long)count_levels(n) * node_words());
         if (kPer != 0) {
             names = reinterpret_cast<int*>(arena.take(n));
             paths.held = reinterpret_cast<int*>(arena.take(held + n));
@@ -120,6 +157,32 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         }
         matrix.words = arena.take(Square::size(n));
         has_branches = false;
+    }
+
+    __device__ __forceinline__ int count_levels(int n) const {
+        return kOrients ? min(n, lanes.limits.most) + 1 : (max(0, n - kLaneSize) + 1) / 2 + 2;
+    }
+
+    /// Go on with a node on a matrix of its own, where it is the first one.
+    __device__ __forceinline__ void narrow(unsigned* node) {
+        const int n = (int)node[3], held = (int)node[0], free = (int)node[1];
+        const OuterMatrix left{matrix, names, members, branch, nodes, outer, arena.mark(), level, open_level};
+        list_members(candidates_of(node), matrix.n_words, members);
+        const Square own{arena.take(Square::size(n)), n, words_for(n)};
+        gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);
+        spend((long long)n * own.n_words);
+        outer = reinterpret_cast<OuterMatrix*>(arena.take(kOuterWords));
+        if (lane_id() == 0) *outer = left;
+        matrix = own;
+        branch = arena.take(node_words());
+        nodes = arena.take((long long)count_levels(n) * node_words());
+        members = reinterpret_cast<int*>(arena.take(n));
+        if (kPer != 0) {
+            names = reinterpret_cast<int*>(arena.take(n));
+            for (int i = lane_id(); i < n; i += kWarpSize) names[i] = left.names[left.members[i]];
+        }
+        level = open_level = 0;
+        start(held, free);
     }
 
     /// All candidates at level 0.
@@ -139,6 +202,10 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     /// Whether a node has branches; if not, it is counted, or given to a lane. Candidates adjacent to all others become free.
     __device__ __forceinline__ bool enter(unsigned* node) {
         if (paths.sink.is_done || settle(node)) return false;
+        if (!kOrients && (int)node[3] > kLaneSize && 2 * words_for((int)node[3]) <= matrix.n_words) {
+            narrow(node);
+            node = node_at(0);
+        }
         unsigned *const candidates = candidates_of(node), *const rest = rest_of(node);
         if (kOrients) {
             for (int k = lane_id(); k < matrix.n_words; k += kWarpSize) rest[k] = candidates[k];
@@ -364,9 +431,10 @@ clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids,
     CliqueLanes lanes{CliqueLimits{least, most}, leaves, closed, own + lane_id(), own + kWarpSize * kWarpSize + lane_id(),
                       CliqueSum{}, 0, 0, 0, 0, 0, false};
     CliquePaths paths{choose, vector, nullptr, nullptr, RECORD_SINK};
-    CliqueSearch search{{arena, queue, Adjacency{indptr, ids}, Square{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0},
+    CliqueSearch search{{arena, queue, Adjacency{indptr, ids}, Square{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0, 0},
                         lanes,
-                        paths};
+                        paths,
+                        nullptr};
     run_search(arena, queue, SearchItems SEARCH_ITEMS, search, block_words);
     if (!kOrients) leaves.flush();
 }

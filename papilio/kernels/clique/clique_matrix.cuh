@@ -79,18 +79,26 @@ __device__ __forceinline__ void fill_square(const Matrix& matrix, const int* mem
     });
 }
 
-/// Word k of the rows `row_at(first + i)` over the n members only, for each i below `n_rows`, at most 32, in lane i. With
-/// kOrients the rows are those of the members.
-template <class Matrix, class RowAt>
-__device__ __forceinline__ unsigned gather_words(const Matrix& matrix, const RowAt& row_at, int first, int n_rows,
-                                                 const int* members, int n, int k) {
-    const int j = 32 * k + lane_id(), column = j < n ? members[j] : 0;
+/// Columns that a lane looks up at once, to overlap loads.
+constexpr int kGathered = 4;
+
+/// Word k of a row over the n members only: each lane for its own row, with kOrients the row of member `place`. Lanes without
+/// a row (`has_row`) get 0.
+template <class Matrix>
+__device__ __forceinline__ unsigned gather_word(const Matrix& matrix, bool has_row, int row, int place, const int* members,
+                                                int n, int k) {
+    const int n_here = min(kWarpSize, n - 32 * k), own_member = lane_id() < n_here ? members[32 * k + lane_id()] : 0;
     unsigned own = 0;
-    for (int i = 0; i < n_rows; ++i) {
-        const bool has = j < (kOrients ? first + i : n);
-        const unsigned bit = has ? matrix.at(column / 32, row_at(first + i)) >> (column & 31) & 1u : 0u;
-        const unsigned bits = __ballot_sync(kFullMask, bit);
-        if (lane_id() == i) own = bits;
+    for (int first = 0; first < n_here; first += kGathered) {
+        unsigned bits[kGathered];
+#pragma unroll
+        for (int e = 0; e < kGathered; ++e) {
+            const int j = first + e, column = __shfl_sync(kFullMask, own_member, j);
+            const bool has = has_row && j < n_here && (!kOrients || 32 * k + j < place);
+            bits[e] = has ? matrix.at(column / 32, row) >> (column & 31) & 1u : 0u;
+        }
+#pragma unroll
+        for (int e = 0; e < kGathered; ++e) own |= bits[e] << (first + e);
     }
     return own;
 }
@@ -98,19 +106,23 @@ __device__ __forceinline__ unsigned gather_words(const Matrix& matrix, const Row
 /// The graph of n, at most 32, members: lane i has row i.
 template <class Matrix>
 __device__ __forceinline__ unsigned gather_square(const Matrix& matrix, const int* members, int n) {
-    return gather_words(matrix, [&](int i) { return members[i]; }, 0, n, members, n, 0);
+    const int lane = lane_id();
+    return gather_word(matrix, lane < n, lane < n ? members[lane] : 0, lane, members, n, 0);
 }
 
 /// Write the rows `row_at(i)`, i below `n_rows`, over the n members only.
 template <class Matrix, class RowAt>
 __device__ __forceinline__ void gather_rows(const Matrix& to, const Matrix& from, const RowAt& row_at, int n_rows,
                                             const int* members, int n) {
-    for (int k = 0; k < words_for(n); ++k)
-        for (int first = kOrients ? 32 * k : 0; first < n_rows; first += kWarpSize) {
-            const int n_now = min(kWarpSize, n_rows - first);
-            const unsigned own = gather_words(from, row_at, first, n_now, members, n, k);
-            if (lane_id() < n_now) to.at(k, first + lane_id()) = own;
+    for (int first = 0; first < n_rows; first += kWarpSize) {
+        const int place = first + lane_id();
+        const bool has_row = place < n_rows;
+        const int row = has_row ? row_at(place) : 0;
+        for (int k = 0; k < (kOrients ? first / 32 + 1 : words_for(n)); ++k) {
+            const unsigned own = gather_word(from, has_row, row, place, members, n, k);
+            if (has_row) to.at(k, place) = own;
         }
+    }
     __syncwarp();
 }
 
@@ -292,6 +304,8 @@ __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
 //   bool is_worth(branch)                 whether a new node is worth sharing
 //   bool is_open(node)                    whether branches of a node may be, if they fit in a slot
 //   bool offer(node, next)                shares `branch`, that one or a half (-1); false: no warp is waiting, or no room
+//   bool leave_matrix()                   returns to the matrix that `enter` left for one of the node's own, at the level above
+//                                         the node; false: there is none
 // All lanes of a warp call functions together.
 
 constexpr int kNodeHead = 4;
@@ -311,11 +325,13 @@ struct NodeSearch {
     unsigned* branch;   // a node to share
     unsigned* nodes;    // nullptr: only the lanes have nodes
     bool has_branches;  // whether the first node already has its branches
+    int level;          // of the current node, -1 after the first
     int open_level;     // of the first node whose branches may be worth sharing
     unsigned long long words;  // of this lane
 
     __device__ __forceinline__ bool open_child(int) const { return true; }
     __device__ __forceinline__ void close() const {}
+    __device__ __forceinline__ bool leave_matrix() { return false; }
 
   protected:
     __device__ __forceinline__ Search& self() { return *static_cast<Search*>(this); }
@@ -334,16 +350,16 @@ struct NodeSearch {
 
     /// Process all nodes from the first on.
     __device__ __forceinline__ void search_nodes() {
-        int level = nodes == nullptr ? -1 : 0;
+        level = nodes == nullptr ? -1 : 0;
         open_level = 0;
         bool is_new = !has_branches;
-        while (level >= 0) {
+        while (level >= 0 || self().leave_matrix()) {
             if (is_new && !self().enter(node_at(level))) {
                 is_new = false;
                 --level;
                 continue;
             }
-            share(level);
+            share();
             unsigned* const node = node_at(level);
             const int next = self().next_branch(node);
             is_new = next >= 0;
@@ -360,7 +376,7 @@ struct NodeSearch {
 
     /// Share half of the branches of the highest node with branches worth it, or its last one, if warps wait, and repeat. Nodes
     /// before open_level have none, and only a new node at its level may have some.
-    __device__ __forceinline__ void share(int level) {
+    __device__ __forceinline__ void share() {
         if (open_level > level || !queue.is_wanted()) return;
         for (int i = open_level, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
             unsigned* const node = node_at(i);

@@ -418,7 +418,7 @@ clique_maximal(const long long* __restrict__ indptr, const int* __restrict__ ids
                        0,     0,      HeldOutside{}, 0,
                        0,     0,      0,             0,
                        0,     false};
-    MaximalSearch search{{arena, queue, Adjacency{indptr, ids}, RowList{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0},
+    MaximalSearch search{{arena, queue, Adjacency{indptr, ids}, RowList{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0, 0},
                          Adjacency{earlier_indptr, earlier_ids},
                          hashes,
                          checksum,

@@ -38,7 +38,12 @@ from papilio.kernels.clique.question import (
     weigh_roots,
 )
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
-from papilio.kernels.device.constants import CLIQUE_SUM_WORDS, LANE_WORDS, MAXIMAL_LANE_WORDS
+from papilio.kernels.device.constants import (
+    CLIQUE_SUM_WORDS,
+    LANE_WORDS,
+    MAXIMAL_LANE_WORDS,
+    OUTER_MATRIX_WORDS,
+)
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
 from papilio.kernels.probe import Found, Rates
@@ -231,15 +236,35 @@ def _estimate_need(
 ) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots by later neighbours, as ``take_memory`` of clique.cu."""
     words, has_lanes = (sizes + 31) // 32, per == "total" and algorithm != "orient"
-    levels = (np.maximum(sizes - (_LANES if has_lanes else 0), 0) + 1) // 2 + 2
-    node, square = _NODE_HEAD + 2 * words, sizes * words
+    n_unlisted = _LANES if has_lanes else 0
+    square = sizes * words
     if algorithm == "orient":
         assert motif.k is not None
-        levels, square = np.minimum(sizes, motif.k) + 1, square - 16 * words * (words - 1)
-    paths = [sizes, sizes + 1, sizes] if per != "total" else []
-    is_bounded = per == "total" and (motif.k or motif.max_k) is not None
-    triangles = square if is_bounded else np.zeros_like(sizes)
-    return add_aligned([sizes, node, levels * node, *paths, square, triangles])
+        square -= 16 * words * (words - 1)
+        levels = np.minimum(sizes, motif.k) + 1
+    else:
+        levels = _count_levels(sizes, n_unlisted)
+    node = _NODE_HEAD + 2 * words
+    parts = [sizes, node, levels * node, square]
+    if per != "total":
+        parts += [sizes, sizes + 1, sizes]
+    elif (motif.k or motif.max_k) is not None:
+        parts.append(square)  # of a node whose triangles are counted
+    # Matrices of nodes, each with at most half as many words in a row as the one before.
+    widths = words if algorithm != "orient" else np.zeros_like(words)
+    while (widths := widths // 2).max(initial=0) > 0:
+        inner = np.where(32 * widths > n_unlisted, 32 * widths, 0)
+        node = np.where(inner > 0, _NODE_HEAD + 2 * widths, 0)
+        parts += [inner * widths, np.where(inner > 0, OUTER_MATRIX_WORDS, 0), node]
+        parts += [_count_levels(inner, n_unlisted) * node, inner]
+        parts += [inner] if per != "total" else []
+    return add_aligned(parts)
+
+
+def _count_levels(sizes: NDArray[np.int64], n_unlisted: int) -> NDArray[np.int64]:
+    """Return the maximum nodes on the stack of a search by pivots; the last ``n_unlisted`` candidates have none."""
+    levels: NDArray[np.int64] = (np.maximum(sizes - n_unlisted, 0) + 1) // 2 + 2
+    return levels
 
 
 def _make_vector(device: Device, prepared: PreparedCliqueGpu) -> Any:

@@ -81,6 +81,9 @@ LANE_WORDS = 32 * (32 + 39)
 CLIQUE_SUM_WORDS = 3
 """Words of the final sum of cliques of one size (clique_lanes.cuh)."""
 
+OUTER_MATRIX_WORDS = 20
+"""Words that describe the matrix to return to from the matrix of a node (clique.cu)."""
+
 MAXIMAL_LANE_WORDS = 32 * (4 * 32 + 5 * 16)
 """The same for maximal cliques: rows of both kinds, hashes in two words, and frames (clique_maximal_lanes.cuh)."""
 

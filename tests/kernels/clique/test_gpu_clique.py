@@ -262,6 +262,58 @@ def test_vertices_and_edges_on_every_schedule(per: Granularity) -> None:
             compare_vectors(emulator(seed), graph, k, per, tuning)
 
 
+@cache
+def overlapping(n: int, inside: float, apart: float) -> UnipartiteGraph:
+    """Return a graph whose first root has n later neighbours: two communities of two communities each.
+
+    Further vertices, of 32 edges each, give its neighbours larger degrees.
+    """
+    rng = np.random.default_rng(n)
+    u, v = np.triu_indices(n, 1)
+    nearness = (u * 4 // n == v * 4 // n).astype(int) + (u * 2 // n == v * 2 // n)
+    kept = rng.random(u.size) < np.array([0.0, apart, inside])[nearness]
+    members = np.arange(n)
+    further = np.arange(n * (n + 1))
+    return UnipartiteGraph.from_edges(
+        np.concatenate((u[kept], members, further % n)),
+        np.concatenate((v[kept], np.full(n, n), n + 1 + further // 32)),
+    )
+
+
+def compare_first_root(
+    device: Device, graph: UnipartiteGraph, motif: Clique, per: Granularity, tuning: TreeTuning
+) -> None:
+    """Compare the counts of the first item with those of the CPU engine, whose words are those of the root's rows."""
+    found = []
+    for engine in (CliqueCpu(1, "pivot", "degree"), CliqueGpu(device, "pivot", "degree", tuning)):
+        prepared = engine.prepare(graph, motif, per)
+        found.append(engine.run(prepared, 0, 1))
+    wanted, got = found
+    assert (got.total, got.cells) == (wanted.total, wanted.cells)
+    assert got.total > 1000
+    for name, vector in wanted.vectors.items():
+        assert np.array_equal(got.vectors[name], vector)
+    assert got.work < wanted.work / 2
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_nodes_of_few_candidates_have_matrices_of_their_own(device: Device, schedule: str) -> None:
+    for k in (5, 7):
+        compare_first_root(device, overlapping(160, 0.9, 0.3), Clique(k), "total", SCHEDULES[schedule])
+
+
+@pytest.mark.parametrize("motif", [Clique(6), Clique(max_k=9), Clique()])
+def test_matrices_of_nodes_narrow_again(device: Device, motif: Clique) -> None:
+    """Rows of the root have nine words, those of the nodes below it four and two."""
+    compare_first_root(device, overlapping(280, 0.5, 0.2), motif, "total", EAGER)
+
+
+@pytest.mark.parametrize("per", ["vertex", "edge"])
+def test_vertices_of_matrices_of_nodes_keep_their_names(device: Device, per: Granularity) -> None:
+    for schedule in ("eager", "near"):
+        compare_first_root(device, overlapping(100, 0.6, 0.3), Clique(5), per, SCHEDULES[schedule])
+
+
 def test_counts_beyond_64_bits(device: Device) -> None:
     assert count(CliqueGpu(device), complete(200), Clique(100)).total == comb(200, 100)
     assert count(CliqueGpu(device), complete(130), Clique()).cells == {
