@@ -302,7 +302,7 @@ def test_nodes_of_few_candidates_have_matrices_of_their_own(device: Device, sche
         compare_first_root(device, overlapping(160, 0.9, 0.3), Clique(k), "total", SCHEDULES[schedule])
 
 
-@pytest.mark.parametrize("motif", [Clique(6), Clique(max_k=9), Clique()])
+@pytest.mark.parametrize("motif", [Clique(6), Clique(max_k=7), Clique()])
 def test_matrices_of_nodes_narrow_again(device: Device, motif: Clique) -> None:
     """Rows of the root have nine words, those of the nodes below it four and two."""
     compare_first_root(device, overlapping(280, 0.5, 0.2), motif, "total", EAGER)
