@@ -40,6 +40,7 @@ from papilio.tasks.job import (
     ShardRef,
     open_job_partition,
 )
+from papilio.tasks.leases import MAX_LEASE_S
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.worker_state import (
     PreparedGraph,
@@ -163,7 +164,10 @@ async def leave_half(key: str) -> int | None:
 
 
 SLICE_S = 0.03
-"""Predicted time between two points at which a lease can be cut."""
+"""Predicted time between two points at which a lease can be cut on a CPU."""
+
+SLICES = 8
+"""The same on a GPU is this part of the longest time that the lease may take: each slice may be a launch with a tail."""
 
 LEAST_TIMED_S = 0.005
 """Shorter runs do not measure the speed of a worker."""
@@ -374,7 +378,10 @@ def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     least_work = int(held.work_of_units(engine.slice_work(held.prepared)))
-    slice_work = max(int(max(SLICE_S, engine.least_slice_s) * held.speed), least_work)
+    slice_s = SLICE_S
+    if engine.least_slice_s:
+        slice_s = max(engine.least_slice_s, (task.limit_s or MAX_LEASE_S) / SLICES)
+    slice_work = max(int(slice_s * held.speed), least_work)
     watch = CutWatch(task.key, task.limit_s, held.times_of)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:

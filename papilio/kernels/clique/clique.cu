@@ -9,8 +9,9 @@
 // sub-trees of at most 32 candidates are renumbered and given to one lane of the warp each; the lanes search while fewer
 // than kIdleLanes of them are idle. Waiting warps get half of the branches of a node, or the last one, with a matrix of
 // their own, through the queue of tree_queue.cuh; the round of a warp is in search.cuh.
-// With ORIENT 0, a node whose candidates fill at most half of the words of a row gets a matrix of its own for the tree below it:
-// in graphs of overlapping cliques, roots have hundreds of candidates, and most nodes fewer than 64.
+// With ORIENT 0, a node whose candidates fill at most half of the words of a row gets a matrix of its own for the tree below it,
+// if the present one is too large for shared memory: in graphs of overlapping cliques, roots have hundreds of candidates, and
+// most nodes fewer than 64.
 // Memory of a warp: kCounterWords of shared memory for its lanes; the arena for the matrix, a list of its candidates, a frame
 // for each level, the same for the matrices of nodes, and the matrix of a node whose triangles are counted.
 // PER 1, 2: also counts per vertex or edge, for cliques of one size (clique_matrix.cuh). The warp then processes all nodes
@@ -66,7 +67,9 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     __device__ __forceinline__ int open(const Children& unit) {
         if (paths.sink.is_full()) return 0;
-        const int n = name_members(unit);
+        const int n = (int)(unit.last - unit.first);
+        take_memory(n, 1, 0);
+        if (kPer != 0) copy_in(names, (const unsigned*)later.ids + unit.first, n);
         if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
         __syncwarp();
         if (n == 0 || lanes.limits.most - 1 <= (kCounts ? 1 : 0)) {
@@ -74,7 +77,10 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             return 0;
         }
         clear_words(matrix.words, Square::size(n));
-        fill_square(matrix, members, n, later);
+        const Arena::Mark mark = arena.mark();
+        const int* const sorted = list_candidates(unit, n);  // in shared memory, if it has room, as they are searched
+        fill_square(matrix, sorted, n, later);
+        arena.release(mark);
         start(1, 0);
         return 1;
     }
@@ -132,13 +138,12 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     __device__ __forceinline__ int node_words() const { return 2 * matrix.n_words + kNodeHead; }
 
-    /// The candidates of an item, their number and the room for the search below.
-    __device__ __forceinline__ int name_members(const Children& unit) {
-        const int n = (int)(unit.last - unit.first);
-        take_memory(n, 1, 0);
-        for (int i = lane_id(); i < n; i += kWarpSize) members[i] = later.ids[unit.first + i];
-        if (kPer != 0) copy_in(names, (const unsigned*)later.ids + unit.first, n);
-        return n;
+    /// The candidates of an item.
+    __device__ __forceinline__ const int* list_candidates(const Children& unit, int n) {
+        int* const listed = reinterpret_cast<int*>(arena.take(n));
+        for (int i = lane_id(); i < n; i += kWarpSize) listed[i] = later.ids[unit.first + i];
+        __syncwarp();
+        return listed;
     }
 
     /// A list of n candidates, sets, the nodes, the path and the matrix, as the host computes the need of an item. A node shared
@@ -202,7 +207,8 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     /// Whether a node has branches; if not, it is counted, or given to a lane. Candidates adjacent to all others become free.
     __device__ __forceinline__ bool enter(unsigned* node) {
         if (paths.sink.is_done || settle(node)) return false;
-        if (!kOrients && (int)node[3] > kLaneSize && 2 * words_for((int)node[3]) <= matrix.n_words) {
+        const bool is_narrow = (int)node[3] > kLaneSize && 2 * words_for((int)node[3]) <= matrix.n_words;
+        if (!kOrients && is_narrow && !arena.is_near(matrix.words)) {
             narrow(node);
             node = node_at(0);
         }

@@ -103,11 +103,18 @@ __device__ __forceinline__ unsigned gather_word(const Matrix& matrix, bool has_r
     return own;
 }
 
-/// The graph of n, at most 32, members: lane i has row i.
+/// The graph of n, at most 32, members: lane i has row i. The warp reads row by row, a column for each lane.
 template <class Matrix>
 __device__ __forceinline__ unsigned gather_square(const Matrix& matrix, const int* members, int n) {
-    const int lane = lane_id();
-    return gather_word(matrix, lane < n, lane < n ? members[lane] : 0, lane, members, n, 0);
+    const int lane = lane_id(), column = lane < n ? members[lane] : 0;
+    unsigned own = 0;
+    for (int i = 0; i < n; ++i) {
+        const bool has = lane < (kOrients ? i : n);
+        const unsigned bit = has ? matrix.at(column / 32, members[i]) >> (column & 31) & 1u : 0u;
+        const unsigned bits = __ballot_sync(kFullMask, bit);
+        if (lane == i) own = bits;
+    }
+    return own;
 }
 
 /// Write the rows `row_at(i)`, i below `n_rows`, over the n members only.

@@ -245,7 +245,7 @@ def _estimate_need(
     else:
         levels = _count_levels(sizes, n_unlisted)
     node = _NODE_HEAD + 2 * words
-    parts = [sizes, node, levels * node, square]
+    parts = [sizes, node, levels * node, square, sizes]
     if per != "total":
         parts += [sizes, sizes + 1, sizes]
     elif (motif.k or motif.max_k) is not None:

@@ -196,6 +196,10 @@ _MIXED_LAUNCHES = 32
 """Parts of a run whose pieces need several launches or another order; a cut ends only one part."""
 
 
+_MOST_FINISHED = 4
+"""Slices that a run which is cut may finish."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Launched:
     """Describe a launch: pieces of one class in the order in which warps take them."""
@@ -388,15 +392,15 @@ class TreeLauncher:
         return made
 
     def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bounds of slices with fewer pieces than there are warps, if warps share pieces.
+        """Return the bounds of slices with few pieces, if warps share pieces.
 
-        Each slice has a separate launch, because a run that is cut finishes the current slices. In a single launch
-        every warp would begin another piece, and all of these take as long as that many slices.
+        Each slice has a separate launch, because a run that is cut finishes what its warps have begun. In a single
+        launch that would be more than ``_MOST_FINISHED`` slices. A launch takes at least as long as its longest piece.
         """
         if self._by_blocks or not self.layout.n_slots:
             return bounds[:0]
         n_pieces = np.diff(bounds, prepend=self._pieces.span[0])
-        return bounds[n_pieces < self.layout.resident * self.layout.n_warps]
+        return bounds[_MOST_FINISHED * n_pieces < self.layout.resident * self.layout.n_warps]
 
     def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
         xp, made = self.device.xp, []

@@ -152,6 +152,7 @@ def test_slices_of_few_items_are_launches_of_their_own(
     motif: Motif, per: Granularity, shares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where warps share items; all warps do, however little the items cost."""
+    monkeypatch.setattr("papilio.kernels.tree.gpu._MOST_FINISHED", 1)
     engine, prepared = ask(motif, per, replace(EAGER, blocks_per_sm=(16, 16, 16), share_cost=1 << 30))
     n_items = prepared.n_items
     bounds = [3, 4, 9, n_items // 2, n_items - 2]
