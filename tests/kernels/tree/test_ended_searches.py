@@ -94,7 +94,7 @@ def test_a_search_ends_soon_and_the_rest_folds_to_the_whole(name: str) -> None:
 
 
 @pytest.mark.gpu
-def test_a_search_of_heavy_items_ends_within_a_second() -> None:
+def test_a_search_of_heavy_items_ends_within_ten_slices() -> None:
     """Each item of the dense graph takes the device milliseconds, and there are thousands of warps."""
     cuda_device()
     engine: Any = load_engine(Biclique(6, 6), "gpu")
@@ -115,7 +115,7 @@ def test_a_search_of_heavy_items_ends_within_a_second() -> None:
         done += parts[-1].n_items
     print(f"of {n_items} items {[part.n_items for part in parts]}, late by {late_s} s")
     assert 0 < done < n_items
-    assert max(late_s) < 1.0
+    assert max(late_s) < 10 * engine.least_slice_s
     assert_same(reduce(fold_partials, parts, engine.run(prepared, done, n_items)), whole)
 
 
