@@ -115,17 +115,31 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             __syncwarp();
             const OuterMatrix left = *outer;
             __syncwarp();
-            matrix = left.matrix;
-            names = left.names;
-            members = left.members;
-            branch = left.branch;
-            nodes = left.nodes;
-            outer = left.outer;
-            level = left.level - 1;
-            open_level = left.open_level;
+            go_to(left);
             arena.release(left.mark);
         }
         return level >= 0;
+    }
+
+    __device__ __forceinline__ bool has_outer() const { return !kOrients && outer != nullptr; }
+
+    /// The outermost matrix first. The node that was left is not shared: its branches are those of the next matrix.
+    __device__ __forceinline__ void share_outer() {
+        if (!has_outer()) return;
+        const OuterMatrix present = describe(level + 1);
+        int depth = 0;
+        for (const OuterMatrix* at = outer; at != nullptr; at = at->outer) ++depth;
+        for (; depth > 0; --depth) {
+            OuterMatrix* at = present.outer;
+            for (int i = 1; i < depth; ++i) at = at->outer;
+            if (at->open_level >= at->level) continue;
+            go_to(*at);
+            share_nodes();
+            __syncwarp();
+            if (lane_id() == 0) at->open_level = open_level;
+            __syncwarp();
+        }
+        go_to(present);
     }
 
     __device__ __forceinline__ unsigned long long flush() {
@@ -168,10 +182,26 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         return kOrients ? min(n, lanes.limits.most) + 1 : (max(0, n - kLaneSize) + 1) / 2 + 2;
     }
 
+    /// The present matrix, to return to above a level.
+    __device__ __forceinline__ OuterMatrix describe(int below) const {
+        return OuterMatrix{matrix, names, members, branch, nodes, outer, arena.mark(), below, open_level};
+    }
+
+    __device__ __forceinline__ void go_to(const OuterMatrix& other) {
+        matrix = other.matrix;
+        names = other.names;
+        members = other.members;
+        branch = other.branch;
+        nodes = other.nodes;
+        outer = other.outer;
+        level = other.level - 1;
+        open_level = other.open_level;
+    }
+
     /// Go on with a node on a matrix of its own, where it is the first one.
     __device__ __forceinline__ void narrow(unsigned* node) {
         const int n = (int)node[3], held = (int)node[0], free = (int)node[1];
-        const OuterMatrix left{matrix, names, members, branch, nodes, outer, arena.mark(), level, open_level};
+        const OuterMatrix left = describe(level);
         list_members(candidates_of(node), matrix.n_words, members);
         const Square own{arena.take(Square::size(n)), n, words_for(n)};
         gather_rows(own, matrix, [&](int i) { return members[i]; }, n, members, n);

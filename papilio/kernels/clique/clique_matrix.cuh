@@ -311,6 +311,7 @@ __device__ __forceinline__ bool finish_lanes(Lanes& lanes, TreeQueue& queue) {
 //   bool is_worth(branch)                 whether a new node is worth sharing
 //   bool is_open(node)                    whether branches of a node may be, if they fit in a slot
 //   bool offer(node, next)                shares `branch`, that one or a half (-1); false: no warp is waiting, or no room
+//   void share_outer()                    shares branches of the matrices left before, if `has_outer()`
 //   bool leave_matrix()                   returns to the matrix that `enter` left for one of the node's own, at the level above
 //                                         the node; false: there is none
 // All lanes of a warp call functions together.
@@ -338,6 +339,8 @@ struct NodeSearch {
 
     __device__ __forceinline__ bool open_child(int) const { return true; }
     __device__ __forceinline__ void close() const {}
+    __device__ __forceinline__ bool has_outer() const { return false; }
+    __device__ __forceinline__ void share_outer() {}
     __device__ __forceinline__ bool leave_matrix() { return false; }
 
   protected:
@@ -381,10 +384,16 @@ struct NodeSearch {
         }
     }
 
-    /// Share half of the branches of the highest node with branches worth it, or its last one, if warps wait, and repeat. Nodes
-    /// before open_level have none, and only a new node at its level may have some.
+    /// Share branches if warps wait, those of matrices left before first: they have the larger trees.
     __device__ __forceinline__ void share() {
-        if (open_level > level || !queue.is_wanted()) return;
+        if ((open_level > level && !self().has_outer()) || !queue.is_wanted()) return;
+        self().share_outer();
+        share_nodes();
+    }
+
+    /// Share half of the branches of the highest node with branches worth it, or its last one, and repeat while warps wait. Nodes
+    /// before open_level have none, and only a new node at its level may have some.
+    __device__ __forceinline__ void share_nodes() {
         for (int i = open_level, n_left = 0; i <= level && n_left < kSharedAtOnce;) {
             unsigned* const node = node_at(i);
             __syncwarp();
