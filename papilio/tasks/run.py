@@ -167,7 +167,7 @@ SLICE_S = 0.03
 """Predicted time between two points at which a lease can be cut on a CPU."""
 
 SLICES = 8
-"""The same on a GPU is this part of the longest time that the lease may take: each slice may be a launch with a tail."""
+"""The same on a GPU: this part of the longest time that a lease may take, as each slice may be a launch with a tail."""
 
 LEAST_TIMED_S = 0.005
 """Shorter runs do not measure the speed of a worker."""
@@ -273,8 +273,8 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     """Count the interval of a task or, when it is cut, its first items.
 
     Vectors, if any, are written to a shard when the task names a directory. Raises LeaseTooLargeError if memory runs
-    out with no other graph prepared, StoreError if the shard cannot be written, ClusterError if this worker has other items
-    than the plan.
+    out with no other graph prepared, StoreError if the shard cannot be written, ClusterError if this worker has other
+    items than the plan.
     """
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()
@@ -355,11 +355,11 @@ def _run_here(
 
 
 def _require_items(held: PreparedGraph, task: LeaseTask | ProbeTask, worker: WorkerInfo) -> None:
-    """Raise ClusterError unless the whole graph that this worker prepared has the items of the plan, in their order."""
+    """Raise ClusterError unless the graph that this worker prepared has the items of the plan, in their order."""
     if held.costs_digest != task.costs_digest:
         raise ClusterError(
-            f"worker {worker.name} orders the work items of {task.job.source} differently from the plan; check that all "
-            f"workers have the same versions of numpy, numba and papilio"
+            f"worker {worker.name} orders the work items of {task.job.source} differently from the plan; check that "
+            f"all workers have the same versions of numpy, numba and papilio"
         )
 
 

@@ -333,9 +333,9 @@ def test_workers_that_order_items_differently_are_refused(
             yield replace(report, costs_digest="0" * 32)
 
     monkeypatch.setattr(type(local), "run", run_and_alter)
-    with pytest.raises(ClusterError, match="orders the work items of .* differently from the plan"):
+    with pytest.raises(ClusterError, match=r"orders the work items of .* differently from the plan"):
         papilio.count(senate, papilio.Butterfly(), cluster=local)
-    with pytest.raises(ClusterError, match="orders the work items of .* differently from the plan"):
+    with pytest.raises(ClusterError, match=r"orders the work items of .* differently from the plan"):
         papilio.estimate(senate, papilio.Biclique(5, 5), cluster=local, error=0.5)
 
 
