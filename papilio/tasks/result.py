@@ -93,15 +93,16 @@ class CountResult(answers.Answer):
     items: int  # work items of the job, and the number of their intervals
     leases: int
     plan_key: str  # identity of question and items
-    # wall time by phase: ``start`` (the cluster), ``plan``, ``read``, ``prepare``, ``run``, ``fold``, ``write``, and
-    # ``total``; ``compile`` if this process compiled kernels, which other phases exclude
+    # wall time by phase: ``start`` (the cluster), ``plan``, ``read`` and ``prepare`` (both of the worker whose report
+    # made the plan), ``run``, ``fold``, ``write``, and ``total``; ``compile`` if this process compiled kernels, which
+    # other phases exclude
     seconds: dict[str, float]
     work: int
     work_unit: str  # name of the unit, in the plural
     # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``provenance``; the last holds
     # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``dropped`` and ``notes``
     graph: dict[str, Any]
-    peak_memory_bytes: int  # largest host memory of a worker process
+    peak_memory_bytes: int  # largest host memory of a worker process that planned or counted
     decisions: tuple[Decision, ...]
     output: str | None = None  # the file written
     largest: tuple[TopEntry, ...] = ()  # the largest counts per vertex or edge that are kept with the answer

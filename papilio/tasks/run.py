@@ -164,10 +164,10 @@ async def leave_half(key: str) -> int | None:
 
 
 SLICE_S = 0.03
-"""Predicted time between two points at which a lease can be cut on a CPU."""
+"""Predicted time between two points at which a lease can be cut, if the engine asks for no longer slices."""
 
 SLICES = 8
-"""The same on a GPU: this part of the longest time that a lease may take, as each slice may be a launch with a tail."""
+"""Otherwise the longest time of a lease has at most this many slices: each may be a launch with a tail of its own."""
 
 LEAST_TIMED_S = 0.005
 """Shorter runs do not measure the speed of a worker."""
@@ -378,9 +378,8 @@ def _run_items(
     task: LeaseTask, engine: Engine, held: PreparedGraph
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     least_work = int(held.work_of_units(engine.slice_work(held.prepared)))
-    slice_s = SLICE_S
-    if engine.least_slice_s:
-        slice_s = max(engine.least_slice_s, (task.limit_s or MAX_LEASE_S) / SLICES)
+    least_s = engine.least_slice_s
+    slice_s = max(least_s, (task.limit_s or MAX_LEASE_S) / SLICES) if least_s else SLICE_S
     slice_work = max(int(slice_s * held.speed), least_work)
     watch = CutWatch(task.key, task.limit_s, held.times_of)
 

@@ -85,7 +85,8 @@ _GPU_RATES: Mapping[str, Rates] = {
 
 Predicted times of these are 0.43 to 1.3 times the measured ones. The rates of the costs of cliques are from a graph of
 21.8 million edges instead: 1e10 a second, as fitted, predicts 35 times the time of its triangles. Nodes of large roots
-have matrices of their own, which probes do not: long searches there take a third or a quarter of their predicted time.
+have matrices of their own, which probes do not: by these rates, long searches there take a third or a quarter of their
+predicted time.
 """
 
 _GPU_VECTOR_SHARE = 0.3

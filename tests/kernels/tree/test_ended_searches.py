@@ -94,7 +94,7 @@ def test_a_search_ends_soon_and_the_rest_folds_to_the_whole(name: str) -> None:
 
 
 @pytest.mark.gpu
-def test_a_search_of_heavy_items_ends_within_ten_slices() -> None:
+def test_a_search_of_heavy_items_ends_within_a_second() -> None:
     """Each item of the dense graph takes the device milliseconds, and there are thousands of warps."""
     cuda_device()
     engine: Any = load_engine(Biclique(6, 6), "gpu")
@@ -115,7 +115,7 @@ def test_a_search_of_heavy_items_ends_within_ten_slices() -> None:
         done += parts[-1].n_items
     print(f"of {n_items} items {[part.n_items for part in parts]}, late by {late_s} s")
     assert 0 < done < n_items
-    assert max(late_s) < 10 * engine.least_slice_s
+    assert max(late_s) < 1.0
     assert_same(reduce(fold_partials, parts, engine.run(prepared, done, n_items)), whole)
 
 
@@ -152,7 +152,8 @@ def test_slices_of_few_items_are_launches_of_their_own(
     motif: Motif, per: Granularity, shares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where warps share items; all warps do, however little the items cost."""
-    monkeypatch.setattr("papilio.kernels.tree.gpu._MOST_FINISHED", 1)
+    most_finished = "papilio.kernels.tree.gpu._MOST_FINISHED"
+    monkeypatch.setattr(most_finished, 1)
     engine, prepared = ask(motif, per, replace(EAGER, blocks_per_sm=(16, 16, 16), share_cost=1 << 30))
     n_items = prepared.n_items
     bounds = [3, 4, 9, n_items // 2, n_items - 2]
@@ -163,6 +164,11 @@ def test_slices_of_few_items_are_launches_of_their_own(
     pieces = [each.pieces.tolist() for each in launches]
     assert all(max(one) < min(other) for one, other in pairwise(pieces))
     assert (len(launches) >= 3) == shares
+    with monkeypatch.context() as patch:
+        patch.setattr(most_finished, n_items * launches[0].blocks)
+        together = spy_launches(patch)
+        assert_same(engine.run(prepared, 0, n_items, bounds), whole)
+    assert len(together) < len(launches) or not shares
     if shares:
         assert len({each.blocks for each in launches}) == 1
         assert launches[0].blocks > min(map(len, pieces))
