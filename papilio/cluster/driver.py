@@ -35,6 +35,7 @@ from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.announce import compiled_seconds
 from papilio.kernels.engine import EngineName, Partial
+from papilio.motifs import EngineOptions
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard, count_missing_rows
@@ -176,11 +177,13 @@ def count_job(
     started, compiled_s = perf_counter(), compiled_seconds()
     before = () if session is None else session.finished_intervals
     kept = session is not None
+    begun = None if session is None else session.begun
+    job = job if begun is None else replace(job, settled=begun.settled)
     # A run in this process without a listener has one lease, and needs no prediction.
     predict = kept or not executor.in_process or accept is not None or is_shown(listener)
     plan, workers, report = plan_job(
         executor, job, engine, listener, run_id, everywhere=True, kept=kept, predict=predict, finished=before,
-        hands=None if session is None else session.hands,
+        hands=None if begun is None else begun.hands,
     )  # fmt: skip
     seconds = {
         "plan": max(0.0, perf_counter() - started - sum(report.seconds.values())),
@@ -193,7 +196,8 @@ def count_job(
     usage = _Usage(Counter({worker.name: 0 for worker in workers}), report.peak_bytes)
     started, compiled_s = perf_counter(), compiled_seconds()
     resumable = nullcontext() if session is None else session.naming_resume()
-    with _shard_directory(executor, plan, shard_parent, session) as directory, resumable:
+    shards = _shard_directory(executor, plan, shard_parent, session, report.settled)
+    with shards as directory, resumable:
         fold = Fold(plan, keep_shards=kept, directory=directory or shard_parent)
         for result in () if session is None else session.finished_leases:
             fold.add(result)
@@ -329,11 +333,15 @@ def _make_result(
 
 
 def _shard_directory(
-    executor: Executor, plan: CountPlan, shard_parent: Path | None, session: JobSession | None
+    executor: Executor,
+    plan: CountPlan,
+    shard_parent: Path | None,
+    session: JobSession | None,
+    settled: EngineOptions,
 ) -> AbstractContextManager[str | None]:
     """Yield the directory for the vectors of leases: the job's, one of this run alone, or none."""
     if session is not None:
-        return nullcontext(session.begin_leases(plan, executor.name))
+        return nullcontext(session.begin_leases(plan, executor.name, settled or plan.job.settled))
     if plan.job.listing is not None:
         return nullcontext(str(shard_parent))
     if executor.in_process or not plan.job.vector_entries:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
 from papilio.kernels.probe import Found, Rates, VertexFound
-from papilio.motifs import Cell, Granularity, Motif
+from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
 EngineName = Literal["cpu", "gpu"]
@@ -198,11 +198,13 @@ def require_request(
 class Prepared:
     """A graph in the form that an engine's kernels need; made by :meth:`Engine.prepare`, otherwise opaque.
 
-    ``decisions`` holds the choices of the engine and their reasons. ``costs`` is on the host.
+    ``decisions`` holds the choices of the engine and their reasons, ``settled`` the options left open that determine
+    the items, and that another engine may settle differently. ``costs`` is on the host.
     """
 
     costs: NDArray[np.int64]
     decisions: tuple[Choice, ...] = ()
+    settled: EngineOptions = ()
 
     @property
     def work(self) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import CostTable, EngineName, LargestMotif
 from papilio.kernels.null.ensemble import MOMENTS
-from papilio.motifs import Cell, Motif, motif_to_json
+from papilio.motifs import Cell, EngineOptions, Motif, choose_options, motif_to_json
 from papilio.partitioning.store import Partition, open_partition
 from papilio.storage.edge_files import ContentHash
 from papilio.storage.listings import ListingShard
@@ -100,6 +100,8 @@ class JobSpec(Question):
     budget: Budget = NO_BUDGET  # memory that it may use on each worker; not in the identity
     # the work items are dealt in this many hands (:func:`papilio.kernels.engine.deal_items`); not in the identity
     hands: int = 1
+    # what the first session settled (:class:`papilio.kernels.engine.Prepared`); not in the identity
+    settled: EngineOptions = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,7 +128,8 @@ class JobSpec(Question):
     @property
     def question(self) -> Question:
         """The question alone; engines are shared by all graphs with the same question."""
-        return Question(self.motif, self.per, self.options, self.listing, self.ensemble)
+        options = choose_options(self.motif, {**dict(self.settled), **dict(self.options)})
+        return Question(self.motif, self.per, options, self.listing, self.ensemble)
 
     @property
     def layer_sizes(self) -> dict[str, int]:
@@ -256,6 +259,7 @@ class PrepareReport:
     seconds: dict[str, float]  # ``read`` and ``prepare``; 0 when the graph was prepared already
     peak_bytes: int  # largest host memory of the process so far
     decisions: tuple[tuple[str, str], ...] = ()  # what the engine decided, and why
+    settled: EngineOptions = ()  # options to continue the job with, on any engine
     forecast: Forecast | None = None  # None for a partition, and if not requested
 
 

@@ -241,7 +241,7 @@ class CountPlan(Described):
 
     @property
     def key(self) -> str:
-        """Identity of question and items: the same on every engine and, given the hands, for any number of workers."""
+        """Identity of question and items: given hands and settled options, the same for all engines and workers."""
         items = [[partition.index, partition.n_items] for partition in self.partitions]
         return digest([self.job.identity, self.strategy, items, self.costs_digest])
 
@@ -362,6 +362,7 @@ def make_plan(
         (who, "each runs one lease at a time, with all its threads"),
         *explain_parts(job, engine, threads, manifest, memory),
         *report.decisions,
+        *((f"{name} {value}", "the first session of this job settled it") for name, value in job.settled),
     ]
     if manifest is not None or report.forecast is not None:
         decided.append(explain_forecast(job, report.forecast, report.total_work, unit, speed))

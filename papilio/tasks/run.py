@@ -27,6 +27,7 @@ from papilio.interrupts import requested
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import Engine, Partial, SharedCut
+from papilio.motifs import EngineOptions
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.estimate import ProbeResult, ProbeTask, walk_slice
@@ -212,6 +213,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
     """
     job, seconds = task.job, {"read": 0.0, "prepare": 0.0}
     decisions: tuple[tuple[str, str], ...] = ()
+    settled: EngineOptions = ()
     if job.partition is not None:
         started = perf_counter()
         parts = open_job_partition(job).manifest.parts
@@ -232,7 +234,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
             costs = engine.work(prepared)
         table = held.table_of(costs) if task.slot == 0 else None
         n_items, work = costs.size, int(costs.sum())
-        n_bytes, decisions = int(prepared.nbytes), prepared.decisions
+        n_bytes, decisions, settled = int(prepared.nbytes), prepared.decisions, prepared.settled
     return PrepareReport(
         worker=worker.name,
         engine=task.engine,
@@ -245,6 +247,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
         seconds=seconds,
         peak_bytes=peak_memory_bytes(),
         decisions=decisions,
+        settled=settled,
     )
 
 

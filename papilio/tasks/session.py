@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
 from papilio.families import EngineChoice
 from papilio.interrupts import Stopped, set_advice
+from papilio.motifs import EngineOptions
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably
@@ -181,10 +182,10 @@ class JobSession:
                 directory.rmdir()
 
     @property
-    def hands(self) -> int | None:
-        """The hands in which earlier sessions dealt the items; None before the first plan."""
+    def begun(self) -> JobSpec | None:
+        """The job as earlier sessions dealt and settled it; None before the first plan."""
         directory = JobDirectory(self.root)
-        return None if directory.plan_key is None else directory.job.hands
+        return None if directory.plan_key is None else directory.job
 
     @property
     def finished_leases(self) -> tuple[LeaseResult, ...]:
@@ -195,18 +196,22 @@ class JobSession:
         return self._history.intervals
 
     @_explained
-    def begin_leases(self, plan: CountPlan, cluster: str) -> str | None:
+    def begin_leases(self, plan: CountPlan, cluster: str, settled: EngineOptions = ()) -> str | None:
         """Record that leases are about to run on an executor; return the directory for their shards, if any.
 
-        The plan covers all items that the ledger does not. TilingError if the items differ from earlier sessions.
-        StoreError if the directory cannot be written.
+        The plan covers all items that the ledger does not. Later sessions take over the options ``settled`` for it.
+        TilingError if the items differ from earlier sessions. StoreError if the directory cannot be written.
         """
         directory = JobDirectory(self.root)
         if directory.plan_key is None and self._history.sessions:
             raise TilingError(f"{self.root}: job.json names no plan, and its ledger has sessions: {ADVICE}")
         if directory.plan_key is None:
             write_durably(self.root / "plan.json", seal_json(plan.to_dict()))
-            described = {**directory.described, "job": write_record(plan.job), "plan_key": plan.key}
+            described = {
+                **directory.described,
+                "job": write_record(replace(plan.job, settled=settled)),
+                "plan_key": plan.key,
+            }
             write_durably(self.root / "job.json", seal_json(described, indent=2))
         elif directory.plan_key != plan.key:
             raise TilingError(

@@ -34,7 +34,7 @@ from papilio.kernels.biclique.index import (
 )
 from papilio.kernels.biclique.items import SHORT_S
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe import CPU_RATES, RUN_RATES, settle_search
+from papilio.kernels.biclique.probe import CPU_INDEX, CPU_RATES, RUN_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import (
     measure_counts,
     measure_probes,
@@ -55,7 +55,7 @@ from papilio.kernels.tree.pivot import (
     make_pivot_stack,
 )
 from papilio.kernels.tree.subset import Levels, make_levels
-from papilio.motifs import Biclique, Granularity, Motif
+from papilio.motifs import Biclique, EngineOptions, Granularity, Motif
 from papilio.parts import Part
 
 JOB_SLOTS = 1 << 14
@@ -83,6 +83,7 @@ class PreparedBicliqueCpu(Prepared):
     choices: tuple[NDArray[np.uint64], ...]
     stars: dict[str, NDArray[np.uint64]]  # Counts per vertex if p or q is 1; else empty
     decisions: tuple[Choice, ...]  # Decisions and their reasons
+    settled: EngineOptions  # The layer, if probes chose it
 
     @property
     def work(self) -> NDArray[np.int64]:
@@ -146,7 +147,7 @@ class BicliqueCpu(SearchEngine):
             )
             return halve_index(index) if motif.needs_signs else index
 
-        index, algorithm, decisions = settle_search(
+        index, algorithm, decisions, settled = settle_search(
             question,
             build(question.anchor),
             lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
@@ -154,6 +155,7 @@ class BicliqueCpu(SearchEngine):
             divide_index,
             lambda index: np.diff(index.indptr),
             CPU_RATES,
+            CPU_INDEX,
         )
         index = deal_index(index, self.hands if question.part is None else 1)
         levels = 1 if algorithm == "pivot" else index.sizes.max_left - (1 if per == "vertex" else 2)
@@ -176,6 +178,7 @@ class BicliqueCpu(SearchEngine):
             choices=choices,
             stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
             decisions=decisions,
+            settled=settled,
         )
 
     def probe(

@@ -1,8 +1,8 @@
 """(p,q)-bicliques on the GPU: the index goes to the device, ``biclique.cu`` searches it, the host multiplies.
 
 The index (core, order, pairs of left vertices, work items) is built on the device and equals the index of the CPU
-engine, so items and their order are the same on both. The kernels count leaves, by size or by key; the host converts
-them to bicliques in Python integers. A count of leaves fits 64 bits: 1,024 leaves cost a warp at least some 30
+engine for the same layer, with the same items in the same order. The kernels count leaves, by size or by key; the host
+converts them to bicliques in Python integers. A count of leaves fits 64 bits: 1,024 leaves cost a warp at least some 30
 instructions, and a GPU executes 1e12 per second, so 2^64 leaves of one run would take more than a week.
 
 Counts per vertex, for one p and one q, use enumeration (``biclique_vertices.cu``). Their sums are kept modulo 2^64 and
@@ -32,7 +32,7 @@ from papilio.kernels.biclique.gpu_index import (
 )
 from papilio.kernels.biclique.gpu_probe import measure_counts, measure_probes, weigh_pieces
 from papilio.kernels.biclique.items import LONG_S
-from papilio.kernels.biclique.probe import GPU_RATES, settle_search
+from papilio.kernels.biclique.probe import GPU_INDEX, GPU_RATES, settle_search
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.arrays import find_counted, take, turn_rows
@@ -56,7 +56,7 @@ from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
 from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
-from papilio.motifs import Biclique, Granularity, Motif
+from papilio.motifs import Biclique, EngineOptions, Granularity, Motif
 from papilio.parts import Part
 
 _CODES = {"enumerate": 0, "pivot": 1}
@@ -160,6 +160,7 @@ class PreparedBicliqueGpu(Prepared):
     # Maximum number of right vertices that two left ones share.
     max_common: int
     decisions: tuple[Choice, ...]
+    settled: EngineOptions  # the layer, if probes chose it
 
     @property
     def work(self) -> NDArray[np.int64]:
@@ -203,7 +204,7 @@ class BicliqueGpu(TreeEngine):
         with self.device.guard():
             if min(motif.p or 0, motif.q or 0) > 2:
                 self.device.load("biclique_probe", {})  # compiled while the index is built
-            index, algorithm, decisions = settle_search(
+            index, algorithm, decisions, settled = settle_search(
                 question,
                 self._build(question, question.anchor),
                 lambda index, items, seeds, walks: measure_probes(self.device, index, items, seeds, walks),
@@ -211,6 +212,7 @@ class BicliqueGpu(TreeEngine):
                 partial(divide_device_index, self.device),
                 lambda index: np.diff(self.device.to_host(index.arrays["indptr"])),
                 GPU_RATES,
+                GPU_INDEX,
             )
             index = deal_device_index(self.device, index, self.hands if question.part is None else 1)
             is_wide = max(index.item_common.max(initial=0), index.item_later.max(initial=0)) > _MAX_SIDE
@@ -228,7 +230,7 @@ class BicliqueGpu(TreeEngine):
                 search = self._choose_search(algorithm, index, vertices)
                 classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
                 decisions = (*decisions, *shortage)
-        return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions)
+        return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions, settled)
 
     def probe(
         self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]

@@ -31,6 +31,7 @@ from papilio.kernels.probe import (
     draw_items,
     unpack_found,
 )
+from papilio.motifs import EngineOptions
 
 Index = TypeVar("Index", bound=BicliqueItems)
 
@@ -52,8 +53,8 @@ Measure = Callable[[Index, NDArray[np.int64], NDArray[np.uint64], tuple[str, ...
 
 CPU_RATES = {"enumerate": Rates(4e8, 3e7, 1.5e9), "pivot": Rates(4e8, 1.3e7, 1.5e9)}
 """Rates of one thread with vectors of 512 bits, fitted to senate, marvel, youtube-groupmemberships, bonanza and
-yelp2018, (4,4) to (9,4). Every engine chooses the layer, which determines the work items, by these rates. Nodes are the
-lists that enumeration makes below the lists of the children, and the nodes of pivot trees."""
+yelp2018, (4,4) to (9,4). Nodes are the lists that enumeration makes below the lists of the children, and the nodes of
+pivot trees."""
 
 GPU_RATES = {
     "enumerate": Rates(3.2e11, 1e9, 9.4e11, 0.0018),
@@ -69,11 +70,29 @@ for bonanza (3,4) and 37 ms for marvel (4,6), which take 2 and 9 ms. The index o
 considered, or even built, without need. On six graphs, (3,3) to (8,8), the two sets choose alike in 94 of 96 cases.
 """
 
-EDGES_S, CORE_EDGES_S, WEDGES_S = 3e7, 2e7, 2.8e8
-"""Rates per second of making the index: edges of the graph, edges of the core, and wedges between pairs of the core.
 
-Fitted to 90 indices of nine graphs, with one thread: each predicted time is 0.36 to 1.4 times the measured one.
+class IndexRates(NamedTuple):
+    """Rates of making and probing an index, in things per second, and when that is worth a try."""
+
+    edges_s: float  # of the graph
+    core_edges_s: float
+    wedges_s: float  # between pairs of the core
+    begin_s: float = 0.0  # seconds for any index
+    least: float = 1.0  # how many times longer than this a search must take that the other layer may shorten
+
+    def seconds_of(self, n_edges: int, degrees: NDArray[np.int64]) -> float:
+        """Return the seconds for a graph of ``n_edges`` whose core has vertices of these ``degrees``."""
+        wedges = float((degrees * (degrees - 1) // 2).sum())
+        core_s = float(degrees.sum()) / self.core_edges_s + wedges / self.wedges_s
+        return self.begin_s + n_edges / self.edges_s + core_s
+
+
+CPU_INDEX = IndexRates(3e7, 2e7, 2.8e8)
+"""Rates of one thread, fitted to 90 indices of nine graphs: each predicted time is 0.36 to 1.4 times the measured one.
 """
+
+GPU_INDEX = IndexRates(3.6e8, 1e9, 1e12, 0.0065, 2.0)
+"""Rates of one H200, fitted to 60 indices of eleven graphs, and 3 ms for their probes."""
 
 LEAST_S = 0.02
 """Time on one thread below which a search does not justify probing the other layer."""
@@ -92,6 +111,7 @@ class Prediction(NamedTuple):
 
     algorithm: str  # fastest on the engine
     seconds: float  # time of the fastest on one thread of a CPU
+    here: float  # time of the fastest on the engine
     reason: str
     is_doubtful: bool = False  # whether more probes may change it
 
@@ -187,10 +207,8 @@ class Chosen(NamedTuple):
     """Hold the index to search and the reasons."""
 
     index: Any
-    algorithm: str
+    found: Prediction
     layer_reason: str  # empty if there was no choice
-    algorithm_reason: str
-    seconds: float  # predicted, for one thread of a CPU
 
 
 def choose_search(
@@ -205,14 +223,13 @@ def choose_search(
 
     Probes predict the time for the index. If that is long beside the time of making the index of the other layer, that
     index is made and probed, too, and the faster one is searched. How long depends on how much longer the other search
-    seems by wedges and sides: the square root of that many times. Every engine chooses the same layer, by the time of
-    one thread of a CPU, and then the algorithm that is faster on the engine.
+    seems by wedges and sides: the square root of that many times. Each engine goes by its own times.
 
     ``index`` belongs to the layer chosen by rules; ``algorithms`` are the candidates, of ``enumerate`` and ``pivot``.
     ``measure`` probes items of an index, by item, seed and algorithm. ``build_other`` builds the index of the other
     layer, and is None if the layer is given; it raises CapacityError if that index does not fit. ``compare`` returns
-    the seconds of making that index, and the other layer's :func:`weigh_tree` by this one's. ``rates`` are the engine's
-    rates by algorithm.
+    the seconds that the search must take for that, and the other layer's :func:`weigh_tree` by this one's. ``rates``
+    are those of the engine, by algorithm.
     """
 
     def look(index: Index) -> Prediction:
@@ -224,32 +241,30 @@ def choose_search(
     mine = look(index)
     name = "V" if index.swapped else "U"
     if build_other is None:
-        mine = look_again(index, mine)
-        return Chosen(index, mine.algorithm, "", mine.reason, mine.seconds)
+        return Chosen(index, look_again(index, mine), "")
     if mine.seconds <= LEAST_S:
-        return Chosen(index, mine.algorithm, LESS_TREE, mine.reason, mine.seconds)
+        return Chosen(index, mine, LESS_TREE)
     build_s, times = compare()
     enough_s = build_s * sqrt(max(times, 1.0))
-    if mine.seconds <= CLEAR * enough_s:
+    if mine.here <= CLEAR * enough_s:
         mine = look_again(index, mine)
-    if mine.seconds <= enough_s:
-        reason = f"{LESS_TREE}, whose pairs take about {build_s:.2g} s to find; the search takes {mine.seconds:.2g} s"
-        return Chosen(index, mine.algorithm, reason, mine.reason, mine.seconds)
+    if mine.here <= enough_s:
+        said = (
+            f"the search takes {mine.here:.2g} s; one of the other layer would pay from {enough_s:.2g} s on"
+        )
+        return Chosen(index, mine, f"{LESS_TREE}; {said}")
     try:
         other = build_other()
     except CapacityError:
-        reason = "pairs of the other layer do not fit in memory"
-        mine = look_again(index, mine)
-        return Chosen(index, mine.algorithm, reason, mine.reason, mine.seconds)
+        return Chosen(index, look_again(index, mine), "pairs of the other layer do not fit in memory")
     theirs = look(other)
-    if theirs.seconds < CLEAR * mine.seconds:
+    if theirs.here < CLEAR * mine.here:
         theirs = look_again(other, theirs)
-    if mine.seconds < CLEAR * theirs.seconds:
+    if mine.here < CLEAR * theirs.here:
         mine = look_again(index, mine)
-    seconds = f"probes predict {mine.seconds:.2g} s of a CPU thread with {name}, {theirs.seconds:.2g} s with the other"
-    if theirs.seconds < mine.seconds:
-        return Chosen(other, theirs.algorithm, seconds, theirs.reason, theirs.seconds)
-    return Chosen(index, mine.algorithm, seconds, mine.reason, mine.seconds)
+    said = f"probes predict {mine.here:.2g} s with {name}, {theirs.here:.2g} s with the other"
+    best, found = (other, theirs) if theirs.here < mine.here else (index, mine)
+    return Chosen(best, look_again(best, found), said)
 
 
 def settle_search(
@@ -260,8 +275,9 @@ def settle_search(
     divide: Callable[[Index, float], Index],
     degrees_of: Callable[[Index], NDArray[np.int64]],
     rates: Mapping[str, Rates],
-) -> tuple[Index, str, tuple[Choice, ...]]:
-    """Return the index to search for a question, the algorithm, and both with their reasons.
+    index_rates: IndexRates,
+) -> tuple[Index, str, tuple[Choice, ...], EngineOptions]:
+    """Return the index to search for a question, the algorithm, both reasons, and the layer if probes chose it.
 
     ``build`` returns the index with a layer anchored; ``index`` belongs to the layer chosen by the rules of
     :func:`~papilio.kernels.biclique.question.choose_anchor`. ``divide`` divides it among more items if the search is
@@ -270,15 +286,13 @@ def settle_search(
     """
 
     def compare() -> tuple[float, float]:
-        degrees = degrees_of(index)
-        wedges = float((degrees * (degrees - 1) // 2).sum())
-        of_core = float(degrees.sum()) / CORE_EDGES_S + wedges / WEDGES_S
-        return question.searched.n_edges / EDGES_S + of_core, question.compare_trees(index.swapped)
+        build_s = index_rates.seconds_of(question.searched.n_edges, degrees_of(index))
+        return index_rates.least * build_s, question.compare_trees(index.swapped)
 
     algorithms = question.algorithms(index)
     if not algorithms:
         algorithm = question.choose_algorithm(index)
-        return index, algorithm, question.explain(index, algorithm)
+        return index, algorithm, question.explain(index, algorithm), ()
     chosen = choose_search(
         index,
         algorithms,
@@ -287,12 +301,13 @@ def settle_search(
         compare,
         rates,
     )
-    reasons = chosen.layer_reason, chosen.algorithm_reason
-    searched = chosen.index
-    if chosen.seconds >= LONG_S:
-        searched = divide(searched, chosen.seconds)
-    searched = replace(searched, seconds=chosen.seconds)
-    return searched, chosen.algorithm, question.explain(searched, chosen.algorithm, reasons)
+    (algorithm, seconds, _, algorithm_reason, _), searched = chosen.found, chosen.index
+    if seconds >= LONG_S:
+        searched = divide(searched, seconds)
+    searched = replace(searched, seconds=seconds)
+    settled = (("anchor", "v" if searched.swapped else "u"),) if chosen.layer_reason else ()
+    reasons = chosen.layer_reason, algorithm_reason
+    return searched, algorithm, question.explain(searched, algorithm, reasons), settled
 
 
 def predict(
@@ -302,17 +317,20 @@ def predict(
     rates: Mapping[str, Rates],
     n_probes: int = PROBES,
 ) -> Prediction:
-    """Return the fastest of some algorithms on an index, and its time in seconds on one thread of a CPU."""
+    """Return the fastest of some algorithms on an index, and its time on one thread of a CPU and on the engine.
+
+    Time and doubts on a CPU determine the items, which are the same for every engine with this layer anchored.
+    """
     sizes, cost = index.sizes, float(index.costs.sum())
     if sizes.is_empty or index.item_root.max(initial=-1) < 0:
-        return Prediction(algorithms[0], 0.0, "nothing is left to search")
+        return Prediction(algorithms[0], 0.0, 0.0, "nothing is left to search")
     if sizes.max_left == 3 and "enumerate" in algorithms:
-        seconds = cost / CPU_RATES["enumerate"].costs_s
-        return Prediction("enumerate", seconds, "below a pair the search is one level deep")
+        on_cpu_s, here_s = (cost / of["enumerate"].costs_s for of in (CPU_RATES, rates))
+        return Prediction("enumerate", on_cpu_s, here_s, "below a pair the search is one level deep")
     sets = min(comb(index.n_left, sizes.max_left - 3), 10**200)  # in the range of floating point
-    most_s = cost * sets / CPU_RATES["enumerate"].words_s
+    most_s, most_here_s = (cost * sets / of["enumerate"].words_s for of in (CPU_RATES, rates))
     if "enumerate" in algorithms and most_s <= LEAST_S:
-        return Prediction("enumerate", most_s, "all sets of its vertices are few")
+        return Prediction("enumerate", most_s, most_here_s, "all sets of its vertices are few")
     bounds = cut_strata(index.lots)
     drawn = draw_items(index.lots, bounds, np.full(bounds.size - 1, n_probes // N_STRATA), SEED)
     found = measure(index, drawn.items, drawn.seeds, algorithms)
@@ -329,7 +347,7 @@ def predict(
     best = min(algorithms, key=lambda name: here[name])
     said = " and ".join(f"{here[name]:.2g} s {_MANNERS[name]}" for name in algorithms)
     return Prediction(
-        best, least, f"{n_probes} probes predict {said}", n_probes < MORE_PROBES and not is_clear
+        best, least, here[best], f"{n_probes} probes predict {said}", n_probes < MORE_PROBES and not is_clear
     )
 
 

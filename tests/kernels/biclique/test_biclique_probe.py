@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from math import comb
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from papilio.errors import CapacityError, UnsupportedError
+import papilio
+from papilio.cluster import driver
+from papilio.errors import CapacityError, ExecutionError, FailedItemsError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
@@ -19,12 +22,16 @@ from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import CPU_RATES, GPU_RATES, WALKS, choose_search, predict
+from papilio.kernels.biclique.probe import CPU_INDEX, CPU_RATES, GPU_RATES, WALKS, choose_search, predict
 from papilio.kernels.biclique.probe_loops import measure_probes
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import Found, Rates, count_ways
 from papilio.motifs import BalancedBiclique, Biclique, Granularity
+from papilio.storage.store import write_store
+from papilio.tasks.job import LeaseTask
+from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.worker_state import forget_graphs
 from tests.kernels.biclique.cases import nested_graph
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.pairs import all_pairs
@@ -225,7 +232,6 @@ def test_the_cheapest_search_is_chosen(
     algorithm: str,
     rates: dict[str, Rates],
 ) -> None:
-    """Every engine takes the same layer: work items depend on it."""
     built = []
 
     def build() -> Any:
@@ -238,7 +244,7 @@ def test_the_cheapest_search_is_chosen(
     assert chosen.index.swapped == swapped
     assert bool(built) == (other[0] == 1e-5)
     if rates is CPU_RATES:
-        assert chosen.algorithm == algorithm
+        assert chosen.found.algorithm == algorithm
 
 
 @pytest.mark.parametrize("n", range(60, 76))
@@ -251,7 +257,7 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
         return measure_probes(index, items, seeds, walks, 1)
 
     chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0.0, 1.0), GPU_RATES)
-    assert chosen.algorithm == "pivot"
+    assert chosen.found.algorithm == "pivot"
 
 
 def test_a_layer_that_is_far_behind_gets_few_probes() -> None:
@@ -284,5 +290,75 @@ def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
     chosen = choose_search(
         _index(False, 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES
     )
-    assert (chosen.index.swapped, chosen.algorithm) == (False, "enumerate")
+    assert (chosen.index.swapped, chosen.found.algorithm) == (False, "enumerate")
     assert chosen.layer_reason == "pairs of the other layer do not fit in memory"
+
+
+@pytest.mark.parametrize("rates", [CPU_RATES, GPU_RATES], ids=["cpu", "gpu"])
+def test_the_items_of_a_layer_are_the_same_whoever_chose_it(rates: dict[str, Rates]) -> None:
+    """Items are divided by the seconds of a CPU thread, which more probes may change."""
+    chosen = set()
+    for mine, theirs, first, enough_s in product(
+        (1e7, 1e10, 1e12, 1e14), (1e9, 1e11, 1e13), (0.05, 1, 30), (1e-4, 2.0)
+    ):
+
+        def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
+            words = (theirs if index.swapped else mine) * (first if items.size <= 64 else 1.0)  # noqa: B023
+            return _measure({index.swapped: (words, 4 * words)})(index, items, seeds, walks)
+
+        def choose(swapped: bool, build: Any, rates: dict[str, Rates]) -> Any:
+            other = enough_s, 1.0  # noqa: B023
+            return choose_search(_index(swapped, 1), WALKS, measure, build, lambda: other, rates)
+
+        one = choose(False, lambda: _index(True, 1), rates)
+        swapped = one.index.swapped
+        assert choose(swapped, None, CPU_RATES).found.seconds == one.found.seconds
+        chosen.add(swapped)
+    assert chosen == {False, True}
+
+
+def test_engines_choose_the_layer_by_their_own_times() -> None:
+    """A search of 1,000 s of a thread takes 1.6 s of a GPU, which then is not worth another index."""
+    words = {False: (1.5e12, 1e15), True: (1e9, 1e15)}
+    found = [
+        choose_search(
+            _index(False, 1),
+            ("enumerate",),
+            _measure(words),
+            lambda: _index(True, 1),
+            lambda: (2.0, 1.0),
+            rates,
+        )
+        for rates in (CPU_RATES, GPU_RATES)
+    ]
+    assert [each.index.swapped for each in found] == [True, False]
+
+
+def test_a_resumed_job_keeps_the_layer_that_its_first_session_chose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another engine may find the other layer faster."""
+    inside = np.random.default_rng(1).random((60, 90)) < 0.6
+    u, v = np.nonzero(inside)
+    leaves = np.arange(90, 120_000)
+    graph = BipartiteGraph.from_edges(np.append(u, leaves * 0), np.append(v, leaves), 60, 120_000)
+    store, job, motif = tmp_path / "graph", tmp_path / "job", Biclique(8, 3)
+    write_store(store, graph, provenance={})
+
+    def fail(task: LeaseTask, worker: WorkerInfo) -> None:
+        raise ExecutionError(f"{task}: bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "run_lease", fail)
+        with pytest.raises(FailedItemsError):
+            papilio.count(store, motif, job=job, engine="cpu")
+    first = papilio.open_job(job).plan()
+    assert first.decisions
+    monkeypatch.setattr("papilio.kernels.biclique.cpu.CPU_INDEX", CPU_INDEX._replace(least=1e9))
+    forget_graphs()
+    assert papilio.plan(store, motif, engine="cpu").key != first.key
+    result = papilio.resume_job(job)
+    said = {decision.what: decision.reason for decision in result.decisions}
+    assert said["anchor v"] == "the first session of this job settled it"
+    assert result.count == sum(comb(n, 8) for n in _common_of_triples(inside))
+    assert papilio.verify_job(job, sample=1, engine="cpu")
