@@ -6,6 +6,7 @@
 // those of kernels/clique/probe_loops.py, bit for bit: every draw is a hash, every product is rounded separately.
 // ways[missing * stride + n]: cliques of a leaf; bounds, bound_roots: weights for drawing branches (ProbeTables of
 // question.py); rows of the tables from n_rows on equal the last one. With MAXIMAL 1 bounds have one row.
+// whole: nodes of roots with more neighbours have matrices of their own, whose words count.
 // per: 0 for totals, 1 for counts per vertex, 2 per edge.
 // found: the results of each probe (Found of probe.cuh); the words of the root include the entries read to open it, and the
 // words of leaves the sums that they add to.
@@ -25,6 +26,7 @@ struct Leaves {
     int stride;
     int least;
     int most;
+    int whole;
 
     /// The row of a node with this many held vertices, in all tables.
     __device__ __forceinline__ long long row(int held) const { return (long long)min(most - held, last_row) * stride; }
@@ -282,16 +284,17 @@ __device__ __forceinline__ long long count_words_after(const Node& node, int w) 
 /// A branch below a root.
 __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draws, bool oriented, int per, const Leaves& leaves, const double* bounds,
                      const double* bound_roots) {
-    const int w = wide_words(node.n), n_words = node.matrix.n_words, lane = lane_id();
+    const int n_words = node.matrix.n_words, lane = lane_id();
     const int least = leaves.least, most = leaves.most;
     Chances chances(draws);
-    int held = 1, free = 0;
+    int held = 1, free = 0, n_columns = node.n;  // of the matrix that the search has here
 #pragma unroll 1
     for (;;) {
         const int size = set_size(node.candidates, n_words), missing = most - held;
         const double weight = chances.weight();
         found.add_nodes(weight);
         if (held + free + size < least) return;
+        int w = wide_words(n_columns);
         if (missing == 1 || missing == 2) {
             leaves.add(found, weight, 1, held, free);
             leaves.add(found, weight, size, held + 1, free);
@@ -303,6 +306,11 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
             }
             found.add_words(multiply(weight, (double)(words + count_sums(per, held + free, size, edges))));
             return;
+        }
+        if (!oriented && node.n > leaves.whole && size > kWarpSize && 2 * words_for(size) <= words_for(n_columns)) {
+            n_columns = size;
+            w = wide_words(size);
+            found.add_words(multiply(weight, (double)((long long)size * w)));
         }
         int pivot = -1;
         if (!oriented && missing != 0) {
@@ -381,7 +389,7 @@ clique_probe(const long long* __restrict__ later_indptr, const int* __restrict__
              const long long* __restrict__ earlier_indptr, const int* __restrict__ earlier_ids,
              const int* __restrict__ roots, const unsigned long long* __restrict__ seeds, const int n_probes,
              const int near_words, unsigned* slab, const long long far_words, const int oriented, const int per,
-             const int least, const int most, const double* __restrict__ ways, const double* __restrict__ bounds,
+             const int least, const int most, const int whole, const double* __restrict__ ways, const double* __restrict__ bounds,
              const double* __restrict__ bound_roots, const int n_rows, const int stride, double* found) {
     const Adjacency later{later_indptr, later_ids};
     for_each_probe(n_probes, near_words, slab, far_words, [&](Arena& arena, int probe) {
@@ -404,7 +412,7 @@ clique_probe(const long long* __restrict__ later_indptr, const int* __restrict__
 #else
         Node node(arena, n, 0);
         if (n != 0) node.open(later, root);
-        walk(node, own, draws, oriented != 0, per, Leaves{ways, n_rows - 1, stride, least, most}, bounds, bound_roots);
+        walk(node, own, draws, oriented != 0, per, Leaves{ways, n_rows - 1, stride, least, most, whole}, bounds, bound_roots);
         // Triangles are counted as the lists are read, without a matrix.
         if (oriented != 0 && most == 3 && lane_id() == 0) own.sums[3] = 0.0;
         own.add_words((double)count_entries(later, later_ids + later_indptr[root], n));

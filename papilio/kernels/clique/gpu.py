@@ -151,7 +151,7 @@ class CliqueGpu(TreeEngine):
         with self.device.guard():
             return probe_cliques(
                 self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
-                prepared.sizes, _PER[prepared.per], prepared.max_later,
+                prepared.sizes, _PER[prepared.per], prepared.max_later, _find_whole(prepared.search),
             )  # fmt: skip
 
     def count_lots(self, prepared: PreparedCliqueGpu) -> NDArray[np.float64]:
@@ -259,6 +259,15 @@ def _estimate_need(
         parts += [_count_levels(inner, n_unlisted) * node, inner]
         parts += [inner] if per != "total" else []
     return add_aligned(parts)
+
+
+def _find_whole(search: TreeSearch) -> int:
+    """Return the most neighbours of a root whose matrix is in shared memory, behind its list and nodes."""
+    sizes = np.arange(1, search.tuning.near_words)
+    words = (sizes + 31) // 32
+    levels = _count_levels(sizes, _LANES if search.fixed_words else 0)
+    need = sizes + (levels + 1) * (_NODE_HEAD + 2 * words) + sizes * words
+    return int(np.searchsorted(need, search.tuning.near_words, side="right"))
 
 
 def _count_levels(sizes: NDArray[np.int64], n_unlisted: int) -> NDArray[np.int64]:

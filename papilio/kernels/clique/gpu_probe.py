@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.clique.gpu_graph import DeviceItems, DeviceLater
-from papilio.kernels.clique.question import list_maximal_bounds, list_probe_tables
+from papilio.kernels.clique.question import NEVER, list_maximal_bounds, list_probe_tables
 from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.probe import FIELDS, Found, unpack_found
@@ -25,10 +25,14 @@ def probe_cliques(
     limits: tuple[int, int],
     per: int,
     max_later: int,
+    whole: int = NEVER,
 ) -> Found:
-    """Probe each chosen item once, for cliques from the least to the most vertices."""
+    """Probe each chosen item once, for cliques from the least to the most vertices.
+
+    Words of roots with more than ``whole`` neighbours are those of a search whose nodes have matrices of their own.
+    """
     tables = list_probe_tables(*limits, max_later)
-    given = int(oriented), per, *limits, tables.ways, *tables.bounds
+    given = int(oriented), per, *limits, whole, tables.ways, *tables.bounds
     nothing = device.xp.zeros(1, dtype=np.int64), device.xp.zeros(1, dtype=np.int32)
     back = np.zeros(chosen.size, np.int64)
     return _launch(device, 0, later, nothing, items, chosen, seeds, back, given, tables.ways.shape)
@@ -58,7 +62,7 @@ def probe_maximal(
     back = device.to_host(take(device, earlier[0], roots + 1)) - device.to_host(
         take(device, earlier[0], roots)
     )
-    given = 0, 0, least, 0, np.zeros(1), *bounds
+    given = 0, 0, least, 0, 0, np.zeros(1), *bounds
     return _launch(device, 1, later, earlier, items, chosen, seeds, back, given, (1, bounds[0].size))
 
 

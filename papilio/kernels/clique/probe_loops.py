@@ -27,7 +27,7 @@ from papilio.kernels.clique.maximal_loops import (
 )
 from papilio.kernels.clique.order import Later
 from papilio.kernels.clique.pivot_loops import choose_pivot, count_pairs
-from papilio.kernels.clique.question import ProbeTables, list_maximal_bounds, list_probe_tables
+from papilio.kernels.clique.question import NEVER, ProbeTables, list_maximal_bounds, list_probe_tables
 from papilio.kernels.device.constants import PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, VertexFound, count_ways, unpack_found
@@ -142,20 +142,23 @@ def _end_pairs(
     found: Floats,
     weight: float,
     node: tuple[int, int, int],
-    w: int,
+    widths: tuple[int, int],
     oriented: bool,
     tables: ProbeTables,
     per: int,
 ) -> None:
-    """Count a node that lacks one or two vertices of the largest size."""
-    held, free, size = node
+    """Count a node that lacks one or two vertices of the largest size.
+
+    ``widths`` are the words of a row here, and in the search.
+    """
+    (held, free, size), (w, width) = node, widths
     words = edges = 0
     _add_leaves(found, weight, 1, tables, held, free)
     _add_leaves(found, weight, size, tables, held + 1, free)
     if tables.most - held == 2 and size > 1:
         edges = count_pairs(search, 0, 0, w)
         _add_leaves(found, weight, edges, tables, held + 2, free)
-        words = size * w // 2
+        words = size * width // 2
         if oriented:
             words = 0
             for word in range(w):
@@ -178,6 +181,7 @@ def _walk_cliques(
     least, most = tables.least, tables.most
     fill_span(search.sets, d)
     held, free = 1, 0
+    width, n_columns = w, d  # of the matrix that the search has here
     while True:
         weight = weigh(path.chances)
         size = _size_of(search.sets, w)
@@ -185,12 +189,20 @@ def _walk_cliques(
         if held + free + size < least:
             return
         if 0 < most - held <= 2:
-            _end_pairs(search, found, weight, (held, free, size), w, oriented, tables, per)
+            _end_pairs(search, found, weight, (held, free, size), (w, width), oriented, tables, per)
             return
+        if (
+            not oriented
+            and d > tables.whole
+            and size > 32
+            and 2 * ((size + 31) // 32) <= (n_columns + 31) // 32
+        ):
+            width, n_columns = words_of(size), size
+            found[WORDS] += weight * (size * width)
         pivot, n, none, single, dead = -1, 0, 0, 0, 0
         if not oriented and held < most:
             pivot, free = choose_pivot(search, 0, 0, 0, w, size, free)
-            found[WORDS] += weight * (size * w)
+            found[WORDS] += weight * (size * width)
         if held == most or (pivot < 0 and not oriented):
             _add_leaves(found, weight, 1, tables, held, free)
             found[WORDS] += weight * _count_sums(per, held + free, 0, 0)
@@ -229,8 +241,8 @@ def _walk_cliques(
                 bits &= bits - ONE
                 n += 1
         ended, node = (none, single, dead), (held + 1, free)
-        _end_branches(found, weight, ended, node, w, tables, per)
-        found[WORDS] += weight * (n * w)
+        _end_branches(found, weight, ended, node, width, tables, per)
+        found[WORDS] += weight * (n * width)
         chosen = draw_child(path.state, path.places, n, tables.bounds, path.chances)
         if chosen < 0:
             return
@@ -408,10 +420,14 @@ def probe_cliques(
     limits: tuple[int, int],
     per: int,
     threads: int,
+    whole: int = NEVER,
 ) -> Found:
-    """Probe each root once, for cliques from the least to the most vertices."""
+    """Probe each root once, for cliques from the least to the most vertices.
+
+    Words of roots with more than ``whole`` neighbours are those of a search whose nodes have matrices of their own.
+    """
     most_later = int(np.diff(later.indptr).max(initial=0))
-    tables, probes = list_probe_tables(*limits, most_later), (roots, seeds)
+    tables, probes = list_probe_tables(*limits, most_later, whole), (roots, seeds)
 
     def walk(found: Floats, state: Any, begin: int, end: int) -> None:
         _probe_cliques(later, state[0], found, probes, begin, end, oriented, tables, state[1], per)

@@ -85,8 +85,8 @@ _GPU_RATES: Mapping[str, Rates] = {
 
 Predicted times of these are 0.43 to 1.3 times the measured ones. The rates of the costs of cliques are from a graph of
 21.8 million edges instead: 1e10 a second, as fitted, predicts 35 times the time of its triangles. Nodes of large roots
-have matrices of their own, which probes do not: by these rates, long searches there take a third or a quarter of their
-predicted time.
+have matrices of their own, whose words count: 0.77 and 8.5 s are predicted for its 5- and 6-cliques, 0.92 and 11.7 s
+measured.
 """
 
 _GPU_VECTOR_SHARE = 0.3
@@ -244,21 +244,27 @@ _LARGEST_BOUND = 1e300
 """Largest bound; sums of such bounds are finite."""
 
 
+NEVER = 2**31 - 1
+"""No root has more neighbours."""
+
+
 class ProbeTables(NamedTuple):
     """Lookup tables of clique probes, in double precision.
 
     ``ways[missing, n]`` is the number of cliques of a leaf with n free vertices that lacks ``missing`` of the largest
     size: infinity beyond 1.8e308. It has one row if no size is too large. ``bounds`` has two numbers per entry: the
-    bound by which a branch with n free vertices and candidates is drawn, and its square root.
+    bound by which a branch with n free vertices and candidates is drawn, and its square root. Nodes of roots with more
+    than ``whole`` neighbours have matrices of their own.
     """
 
     least: int
     most: int
     ways: Floats
     bounds: tuple[Floats, Floats]
+    whole: int
 
 
-def list_probe_tables(least: int, most: int, max_later: int) -> ProbeTables:
+def list_probe_tables(least: int, most: int, max_later: int, whole: int = NEVER) -> ProbeTables:
     """Return the tables for cliques of ``least`` to ``most`` vertices; ``least`` is 1 or ``most``."""
     one_size, n = least == most, max_later + 2
     ways: Floats = np.ones((1 if most > max_later and not one_size else most + 1, n))
@@ -270,7 +276,7 @@ def list_probe_tables(least: int, most: int, max_later: int) -> ProbeTables:
             ways[missing, 0] = 0.0 if one_size else 1.0
             ways[missing, 1:] = ways[missing, 0] + np.cumsum(ways[missing - 1, :-1])
     bounds = np.minimum(ways, _LARGEST_BOUND if one_size else list_maximal_bounds(max_later)[0])
-    return ProbeTables(least, most, ways, (bounds.ravel(), np.sqrt(bounds).ravel()))
+    return ProbeTables(least, most, ways, (bounds.ravel(), np.sqrt(bounds).ravel()), whole)
 
 
 def list_maximal_bounds(max_later: int) -> tuple[Floats, Floats]:

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.clique.cpu import CliqueCpu, MaximalCliqueCpu
 from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
+from papilio.kernels.clique.gpu_probe import probe_cliques as probe_on_device
 from papilio.kernels.clique.list import CliqueLister, MaximalCliqueLister
 from papilio.kernels.clique.list_gpu import CliqueGpuLister, MaximalCliqueGpuLister
 from papilio.kernels.clique.order import order_by_degree
+from papilio.kernels.clique.probe_loops import probe_cliques as probe_on_cpu
 from papilio.kernels.clique.question import (
+    NEVER,
     list_maximal_bounds,
     list_probe_tables,
     weigh_maximal_roots,
@@ -69,6 +72,26 @@ def same(one: Found, two: Found) -> bool:
 def draws(n_items: int, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     made = np.random.default_rng(seed)
     return made.integers(0, n_items, n), made.integers(0, 2**63, n).astype(np.uint64)
+
+
+@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("k", [6, None])
+def test_devices_count_the_words_of_the_matrices_of_nodes(k: int | None, device: Any) -> None:
+    """Fewer words below the same branches; roots of at most ``whole`` neighbours have one matrix."""
+    on: Device = device(3) if device is emulator else device()
+    graph, limits = random_graph(8, 300, 0.5), (k or 1, k or 301)
+    cpu, gpu = (engine.prepare(graph, Clique(k), "total") for engine in (CliqueCpu(2), CliqueGpu(on)))
+    items, seeds = draws(gpu.n_items, 40, 7)
+    plain, narrow, whole = (
+        probe_on_cpu(cpu.later, cpu.roots[items].astype(np.int64), seeds, False, limits, 0, 2, most)
+        for most in (NEVER, 40, 299)
+    )
+    assert same(
+        narrow, probe_on_device(on, gpu.later, gpu.items, items, seeds, False, limits, 0, gpu.max_later, 40)
+    )
+    assert same(plain, whole)
+    assert same(plain._replace(words=narrow.words), narrow)
+    assert narrow.words.sum() < 0.8 * plain.words.sum()
 
 
 @pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
