@@ -307,7 +307,8 @@ __device__ __forceinline__ void walk(Node& node, const Found& found, Draws& draw
             found.add_words(multiply(weight, (double)(words + count_sums(per, held + free, size, edges))));
             return;
         }
-        if (!oriented && node.n > leaves.whole && size > kWarpSize && 2 * words_for(size) <= words_for(n_columns)) {
+        const bool is_few = size > kWarpSize && 2 * words_for(size) <= words_for(n_columns);
+        if (!oriented && missing != 0 && node.n > leaves.whole && is_few) {
             n_columns = size;
             w = wide_words(size);
             found.add_words(multiply(weight, (double)((long long)size * w)));

@@ -34,6 +34,7 @@ from papilio.kernels.clique.order import (
 )
 from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal, probe_vertices
 from papilio.kernels.clique.question import (
+    FRAMES,
     choose_algorithm,
     choose_probed,
     expand_leaves,
@@ -184,7 +185,7 @@ class CliqueCpu(RootsCpu):
         """Probe the pivot tree or the ordered tree; O(n_probes * max_later^2) words at most."""
         oriented, per = prepared.probed == "orient", _PER[prepared.per]
         return probe_cliques(
-            prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads
+            prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads, FRAMES
         )
 
     def probe_vertices(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.clique.gpu_graph import DeviceItems, DeviceLater
-from papilio.kernels.clique.question import NEVER, list_maximal_bounds, list_probe_tables
+from papilio.kernels.clique.question import WHOLE, list_maximal_bounds, list_probe_tables
 from papilio.kernels.device.arrays import take
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.probe import FIELDS, Found, unpack_found
@@ -25,7 +25,7 @@ def probe_cliques(
     limits: tuple[int, int],
     per: int,
     max_later: int,
-    whole: int = NEVER,
+    whole: int = WHOLE.whole,
 ) -> Found:
     """Probe each chosen item once, for cliques from the least to the most vertices.
 

@@ -200,14 +200,14 @@ def _enter_node(
         if size > 1 and most - n_held == 2:
             edges = count_pairs(search, rows_at, at, w)
             search.leaves[(n_held + 2) * row + n_pivots] += np.uint64(edges)
-            search.total[2] += np.uint64(size * words_of(d) // 2)
+            search.total[2] += np.uint64(size * w // 2)
         if per != TOTAL:
             _end_pairs(search, frame, d, at, n_held, n_pivots, most - n_held, size, edges, per)
         return -1, n_pivots
     pivot = -1
     if n_held < most:
         pivot, n_pivots = choose_pivot(search, rows_at, numbers_at, at, w, size, n_pivots)
-        search.total[2] += np.uint64(size * words_of(d))
+        search.total[2] += np.uint64(size * w)
     if pivot < 0:
         search.leaves[n_held * row + n_pivots] += ONE
         if per != TOTAL:
@@ -258,9 +258,9 @@ def _take_branch(search: CliqueStack, frame: int, w: int, at: int, below: int, c
 
 @inlined
 def _enter_narrow(
-    search: CliqueStack, rows_at: int, at: int, width: int, n_held: int, n_pivots: int, least: int, most: int
+    search: CliqueStack, rows_at: int, at: int, n_held: int, n_pivots: int, least: int, most: int
 ) -> tuple[int, int]:
-    """As :func:`_enter_node`, for a total and rows of one word, in a root with rows of ``width``."""
+    """As :func:`_enter_node`, for a total and rows of one word."""
     rows, leaf = search.rows, n_held * (search.pivot_of.size + 1) + n_pivots
     members, lacking = search.sets[at], most - n_held
     size = popcount(members)
@@ -268,7 +268,7 @@ def _enter_narrow(
     if n_held + n_pivots + size < least:
         return -1, n_pivots
     if lacking > 2:
-        search.total[2] += np.uint64(size * width)
+        search.total[2] += np.uint64(size)
         while left:
             u = lowest_bit(left)
             left &= left - ONE
@@ -285,7 +285,7 @@ def _enter_narrow(
             search.leaves[leaf] += ONE
         elif size == 2:
             # Two that are not adjacent: two branches, each a leaf.
-            search.total[2] += np.uint64(2 * width)
+            search.total[2] += np.uint64(2)
             search.leaves[leaf + 1] += ONE
             search.leaves[leaf + search.pivot_of.size + 1] += ONE
             pivot = -1
@@ -300,7 +300,7 @@ def _enter_narrow(
                 left &= left - ONE
                 edges += popcount(left & rows[rows_at + u])
             search.leaves[leaf + 2 * (search.pivot_of.size + 1)] += np.uint64(edges)
-            search.total[2] += np.uint64(size * width // 2)
+            search.total[2] += np.uint64(size // 2)
     return -1, n_pivots
 
 
@@ -310,7 +310,6 @@ def _search_narrow(
     rows_at: int,
     begin: int,
     at: int,
-    width: int,
     n_held: int,
     n_pivots: int,
     least: int,
@@ -325,7 +324,7 @@ def _search_narrow(
         chosen = -1
         if entering:
             entering = False
-            chosen, n_pivots = _enter_narrow(search, rows_at, at, width, n_held, n_pivots, least, most)
+            chosen, n_pivots = _enter_narrow(search, rows_at, at, n_held, n_pivots, least, most)
             if chosen >= 0:
                 search.rest[at] = search.sets[at] & ~search.rows[rows_at + chosen]
                 search.pivot_of[level] = chosen
@@ -345,7 +344,7 @@ def _search_narrow(
         search.rest[at] &= others
         search.sets[at] &= others
         search.sets[at + 1] = search.sets[at] & search.rows[rows_at + chosen]
-        search.total[2] += np.uint64(width)
+        search.total[2] += ONE
         level, at, entering = level + 1, at + 1, True
 
 
@@ -373,9 +372,10 @@ def _search_item(search: CliqueStack, d: int, least: int, most: int, choose: Sum
                 _make_frame(search, frame, level, at, size)
                 frame += 1
                 w = words_of(size)
+                search.total[2] += np.uint64(size * w)
             rows_at = search.frames[frame, ROWS_AT]
             if w == 1 and per == TOTAL:
-                _search_narrow(search, rows_at, level, at, stride, n_held, n_pivots, least, most)
+                _search_narrow(search, rows_at, level, at, n_held, n_pivots, least, most)
                 chosen = -1
             else:
                 node = n_held, n_pivots, size
@@ -405,7 +405,7 @@ def _search_item(search: CliqueStack, d: int, least: int, most: int, choose: Sum
             search.held[n_held - 1] = number
             n_held += 1
         _take_branch(search, frame, w, at, at + stride, chosen)
-        search.total[2] += np.uint64(stride)
+        search.total[2] += np.uint64(w)
         level += 1
         entering = True
 

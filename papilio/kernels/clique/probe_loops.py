@@ -27,7 +27,13 @@ from papilio.kernels.clique.maximal_loops import (
 )
 from papilio.kernels.clique.order import Later
 from papilio.kernels.clique.pivot_loops import choose_pivot, count_pairs
-from papilio.kernels.clique.question import NEVER, ProbeTables, list_maximal_bounds, list_probe_tables
+from papilio.kernels.clique.question import (
+    WHOLE,
+    Narrowing,
+    ProbeTables,
+    list_maximal_bounds,
+    list_probe_tables,
+)
 from papilio.kernels.device.constants import PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, VertexFound, count_ways, unpack_found
@@ -191,12 +197,9 @@ def _walk_cliques(
         if 0 < most - held <= 2:
             _end_pairs(search, found, weight, (held, free, size), (w, width), oriented, tables, per)
             return
-        if (
-            not oriented
-            and d > tables.whole
-            and size > 32
-            and 2 * ((size + 31) // 32) <= (n_columns + 31) // 32
-        ):
+        whole, bits, fewest = tables.narrowing
+        is_few = size > fewest and 2 * (-(-size // bits)) <= -(-n_columns // bits)
+        if not oriented and held < most and d > whole and is_few:
             width, n_columns = words_of(size), size
             found[WORDS] += weight * (size * width)
         pivot, n, none, single, dead = -1, 0, 0, 0, 0
@@ -420,14 +423,14 @@ def probe_cliques(
     limits: tuple[int, int],
     per: int,
     threads: int,
-    whole: int = NEVER,
+    narrowing: Narrowing = WHOLE,
 ) -> Found:
     """Probe each root once, for cliques from the least to the most vertices.
 
-    Words of roots with more than ``whole`` neighbours are those of a search whose nodes have matrices of their own.
+    Words are those of a search with this ``narrowing``.
     """
     most_later = int(np.diff(later.indptr).max(initial=0))
-    tables, probes = list_probe_tables(*limits, most_later, whole), (roots, seeds)
+    tables, probes = list_probe_tables(*limits, most_later, narrowing), (roots, seeds)
 
     def walk(found: Floats, state: Any, begin: int, end: int) -> None:
         _probe_cliques(later, state[0], found, probes, begin, end, oriented, tables, state[1], per)

@@ -94,16 +94,16 @@ _GPU_VECTOR_SHARE = 0.3
 
 _RATES: Mapping[str, Rates] = {
     "orient": Rates(4.2e8, 1.04e8, 8.1e8),
-    "pivot": Rates(1e10, 1.2e8, 7.2e8),
-    "vertex": Rates(3e9, 7.4e7, 2.2e8),
-    "edge": Rates(9.8e7, 3.6e7, 3.6e8),
+    "pivot": Rates(2e8, 1e9, 3.3e8),
+    "vertex": Rates(2e8, 3e7, 4e8),
+    "edge": Rates(9.8e7, 1e8, 8.5e8),
     "maximal": Rates(1e10, 2.2e7, 4.5e8),
 }
 """Rates of one CPU thread: totals in order and by pivots, counts by vertex and edge, maximal cliques.
 
-Fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and every k. Then the search
-began to give nodes matrices of their own, which probes do not: the rates of totals are 1.3 to 1.8 times those of that
-fit, so that predicted times are 0.7 to 2 times the measured ones (``python -m benchmarks.prediction``).
+In order and maximal: fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and
+every k. By pivots: fitted to 36 runs of 8 ms to 23 s on seven real graphs, k from 5 to 10 and every k; predicted times
+of those of 0.1 s or more are 0.8 to 1.2 times the measured ones, the others down to 0.5 times.
 """
 
 
@@ -244,8 +244,20 @@ _LARGEST_BOUND = 1e300
 """Largest bound; sums of such bounds are finite."""
 
 
-NEVER = 2**31 - 1
-"""No root has more neighbours."""
+class Narrowing(NamedTuple):
+    """When nodes of a search by pivots get a matrix of their own, whose rows have fewer words.
+
+    Nodes of more than ``fewest`` candidates, of roots with more than ``whole`` neighbours, that need half of the words
+    of ``bits`` columns.
+    """
+
+    whole: int
+    bits: int
+    fewest: int
+
+
+WHOLE, FRAMES = Narrowing(2**31 - 1, 64, 0), Narrowing(-1, 64, 2)
+"""Never, and the search of the CPU engine."""
 
 
 class ProbeTables(NamedTuple):
@@ -253,18 +265,17 @@ class ProbeTables(NamedTuple):
 
     ``ways[missing, n]`` is the number of cliques of a leaf with n free vertices that lacks ``missing`` of the largest
     size: infinity beyond 1.8e308. It has one row if no size is too large. ``bounds`` has two numbers per entry: the
-    bound by which a branch with n free vertices and candidates is drawn, and its square root. Nodes of roots with more
-    than ``whole`` neighbours have matrices of their own.
+    bound by which a branch with n free vertices and candidates is drawn, and its square root.
     """
 
     least: int
     most: int
     ways: Floats
     bounds: tuple[Floats, Floats]
-    whole: int
+    narrowing: Narrowing
 
 
-def list_probe_tables(least: int, most: int, max_later: int, whole: int = NEVER) -> ProbeTables:
+def list_probe_tables(least: int, most: int, max_later: int, narrowing: Narrowing = WHOLE) -> ProbeTables:
     """Return the tables for cliques of ``least`` to ``most`` vertices; ``least`` is 1 or ``most``."""
     one_size, n = least == most, max_later + 2
     ways: Floats = np.ones((1 if most > max_later and not one_size else most + 1, n))
@@ -276,7 +287,7 @@ def list_probe_tables(least: int, most: int, max_later: int, whole: int = NEVER)
             ways[missing, 0] = 0.0 if one_size else 1.0
             ways[missing, 1:] = ways[missing, 0] + np.cumsum(ways[missing - 1, :-1])
     bounds = np.minimum(ways, _LARGEST_BOUND if one_size else list_maximal_bounds(max_later)[0])
-    return ProbeTables(least, most, ways, (bounds.ravel(), np.sqrt(bounds).ravel()), whole)
+    return ProbeTables(least, most, ways, (bounds.ravel(), np.sqrt(bounds).ravel()), narrowing)
 
 
 def list_maximal_bounds(max_later: int) -> tuple[Floats, Floats]:
