@@ -68,6 +68,16 @@ PAPILIO_EMU_INLINE int __ffs(int x) { return __builtin_ffs(x); }
 PAPILIO_EMU_INLINE int __ffsll(long long x) { return __builtin_ffsll(x); }
 PAPILIO_EMU_INLINE int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
 PAPILIO_EMU_INLINE int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+PAPILIO_EMU_INLINE unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+    for (int i = 0; i < 32; i += 8) sum += (x >> i & 255u) * (y >> i & 255u);
+    return sum;
+}
+PAPILIO_EMU_INLINE unsigned __byte_perm(unsigned x, unsigned y, unsigned select) {
+    const unsigned long long both = (unsigned long long)y << 32 | x;
+    unsigned made = 0;
+    for (int i = 0; i < 4; ++i) made |= (unsigned)(both >> 8 * (select >> 4 * i & 7u) & 255u) << 8 * i;
+    return made;
+}
 PAPILIO_EMU_INLINE unsigned __brev(unsigned x) {
     x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
     x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;

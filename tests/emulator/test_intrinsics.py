@@ -19,11 +19,12 @@ _BITS = """
 extern "C" __global__ void bits(const unsigned* x, const unsigned* y, const unsigned long long* wide,
                                 unsigned* out, unsigned long long* wide_out) {
     const int i = threadIdx.x;
-    unsigned* r = out + 12 * i;
+    unsigned* r = out + 14 * i;
     r[0] = __popc(x[i]); r[1] = __clz((int)x[i]); r[2] = __ffs((int)x[i]); r[3] = __brev(x[i]);
     r[4] = __umulhi(x[i], y[i]); r[5] = __funnelshift_l(x[i], y[i], 7); r[6] = __funnelshift_r(x[i], y[i], 39);
     r[7] = __popcll(wide[i]); r[8] = __clzll((long long)wide[i]); r[9] = __ffsll((long long)wide[i]);
     r[10] = min(x[i], y[i]); r[11] = (unsigned)max((int)x[i], (int)y[i]);
+    r[12] = __dp4a(x[i], y[i], 7u); r[13] = __byte_perm(x[i], y[i], 0x3725u);
     wide_out[2 * i] = __brevll(wide[i]); wide_out[2 * i + 1] = __umul64hi(wide[i], 0x9e3779b97f4a7c15ull);
 }
 """
@@ -102,7 +103,7 @@ def test_bits(values: list[int], seed: int) -> None:
     wide = np.array(values, np.uint64)
     x, y = (wide & np.uint64(2**32 - 1)).astype(np.uint32), (wide >> np.uint64(32)).astype(np.uint32)
     x[0], wide[0] = 0, 0
-    out, wide_out = np.zeros((32, 12), np.uint32), np.zeros((32, 2), np.uint64)
+    out, wide_out = np.zeros((32, 14), np.uint32), np.zeros((32, 2), np.uint64)
     EmulatorDevice(seed=seed).loads(_BITS, "bits.cu", {}).get_function("bits")(
         (1,), (32,), (x, y, wide, out, wide_out)
     )
@@ -112,6 +113,7 @@ def test_bits(values: list[int], seed: int) -> None:
 
     for i in range(32):
         a, b, w = int(x[i]), int(y[i]), int(wide[i])
+        both = a.to_bytes(4, "little") + b.to_bytes(4, "little")
         assert out[i].tolist() == [
             a.bit_count(),
             32 - a.bit_length(),
@@ -125,6 +127,8 @@ def test_bits(values: list[int], seed: int) -> None:
             (w & -w).bit_length(),
             min(a, b),
             max(signed(a), signed(b)) % 2**32,
+            (7 + sum(one * two for one, two in zip(both[:4], both[4:], strict=True))) % 2**32,
+            int.from_bytes(bytes(both[at] for at in (5, 2, 7, 3)), "little"),
         ]
         assert wide_out[i].tolist() == [int(f"{w:064b}"[::-1], 2), w * 0x9E3779B97F4A7C15 >> 64]
 

@@ -7,7 +7,8 @@
 // A warp owns an item (search.cuh). Sums of the children of the root, from the first of the item on, and of its right
 // vertices lie in the warp's arena, the root's own in registers; a finished item is added to `of_left` and `of_right`,
 // modulo 2^64. `sums[n]` are the sets by n, exact: the host computes the total from them.
-// If the left side has two vertices, the children themselves are the sets.
+// If the left side has two vertices, the children themselves are the sets. If it has three, and many rows share columns with a
+// child, these rows are counted in the matrix of the root, 32 at a time.
 #include "search.cuh"
 #include "vertex_tree.cuh"
 
@@ -15,6 +16,9 @@
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1
 #endif
+
+/// Rows of every 32 that share enough columns with a child, on average, from which no list is made of them.
+constexpr int kDirectRows = 12;
 
 /// Add sums to the vertices' sums, both by place; the warp.
 __device__ __forceinline__ void add_sums(const unsigned long long* sums, const int* vertices, int n,
@@ -42,9 +46,11 @@ struct VertexSearch {
     int root;
     long long first;
     BitColumns matrix;
+    RowList groups;  // the same by groups of 32 rows, if one row below a child makes a set
     unsigned long long own;  // of its sets
     // The current child: its candidates, and their places among the children.
     int child;
+    bool is_direct;  // counted in the matrix, without a list; holds from one child to the next
     RowList list;
     const int* places;
 
@@ -60,6 +66,8 @@ struct VertexSearch {
         if (take > 2 && n_rows > take)
             tree.frames = reinterpret_cast<VertexFrame*>(arena.take((long long)(take - 2) * kVertexFrameWords));
         matrix = fill_columns(arena, rows.ids + begin, n_columns, hop + first, n_rows, rows, rights);
+        is_direct = false;
+        if (take == 1) groups = group_rows(arena, matrix);
         own = take == 0 ? warp_sum(count_children(hop_common + unit.first)) : 0;
         return take == 0 ? 0 : min(n_children, n_rows - take);
     }
@@ -69,9 +77,12 @@ struct VertexSearch {
         int* held = reinterpret_cast<int*>(arena.take(matrix.n_columns));
         tree.n_columns = list_columns(matrix, child, held);
         tree.columns = held;
+        if (is_direct) return true;
         int* later = reinterpret_cast<int*>(arena.take(matrix.n_rows - child));
         const int n = list_dense_rows(matrix, child, held, tree.n_columns, tree.leaves.least, later);
         if (n < take) return false;
+        is_direct = take == 1 && n >= kDirectRows * (matrix.stride - (child + 1) / 32);
+        if (is_direct) return true;
         const int n_words = words_for(tree.n_columns);
         list = RowList{arena.take((long long)n * n_words), n, n, n_words};
         for (int i = lane_id(); i < n; i += kWarpSize)
@@ -83,7 +94,7 @@ struct VertexSearch {
 
     /// The sets of the root, the child and `take` of its candidates.
     __device__ __forceinline__ void search() {
-        const unsigned long long below = tree.count(list, places, take);
+        const unsigned long long below = is_direct ? count_thirds() : tree.count(list, places, take);
         __syncwarp();
         if (lane_id() == 0) tree.of_rows[child] += below;
         own += below;
@@ -102,6 +113,42 @@ struct VertexSearch {
     }
 
   private:
+    /// The sets of the root, the child and a later row each; returns their number.
+    __device__ __forceinline__ unsigned long long count_thirds() {
+        const int begin = (child + 1) / 32;
+        int n_leaves = 0;
+        unsigned long long sum = 0;
+#pragma unroll 1
+        for (int group = begin; group < matrix.stride; ++group) {
+            const int row = kWarpSize * group + lane_id();
+            const int found = count_columns(&groups.at(group, 0), tree.columns, tree.n_columns), size = row > child ? found : 0;
+            const bool is_leaf = size >= tree.leaves.least;
+            const unsigned live = __ballot_sync(kFullMask, is_leaf);
+            if (live == 0) continue;
+            n_leaves += __popc(live);
+            tree.leaves.reserve(1);
+            unsigned long long worth = 0;
+            if (is_leaf) {
+                tree.leaves.add(size);
+                sum += tree.sets[size];
+                tree.of_rows[row] += tree.sets[size];
+                worth = tree.members[size];
+            }
+            use_worths(worth, [&](const auto& worths, int shift) {
+                const unsigned* const words = &groups.at(group, 0);
+#pragma unroll 2
+                for (int place = lane_id(); place < tree.n_columns; place += kWarpSize) {
+                    const int column = tree.columns[place];
+                    const unsigned long long held = worths.sum_of(words[column]);
+                    if (held != 0) tree.of_columns[column] += held << shift;
+                }
+            });
+        }
+        is_direct = n_leaves >= kDirectRows * (matrix.stride - begin);
+        tree.words += (unsigned long long)(matrix.n_rows - child - 1) * words_for(tree.n_columns);
+        return warp_sum(sum);
+    }
+
     /// The sets of the root and one child each, which share `common` vertices; returns a lane's part of their sum.
     __device__ __forceinline__ unsigned long long count_children(const int* common) {
         const int lane = lane_id();

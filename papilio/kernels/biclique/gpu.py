@@ -480,14 +480,15 @@ def _estimate_vertex_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
     With n later children and c columns shared with one of them, a list is n rows of c / 32 words and n places. There is
     one list for the child, and a list and a frame for every row taken before the last two. The last list is transposed:
-    n / 32 words for each column.
+    n / 32 words for each column. With three left vertices the matrix is there twice.
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     taken = np.where(later > index.sizes.min_left - 2, max(0, index.sizes.min_left - 4), 0)
     lists = (taken + 1) * (later * (row_words + 1) + 8) + VERTEX_FRAME_WORDS * taken
     sums = SUM_WORDS * (later + degree)
-    need: NDArray[np.int64] = (degree + common) * column_words + degree + sums + lists + _SPARE_WORDS
+    copies = 2 if index.sizes.min_left == 3 else 1
+    need: NDArray[np.int64] = (copies * degree + common) * column_words + degree + sums + lists + _SPARE_WORDS
     return need
 
 

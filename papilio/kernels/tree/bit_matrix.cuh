@@ -505,6 +505,46 @@ __device__ __forceinline__ unsigned transpose_word(unsigned word) {
     return word;
 }
 
+/// Words of the columns of a matrix by groups of 32 rows, beside each other: word k of column j is `at(k, j)`.
+__device__ __forceinline__ RowList group_rows(Arena& arena, const BitColumns& matrix) {
+    const int n = matrix.n_columns;
+    const RowList groups{arena.take((long long)n * matrix.stride), n, n, matrix.stride};
+#pragma unroll 1
+    for (int k = 0; k < matrix.stride; ++k)
+        for (int j = lane_id(); j < n; j += kWarpSize) groups.at(k, j) = matrix.words[(long long)j * matrix.stride + k];
+    __syncwarp();
+    return groups;
+}
+
+/// The number of the listed columns that hold row i of a group, in lane i; `words` has the group's word of every column. The
+/// warp.
+__device__ __forceinline__ int count_columns(const unsigned* words, const int* columns, int n_columns) {
+    constexpr int kPlanes = 6, kMost = (1 << kPlanes) - 1;  // columns that a lane counts at once
+    int size = 0;
+#pragma unroll 1
+    for (int begin = 0; begin < n_columns; begin += kMost * kWarpSize) {
+        const int end = min(n_columns, begin + kMost * kWarpSize);
+        const int n_planes = 32 - __clz((end - begin + kWarpSize - 1) / kWarpSize);
+        unsigned plane[kPlanes] = {};
+#pragma unroll 4
+        for (int first = begin; first < end; first += kWarpSize) {
+            const int place = first + lane_id();
+            unsigned carry = place < end ? words[columns[place]] : 0u;
+#pragma unroll
+            for (int k = 0; k < kPlanes; ++k) {
+                if (k >= n_planes) break;
+                const unsigned sum = plane[k] ^ carry;
+                carry &= plane[k];
+                plane[k] = sum;
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < kPlanes; ++k)
+            if (k < n_planes) size += __popc(transpose_word(plane[k])) << k;
+    }
+    return size;
+}
+
 /// The columns of a list of rows, as a list.
 __device__ __forceinline__ RowList transpose_rows(Arena& arena, const RowList& rows, int n_columns) {
     const int lane = lane_id();

@@ -7,7 +7,7 @@
 // when the search leaves it.
 // Columns: each lane owns one of 32 columns and holds a bit for each row of the list with that column (`turn_rows`). Of 32
 // rows that are the last of a set, rows that share equally many columns are counted together: a popcount and a product for
-// each size that occurs.
+// each size that occurs. On lists of several words, products of bits and bytes add up what the rows are worth.
 // Sums lie in the warp's arena; one lane at a time writes a word, with a barrier between two writers.
 #pragma once
 
@@ -56,6 +56,61 @@ __device__ __forceinline__ void add_worth(const unsigned (&holders)[kHeld], unsi
         live &= ~same;
     }
 }
+
+/// The worths of 32 rows below 2^(8 kBytes), to add up those that hold a column: a product of bits and bytes.
+template <int kBytes>
+struct RowWorths {
+    static_assert(kBytes <= 4, "a worth is a word");
+    unsigned bytes[kBytes][8];  // byte j of word t is of row t + 8 j
+
+    /// Lane i has the worth of row i. The warp.
+    __device__ __forceinline__ explicit RowWorths(unsigned worth) {
+        unsigned of[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) of[j] = __shfl_sync(kFullMask, worth, (lane_id() + 8 * j) & 31);
+#pragma unroll
+        for (int b = 0; b < kBytes; ++b) {
+            const unsigned two = b | (b + 4) << 4;
+            const unsigned four = __byte_perm(__byte_perm(of[0], of[1], two), __byte_perm(of[2], of[3], two), 0x5410);
+#pragma unroll
+            for (int t = 0; t < 8; ++t) bytes[b][t] = __shfl_sync(kFullMask, four, t);
+        }
+    }
+
+    /// The sum of the worths of the rows `holders`. Any lane alone.
+    __device__ __forceinline__ unsigned long long sum_of(unsigned holders) const {
+        unsigned sums[kBytes] = {};  // at most 32 * 255 each
+#pragma unroll
+        for (int t = 0; t < 8; ++t) {
+            const unsigned held = holders >> t & 0x01010101u;
+#pragma unroll
+            for (int b = 0; b < kBytes; ++b) sums[b] = __dp4a(held, bytes[b][t], sums[b]);
+        }
+        unsigned low = 0;
+#pragma unroll
+        for (int b = 0; b < (kBytes < 3 ? kBytes : 3); ++b) low += sums[b] << 8 * b;
+        return low + (kBytes < 4 ? 0 : (unsigned long long)sums[kBytes - 1] << 24);
+    }
+};
+
+/// Call `use` with the worths of 32 rows, of as few bytes as they need, and a shift: lane i has the worth of row i. The warp.
+template <class Use>
+__device__ __forceinline__ void use_worths(unsigned long long worth, Use use) {
+    const unsigned low = (unsigned)worth, high = (unsigned)(worth >> 32), most = warp_or(low);
+    if (warp_or(high) != 0) {
+        use(RowWorths<4>(low), 0);
+        use(RowWorths<4>(high), 32);
+    } else if (most >> 24 != 0) {
+        use(RowWorths<4>(low), 0);
+    } else if (most >> 16 != 0) {
+        use(RowWorths<3>(low), 0);
+    } else {
+        use(RowWorths<2>(low), 0);
+    }
+}
+
+/// Words of a list from which the worths of its rows are laid out in bytes.
+constexpr int kByteWords = 3;
 
 struct VertexTree {
     Arena& arena;
@@ -117,6 +172,18 @@ struct VertexTree {
                 own += sets[size];
                 of_rows[places[other]] += sets[size];
                 worth = members[size];
+            }
+            if (kWords == 0 && n_words >= kByteWords) {
+                const unsigned* const holders = &turned.at(first / kWarpSize, 0);
+                use_worths(worth, [&](const auto& worths, int shift) {
+#pragma unroll 1
+                    for (int k = 0; k < n_words; ++k) {
+                        const int column = kWarpSize * k + lane;
+                        const bool is_held = column < n_columns && (taken(k) >> lane & 1u);
+                        add_column(k, worths.sum_of(is_held ? holders[column] : 0u) << shift);
+                    }
+                });
+                continue;
             }
             for (int begin = 0; begin < n_words; begin += kHeld) {
                 unsigned holders[kHeld];

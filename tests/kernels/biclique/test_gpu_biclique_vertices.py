@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,6 +144,38 @@ def test_sums_are_kept_modulo_and_the_total_is_exact(device: Device, m: int, n: 
     assert got.total == comb(m, p) * comb(n, q) > 2**64
     of_u, of_v = comb(m - 1, p - 1) * comb(n, q) % 2**64, comb(m, p) * comb(n - 1, q - 1) % 2**64
     assert_vectors(got, np.full(m, of_u, np.uint64), np.full(n, of_v, np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("n_u", "n_v", "q"),
+    [
+        (75, 60, 3),  # worths of two bytes, three words of rows
+        (40, 150, 4),  # of three bytes
+        (40, 90, 8),  # of four
+        (40, 90, 30),  # of eight
+        (40, 90, 58),  # of few rows of 32
+        (9, 4500, 3),  # more columns than are counted at once
+    ],
+)
+@pytest.mark.parametrize(
+    "tuning", [{}, {"near_words": 4096, "far_words": (1 << 16,)}], ids=["default", "near"]
+)
+def test_rows_of_the_matrix_of_the_root_are_counted_without_lists(
+    device: Device, n_u: int, n_v: int, q: int, tuning: dict[str, Any]
+) -> None:
+    """Sides of three: many rows share columns with each child."""
+    u, v = np.nonzero(np.random.default_rng(n_u + q).random((n_u, n_v)) < 0.85)
+    graph, motif = BipartiteGraph.from_edges(u, v, n_u, n_v), Biclique(3, q)
+    wanted = count_on_cpu(graph, motif)
+    got = count(BicliqueGpu(device, anchor="u", tuning=replace(EAGER, **tuning)), graph, 3, q)
+    assert got.total == wanted.total > 0
+    assert_vectors(got, wanted.vectors["u"], wanted.vectors["v"])
+
+
+def count_on_cpu(graph: BipartiteGraph, motif: Biclique) -> Partial:
+    engine = load_engine(motif, "cpu", 1, anchor="u")
+    prepared = engine.prepare(graph, motif, "vertex")
+    return engine.run(prepared, 0, prepared.n_items)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
