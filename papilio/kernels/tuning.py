@@ -130,7 +130,7 @@ class TreeTuning:
 
     threads: int = 128  # Threads per block; a warp owns a work item
     # Blocks per multiprocessor, limited by registers, for enumerating, pivoting and counting per vertex
-    blocks_per_sm: tuple[int, int, int] = (4, 4, 5)
+    blocks_per_sm: tuple[int, int, int] = (4, 4, 4)
     # Words of shared memory of a warp for its matrix and lists, a multiple of 4; larger ones lie in device memory
     near_words: int = 2032
     # The same for counting pairs of the children of a root: blocks, and words of each warp

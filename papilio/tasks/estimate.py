@@ -20,6 +20,7 @@ quantiles are Student's, with degrees of freedom from the fourth moment.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from math import ceil, copysign, frexp, inf, isfinite, ldexp, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -27,11 +28,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import plural
 from papilio.errors import CapacityError
 from papilio.kernels.engine import Engine, EngineName
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import VertexFound, cut_strata, draw_items
 from papilio.motifs import Granularity
+from papilio.tasks.forecast import find_slow
 from papilio.tasks.job import JobSpec, digest
 
 STRATA = 32
@@ -375,7 +378,16 @@ def walk_slice(
     start = int(mix(np.array([seed ^ number << 40], np.uint64))[0])
     drawn = draw_items(lots, bounds, n, start, independent=True)
     if per == "total":
-        found = engine.probe_counts(prepared, drawn.items, drawn.seeds)
+        probe = partial(engine.probe_counts, prepared)
+        slow = (
+            None if number else find_slow(probe, drawn.items, drawn.seeds, (64, 8))
+        )  # the first slice is a pilot
+        if slow is not None:
+            raise CapacityError(
+                f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s, and an estimate needs at least "
+                f"{drawn.items.size}: ask for smaller sizes, or leave out the vertices of the highest degrees"
+            )
+        found = probe(drawn.items, drawn.seeds)
         return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n), None
     order = np.argsort(np.arange(drawn.items.size) % groups, kind="stable")
     weights, strata = drawn.weights[order], drawn.strata[order]

@@ -8,8 +8,9 @@ costs are exactly its work, its rate alone gives the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from math import ceil, exp, inf, log, log1p, sqrt
 from statistics import NormalDist
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import plural
 from papilio.errors import UnsupportedError
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, deal_items, find_breakpoints
 from papilio.kernels.probe import MAX_FOUND, SEED, Rates, cut_strata, draw_items
@@ -33,6 +35,10 @@ PILOT, LEAST, MOST = 4, 32, 256
 """Mean number of probes per stratum: of the pilot, and the bounds of further rounds for longer runs. A round replaces
 the estimates of the round before, which decide only how long it is, and how its probes are distributed. Few probes see
 too little of a search whose work is in rare, large subtrees: each round finds more of it, and may take longer."""
+
+SLOW_PROBES_S, QUICK_PROBE_S = 5.0, 0.02
+"""Searches of which one or few probes take as long are not predicted: all would take minutes. If a probe of the
+heaviest item is quick, so are all."""
 
 LONG_S = 0.05
 """A count that is predicted to be shorter needs no further round."""
@@ -270,6 +276,36 @@ class _Found(NamedTuple):
     round_s: float  # mean time of as many probes as run together
 
 
+def find_slow(
+    probe: Callable[[NDArray[np.int64], NDArray[np.uint64]], Any],
+    items: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    shares: tuple[int, ...],
+) -> tuple[int, float] | None:
+    """Return a number of probes that take longer than SLOW_PROBES_S, and their seconds; None if there is none.
+
+    Of the heaviest item, and, unless that is quick, of one in so many ``items``. Memory can be short for more.
+    """
+
+    def take(items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> float:
+        began = perf_counter()
+        probe(items, seeds)
+        return perf_counter() - began
+
+    heaviest = np.zeros(1, np.int64), np.zeros(1, np.uint64)
+    taken_s = take(*heaviest)
+    if taken_s >= SLOW_PROBES_S:  # or it loads kernels
+        taken_s = take(*heaviest)
+    if taken_s >= SLOW_PROBES_S:
+        return 1, taken_s
+    if taken_s >= QUICK_PROBE_S:
+        for share in shares:
+            taken_s = take(items[::share], seeds[::share])
+            if taken_s >= SLOW_PROBES_S:
+                return -(-items.size // share), taken_s
+    return None
+
+
 def _probe(
     engine: Engine,
     prepared: Any,
@@ -300,8 +336,11 @@ def _probe(
         )
         return _Found(took, rows, members, draws.items.size, round_s)
 
-    engine.probe(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))  # load kernels first
     n_strata = bounds.size - 1
+    pilot = draw_items(lots, bounds, np.full(n_strata, PILOT), SEED)
+    slow = find_slow(partial(engine.probe, prepared), place[pilot.items], pilot.seeds, (PILOT,))
+    if slow is not None:
+        raise UnsupportedError(f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s")
     found, spent_s = walk(np.full(n_strata, PILOT), SEED), 0.0
     for seed in count(SEED + 1):
         run_s = found.took.total / threads

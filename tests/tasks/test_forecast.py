@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from papilio.arguments import plural
 from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import STEP, Found, Rates, count_ways
 from papilio.storage.records import read_record, write_record
+from papilio.tasks import forecast as forecasts
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, _Sums, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
 
@@ -109,7 +111,7 @@ def test_short_runs_are_probed_once_and_long_ones_as_they_need(monkeypatch: pyte
         assert forecast.seconds.high > 3 * forecast.seconds.low
 
 
-@pytest.mark.parametrize(("probe_s", "most"), [(1.0, 64), (2e-3, 1200), (1e-6, 4096)])
+@pytest.mark.parametrize(("probe_s", "most"), [(0.25, 64), (2e-3, 1200), (1e-6, 4096)])
 def test_probes_take_a_small_share_of_the_run(
     probe_s: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,9 +119,10 @@ def test_probes_take_a_small_share_of_the_run(
     engine = ProbedEngine(trees=TREES, spread=2.5, probe_s=probe_s)
     monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
     forecast, _ = forecast_of(engine, COSTS)
-    assert engine.probed[:2] == [1, 64]
+    first = [1, 64] if probe_s < 0.02 else [1, 16, 64]
+    assert engine.probed[: len(first)] == first
     assert all(2 * before <= after for before, after in pairwise(engine.probed[1:]))
-    assert sum(engine.probed[2:]) * probe_s < 0.1 * 40
+    assert sum(engine.probed[len(first) :]) * probe_s < 0.1 * 40
     assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
 
 
@@ -137,7 +140,8 @@ def test_probes_that_run_side_by_side_are_as_many_as_fit_in_the_time(
             return super().probe(prepared, items, seeds)
 
     engine = Device(trees=TREES, spread=2.5)
-    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
+    monkeypatch.setattr(forecasts, "SLOW_PROBES_S", 10.0)
+    monkeypatch.setattr(forecasts, "perf_counter", lambda: engine.clock_s)
     forecast, _ = forecast_of(engine, COSTS)
     assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
 
@@ -233,3 +237,21 @@ def test_ranges_and_forecasts_survive_json() -> None:
     fixed, ragged = predict_bytes(rows, [2, 2]), predict_bytes(rows, [None, None])
     assert fixed.value < ragged.value
     assert fixed.low < 1.2 * 100 < 3.6 * 100 < fixed.high * 1.5
+
+
+@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1, 1]), (0.4, [1, 16])])
+def test_a_search_whose_probes_take_seconds_is_not_predicted(
+    probe_s: float, probed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow probes are repeated, since the first ones load kernels."""
+    engine = ProbedEngine(trees=TREES, probe_s=probe_s)
+    monkeypatch.setattr(forecasts, "perf_counter", lambda: engine.clock_s)
+    forecast, pace = forecast_of(engine, COSTS)
+    assert engine.probed == probed
+    assert (forecast.probes, forecast.seconds) == (0, None)
+    took = f"{plural(probed[-1], 'probe')} of the search took {probe_s * probed[-1]:.1f} s"
+    assert forecast.reason == took
+    assert pace.work[-1] == COSTS.sum()
+    engine.probe_s, engine.probed = 0.3, []
+    assert forecast_of(engine, COSTS)[0].seconds is not None
+    assert engine.probed[:3] == [1, 16, 64]

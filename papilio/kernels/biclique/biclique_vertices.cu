@@ -136,7 +136,7 @@ struct VertexSearch {
             }
             use_worths(worth, [&](const auto& worths, int shift) {
                 const unsigned* const words = &groups.at(group, 0);
-#pragma unroll 2
+#pragma unroll 1
                 for (int place = lane_id(); place < tree.n_columns; place += kWarpSize) {
                     const int column = tree.columns[place];
                     const unsigned long long held = worths.sum_of(words[column]);

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from threading import Lock, Timer
+from time import perf_counter, sleep
 from typing import Any
 
 import cupy
@@ -32,6 +33,9 @@ _LOAD_S = 0.2
 
 _BESIDE_BYTES = 1 << 16
 """Maximum size of an array copied while kernels run."""
+
+_WAIT_SHARE, _LEAST_WAIT_S, _MOST_WAIT_S = 0.02, 2e-5, 5e-3
+"""Interval between two looks whether an event is reached: a share of the time waited so far, and its bounds."""
 
 _SHARED_DEFAULT_BYTES = 48 << 10
 """Shared memory, static and dynamic, available to a kernel by default."""
@@ -151,12 +155,15 @@ class CudaDevice:
         return stream
 
     def mark(self) -> Any:
-        event = cupy.cuda.Event(block=True, disable_timing=True)
+        event = cupy.cuda.Event(disable_timing=True)
         event.record()
         return event
 
     def wait(self, mark: Any) -> None:
-        mark.synchronize()
+        # Python handles signals between two looks, but not while CUDA waits.
+        began = perf_counter()
+        while not mark.done:
+            sleep(min(max(_WAIT_SHARE * (perf_counter() - began), _LEAST_WAIT_S), _MOST_WAIT_S))
 
     def write_beside(self, array: Any, value: int) -> None:
         with self._beside_lock:

@@ -85,7 +85,7 @@ class Device(Protocol):
         ...
 
     def wait(self, mark: Any) -> None:
-        """Wait, without the interpreter lock, until the stream reaches an event."""
+        """Wait, without the interpreter lock, until the stream reaches an event; signals are handled meanwhile."""
         ...
 
     def write_beside(self, array: Any, value: int) -> None:

@@ -306,7 +306,7 @@ __device__ __forceinline__ unsigned gather_word(const BitColumns& matrix, int ro
                                                 int word) {
     unsigned bits = 0;
     const int here = min(32, n_columns - 32 * word);
-#pragma unroll 1
+#pragma unroll 4
     for (int j = 0; j < here; ++j) bits |= matrix.bit(row, columns[32 * word + j]) << j;
     return bits;
 }

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Event
@@ -218,7 +219,8 @@ class _Launched:
 class _Ending:
     """End the launches of a run early: one thread checks for a cut while another one waits for the launches.
 
-    The kernel reads ``limit``. Nothing from the piece ``promised`` on is searched.
+    An exception while it waits, such as that of Ctrl-C, ends them, too. The kernel reads ``limit``. Nothing from the
+    piece ``promised`` on is searched.
     """
 
     def __init__(
@@ -246,6 +248,11 @@ class _Ending:
             try:
                 for mark in submit():
                     self._device.wait(mark)
+            except BaseException:
+                with suppress(Exception):
+                    self._end()
+                    self._device.synchronize()
+                raise
             finally:
                 self._is_over.set()
             looking.result()

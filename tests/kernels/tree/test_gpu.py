@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from papilio.errors import ExecutionError, LeaseTooLargeError
 from papilio.families import FAMILIES, family_of, load_engine, resolve
 from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.clique.gpu import CliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tree import gpu as tree
@@ -207,6 +208,25 @@ def test_half_is_left_by_the_predicted_time_of_items_not_by_their_costs(
     first, cut = run_until(LateTimes, 1, engine, prepared, 0)
     assert cut.left is not None
     assert 0.9 * prepared.n_items <= cut.left == first.n_items
+
+
+def test_ctrl_c_ends_the_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing begins any more, and what has begun ends before the exception goes on."""
+    device = emulator(3)
+    engine = CliqueGpu(device)
+    prepared = engine.prepare(random_graph(3, 24, 0.5), Clique(4), "total")
+    written: list[int] = []
+
+    def interrupt(mark: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device, "wait", interrupt)
+        patch.setattr(device, "write_beside", lambda array, value: written.append(value))
+        with pytest.raises(KeyboardInterrupt):
+            engine.run(prepared, 3, prepared.n_items, cut=lambda: False)
+    assert written == [3]
+    assert engine.run(prepared, 0, prepared.n_items, cut=lambda: False).total > 0
 
 
 @pytest.mark.parametrize("share_cost", [1, 1 << 20], ids=["more blocks than items", "fewer"])
