@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import choose_modulo
 from papilio.motifs import Biclique, Cell
@@ -20,6 +21,9 @@ from papilio.parts import Layer
 
 Cells = dict[Cell, int]
 """Nonzero counts by (p, q)."""
+
+_MOST_STAR_BITS = 1 << 33
+"""Bits of the counts of all stars, at most: a gigabyte of integers, twice as many digits, a minute of one processor."""
 
 Integers = NDArray[np.object_]
 """Python integers of any size."""
@@ -84,17 +88,35 @@ def find_root_stars(graph: BipartiteGraph, layer: Layer, roots: NDArray[np.int32
 
 
 def closed_cells(graph: Layers, motif: Biclique, of_roots: RootStars | None = None) -> Cells:
-    """Return the stars of ``motif`` (p = 1 or q = 1), by (p, q). Only ``of_roots``, if given."""
+    """Return the stars of ``motif`` (p = 1 or q = 1), by (p, q). Only ``of_roots``, if given.
+
+    CapacityError if the numbers would fill gigabytes.
+    """
     cells: Cells = {}
     if motif.p in (None, 1):
         most = motif.q or motif.max_q or graph.n_v
+        _require_room(graph.degree_u, (motif.q or 1, most), "q")
         stars = _count_centres("u", graph.degree_u, (motif.q or 1, most), of_roots)
         cells.update({(1, size): count for size, count in stars.items()})
     if motif.q in (None, 1):
         most = motif.p or motif.max_p or graph.n_u
+        _require_room(graph.degree_v, (motif.p or 1, most), "p")
         stars = _count_centres("v", graph.degree_v, (motif.p or 1, most), of_roots)
         cells.update({(size, 1): count for size, count in stars.items()})
     return cells
+
+
+def _require_room(degrees: NDArray[np.int64], sizes: tuple[int, int], side: str) -> None:
+    """Raise CapacityError for stars of too many sizes: a vertex of degree d is in 2^d of them."""
+    degree = int(degrees.max(initial=0))
+    n_sizes = min(sizes[1], degree) - sizes[0] + 1
+    if n_sizes * degree > _MOST_STAR_BITS:
+        most = sizes[0] - 1 + _MOST_STAR_BITS // degree
+        raise CapacityError(
+            f"a vertex has {degree} neighbours, and the counts of its stars of up to {min(sizes[1], degree)} of them "
+            f"have {degree} bits each, {n_sizes * degree // 8 >> 20} MiB in all: limit the size to --max-{side} {most} "
+            f"or less"
+        )
 
 
 def count_choices(most: int, q: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from papilio.kernels.biclique.forms import count_stars, expand_leaves, expand_sizes, turn
+from papilio.errors import CapacityError
+from papilio.kernels.biclique.forms import (
+    Degrees,
+    closed_cells,
+    count_stars,
+    expand_leaves,
+    expand_sizes,
+    turn,
+)
 from papilio.kernels.exact import choose_modulo
+from papilio.motifs import Biclique
 from tests.conftest import share_of_examples
 
 sizes = st.integers(0, 9)
@@ -88,3 +97,17 @@ def test_binomials_modulo_two_to_the_64th(most: int, size: int) -> None:
     got = choose_modulo(most, size)
     assert got.dtype == np.uint64
     assert got.tolist() == [comb(n, size) % 2**64 for n in range(most + 1)]
+
+
+@pytest.mark.parametrize("side", ["p", "q"])
+def test_stars_that_would_fill_gigabytes_are_refused_with_the_size_that_would_do(side: str) -> None:
+    hub, leaves = np.array([200_000, 3]), np.ones(200_000, np.int64)
+    graph = Degrees(2, 200_000, hub, leaves) if side == "q" else Degrees(200_000, 2, leaves, hub)
+    with pytest.raises(
+        CapacityError, match=rf"200000 bits each, 4768 MiB in all: limit .* to --max-{side} 42949 or"
+    ):
+        closed_cells(graph, Biclique())
+    few = Biclique(max_q=4) if side == "q" else Biclique(max_p=4)
+    cells = {key if side == "q" else key[::-1]: count for key, count in closed_cells(graph, few).items()}
+    assert cells[1, 3] == comb(200_000, 3) + 1
+    assert closed_cells(graph, Biclique(1, 5) if side == "q" else Biclique(5, 1)) != {}
