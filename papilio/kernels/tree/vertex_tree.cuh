@@ -7,7 +7,7 @@
 // when the search leaves it.
 // Columns: each lane owns one of 32 columns and holds a bit for each row of the list with that column (`turn_rows`). Of 32
 // rows that are the last of a set, rows that share equally many columns are counted together: a popcount and a product for
-// each size that occurs. On lists of several words, products of bits and bytes add up what the rows are worth.
+// each size that occurs. Where many rows are, products of bits and bytes add up what they are worth.
 // Sums lie in the warp's arena; one lane at a time writes a word, with a barrier between two writers.
 #pragma once
 
@@ -109,8 +109,8 @@ __device__ __forceinline__ void use_worths(unsigned long long worth, Use use) {
     }
 }
 
-/// Words of a list from which the worths of its rows are laid out in bytes.
-constexpr int kByteWords = 3;
+/// Sets among 32 rows from which their worths are laid out in bytes; of fewer, equal ones are counted together.
+constexpr int kByteRows = 16;
 
 struct VertexTree {
     Arena& arena;
@@ -173,7 +173,8 @@ struct VertexTree {
                 of_rows[places[other]] += sets[size];
                 worth = members[size];
             }
-            if (kWords == 0 && n_words >= kByteWords) {
+            const bool by_bytes = __popc(live) >= kByteRows;
+            if (kWords == 0 && by_bytes) {
                 const unsigned* const holders = &turned.at(first / kWarpSize, 0);
                 use_worths(worth, [&](const auto& worths, int shift) {
 #pragma unroll 1
@@ -193,7 +194,13 @@ struct VertexTree {
                     const bool is_held = column < n_columns && (taken(begin + k) >> lane & 1u);
                     holders[k] = is_held ? turned.at(first / kWarpSize, column) : 0u;
                 }
-                add_worth(holders, live, size, worth, held);
+                if (kWords > 0 && by_bytes)
+                    use_worths(worth, [&](const auto& worths, int shift) {
+#pragma unroll
+                        for (int k = 0; k < kHeld; ++k) held[k] += worths.sum_of(holders[k]) << shift;
+                    });
+                else
+                    add_worth(holders, live, size, worth, held);
                 if (kWords > 0) continue;
 #pragma unroll
                 for (int k = 0; k < kHeld; ++k) {
