@@ -224,7 +224,9 @@ def readings_reported(reporter: Reporter) -> Iterator[None]:
     try:
         yield
     finally:
-        _reporter.reset(token)
+        # If nobody ended the block, the garbage collector does, in any context.
+        with suppress(ValueError):
+            _reporter.reset(token)
 
 
 def cache_directory() -> Path:

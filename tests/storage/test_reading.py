@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -749,3 +750,10 @@ def test_warnings_can_be_turned_off(ratings: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         assert papilio.count(ratings, "butterfly").count == 1
+
+
+def test_a_block_that_nobody_ended_is_closed_in_any_context() -> None:
+    """The garbage collector may run in another one, as that of a thread."""
+    block = readings_reported(print)
+    block.__enter__()
+    copy_context().run(block.__exit__, None, None, None)
