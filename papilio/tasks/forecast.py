@@ -294,7 +294,7 @@ def find_slow(
 
     heaviest = np.zeros(1, np.int64), np.zeros(1, np.uint64)
     taken_s = take(*heaviest)
-    if SLOW_PROBES_S <= taken_s < 4 * SLOW_PROBES_S:  # or it loads kernels
+    if taken_s >= SLOW_PROBES_S:  # or it compiles and loads kernels
         taken_s = take(*heaviest)
     if taken_s >= SLOW_PROBES_S:
         return 1, taken_s

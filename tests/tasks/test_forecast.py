@@ -239,11 +239,11 @@ def test_ranges_and_forecasts_survive_json() -> None:
     assert fixed.low < 1.2 * 100 < 3.6 * 100 < fixed.high * 1.5
 
 
-@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1, 1]), (40.0, [1]), (0.4, [1, 16])])
+@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1, 1]), (40.0, [1, 1]), (0.4, [1, 16])])
 def test_a_search_whose_probes_take_seconds_is_not_predicted(
     probe_s: float, probed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow probe is repeated, since the first one loads kernels, unless it takes very long."""
+    """A slow probe is repeated, since the first one compiles and loads kernels."""
     engine = ProbedEngine(trees=TREES, probe_s=probe_s)
     monkeypatch.setattr(forecasts, "perf_counter", lambda: engine.clock_s)
     forecast, pace = forecast_of(engine, COSTS)
@@ -255,3 +255,18 @@ def test_a_search_whose_probes_take_seconds_is_not_predicted(
     engine.probe_s, engine.probed = 0.3, []
     assert forecast_of(engine, COSTS)[0].seconds is not None
     assert engine.probed[:3] == [1, 16, 64]
+
+
+def test_compiling_makes_no_probe_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = ProbedEngine(trees=TREES, probe_s=0.0)
+    clock_s = 0.0
+
+    def compile_first(*args: Any) -> Found:
+        nonlocal clock_s
+        clock_s += 0.0 if engine.probed else 100.0
+        return ProbedEngine.probe(engine, *args)
+
+    monkeypatch.setattr(engine, "probe", compile_first)
+    monkeypatch.setattr(forecasts, "perf_counter", lambda: clock_s)
+    assert forecast_of(engine, COSTS)[0].seconds is not None
+    assert engine.probed[:3] == [1, 1, 64]

@@ -72,7 +72,7 @@ considered, or even built, without need. On six graphs, (3,3) to (8,8), the two 
 
 
 class IndexRates(NamedTuple):
-    """Rates of making and probing an index, in things per second, and when that is worth a try."""
+    """Rates per second of making and probing an index, and when that is worth a try."""
 
     edges_s: float  # of the graph
     core_edges_s: float
