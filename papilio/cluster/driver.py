@@ -341,7 +341,7 @@ def _shard_directory(
 ) -> AbstractContextManager[str | None]:
     """Yield the directory for the vectors of leases: the job's, one of this run alone, or none."""
     if session is not None:
-        return nullcontext(session.begin_leases(plan, executor.name, settled or plan.job.settled))
+        return nullcontext(session.begin_leases(plan, executor.name, settled))
     if plan.job.listing is not None:
         return nullcontext(str(shard_parent))
     if executor.in_process or not plan.job.vector_entries:

@@ -379,8 +379,8 @@ def walk_slice(
     drawn = draw_items(lots, bounds, n, start, independent=True)
     if per == "total":
         probe = partial(engine.probe_counts, prepared)
-        is_pilot = number == 0
-        slow = find_slow(probe, drawn.items, drawn.seeds, (64, 8)) if is_pilot else None
+        # The first slice is the pilot.
+        slow = find_slow(probe, drawn.items, drawn.seeds, (64, 8)) if number == 0 else None
         if slow is not None:
             raise CapacityError(
                 f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s, and an estimate needs at least "

@@ -16,7 +16,6 @@ from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import STEP, Found, Rates, count_ways
 from papilio.storage.records import read_record, write_record
-from papilio.tasks import forecast as forecasts
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, _Sums, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
 
@@ -140,8 +139,8 @@ def test_probes_that_run_side_by_side_are_as_many_as_fit_in_the_time(
             return super().probe(prepared, items, seeds)
 
     engine = Device(trees=TREES, spread=2.5)
-    monkeypatch.setattr(forecasts, "SLOW_PROBES_S", 10.0)
-    monkeypatch.setattr(forecasts, "perf_counter", lambda: engine.clock_s)
+    monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 10.0)
+    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
     forecast, _ = forecast_of(engine, COSTS)
     assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
 
@@ -245,7 +244,7 @@ def test_a_search_whose_probes_take_seconds_is_not_predicted(
 ) -> None:
     """A slow probe is repeated, since the first one compiles and loads kernels."""
     engine = ProbedEngine(trees=TREES, probe_s=probe_s)
-    monkeypatch.setattr(forecasts, "perf_counter", lambda: engine.clock_s)
+    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
     forecast, pace = forecast_of(engine, COSTS)
     assert engine.probed == probed
     assert (forecast.probes, forecast.seconds) == (0, None)
@@ -267,6 +266,6 @@ def test_compiling_makes_no_probe_slow(monkeypatch: pytest.MonkeyPatch) -> None:
         return ProbedEngine.probe(engine, *args)
 
     monkeypatch.setattr(engine, "probe", compile_first)
-    monkeypatch.setattr(forecasts, "perf_counter", lambda: clock_s)
+    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: clock_s)
     assert forecast_of(engine, COSTS)[0].seconds is not None
     assert engine.probed[:3] == [1, 1, 64]

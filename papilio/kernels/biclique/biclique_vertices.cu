@@ -7,8 +7,8 @@
 // A warp owns an item (search.cuh). Sums of the children of the root, from the first of the item on, and of its right
 // vertices lie in the warp's arena, the root's own in registers; a finished item is added to `of_left` and `of_right`,
 // modulo 2^64. `sums[n]` are the sets by n, exact: the host computes the total from them.
-// If the left side has two vertices, the children themselves are the sets. If it has three, and many rows share columns with a
-// child, these rows are counted in the matrix of the root, 32 at a time.
+// If the left side has two vertices, the children themselves are the sets. If it has three, and at least kDirectRows of 32 rows
+// share enough columns with a child, they are counted in the matrix of the root.
 #include "search.cuh"
 #include "vertex_tree.cuh"
 
@@ -17,7 +17,8 @@
 #define MIN_BLOCKS 1
 #endif
 
-/// Rows of every 32 that share enough columns with a child, on average, from which no list is made of them.
+/// Rows of every 32 that share enough columns with a child, on average, from which no list is made of them. With 6 (3,3) of
+/// yelp2018 takes 14 % longer, of movielens-1m the same.
 constexpr int kDirectRows = 12;
 
 /// Add sums to the vertices' sums, both by place; the warp.
@@ -113,7 +114,7 @@ struct VertexSearch {
     }
 
   private:
-    /// The sets of the root, the child and a later row each; returns their number.
+    /// Count the sets of the root, the child and a later row each; returns their sum.
     __device__ __forceinline__ unsigned long long count_thirds() {
         const int begin = (child + 1) / 32;
         int n_leaves = 0;

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -151,7 +152,8 @@ class CliqueGpu(TreeEngine):
         with self.device.guard():
             return probe_cliques(
                 self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
-                prepared.sizes, _PER[prepared.per], prepared.max_later, _find_whole(prepared.search),
+                prepared.sizes, _PER[prepared.per], prepared.max_later,
+                _find_whole(prepared.search.tuning.near_words, _LANES if prepared.search.fixed_words else 0),
             )  # fmt: skip
 
     def count_lots(self, prepared: PreparedCliqueGpu) -> NDArray[np.float64]:
@@ -261,13 +263,13 @@ def _estimate_need(
     return add_aligned(parts)
 
 
-def _find_whole(search: TreeSearch) -> int:
+@cache
+def _find_whole(near_words: int, n_unlisted: int) -> int:
     """Return the most neighbours of a root whose matrix is in shared memory, behind its list and nodes."""
-    sizes = np.arange(1, search.tuning.near_words)
+    sizes = np.arange(1, near_words)
     words = (sizes + 31) // 32
-    levels = _count_levels(sizes, _LANES if search.fixed_words else 0)
-    need = sizes + (levels + 1) * (_NODE_HEAD + 2 * words) + sizes * words
-    return int(np.searchsorted(need, search.tuning.near_words, side="right"))
+    need = sizes + (_count_levels(sizes, n_unlisted) + 1) * (_NODE_HEAD + 2 * words) + sizes * words
+    return int(np.searchsorted(need, near_words, side="right"))
 
 
 def _count_levels(sizes: NDArray[np.int64], n_unlisted: int) -> NDArray[np.int64]:

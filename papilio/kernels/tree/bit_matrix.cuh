@@ -250,6 +250,19 @@ __device__ __forceinline__ int list_columns(const BitColumns& matrix, int row, i
     return n;
 }
 
+/// Add a bit to each of 32 counts in the first `n_planes` bit planes; returns the counts that overflow. Any lane alone.
+template <int kPlanes>
+__device__ __forceinline__ unsigned add_bits(unsigned (&plane)[kPlanes], int n_planes, unsigned carry) {
+#pragma unroll
+    for (int k = 0; k < kPlanes; ++k) {
+        if (k >= n_planes) break;
+        const unsigned sum = plane[k] ^ carry;
+        carry &= plane[k];
+        plane[k] = sum;
+    }
+    return carry;
+}
+
 /// Counts of up to 32 rows in bit planes; `reached` are the rows with at least `least` of the added columns.
 struct DenseRows {
     unsigned plane[kMaxPlanes];
@@ -262,16 +275,7 @@ struct DenseRows {
 #pragma unroll
         for (int k = 0; k < kMaxPlanes; ++k) plane[k] = start >> k & 1u ? kFullMask : 0u;
     }
-    __device__ __forceinline__ void add(unsigned carry) {
-#pragma unroll
-        for (int k = 0; k < kMaxPlanes; ++k) {
-            if (k >= n_planes) break;
-            const unsigned sum = plane[k] ^ carry;
-            carry &= plane[k];
-            plane[k] = sum;
-        }
-        reached |= carry;
-    }
+    __device__ __forceinline__ void add(unsigned rows) { reached |= add_bits(plane, n_planes, rows); }
 };
 
 /// Write the rows after `row` with at least `least` (2 or more) of the columns, ascending, to `rows`; returns their number.
@@ -529,14 +533,7 @@ __device__ __forceinline__ int count_columns(const unsigned* words, const int* c
 #pragma unroll 4
         for (int first = begin; first < end; first += kWarpSize) {
             const int place = first + lane_id();
-            unsigned carry = place < end ? words[columns[place]] : 0u;
-#pragma unroll
-            for (int k = 0; k < kPlanes; ++k) {
-                if (k >= n_planes) break;
-                const unsigned sum = plane[k] ^ carry;
-                carry &= plane[k];
-                plane[k] = sum;
-            }
+            add_bits(plane, n_planes, place < end ? words[columns[place]] : 0u);
         }
 #pragma unroll
         for (int k = 0; k < kPlanes; ++k)

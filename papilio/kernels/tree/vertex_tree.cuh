@@ -7,7 +7,7 @@
 // when the search leaves it.
 // Columns: each lane owns one of 32 columns and holds a bit for each row of the list with that column (`turn_rows`). Of 32
 // rows that are the last of a set, rows that share equally many columns are counted together: a popcount and a product for
-// each size that occurs. Where many rows are, products of bits and bytes add up what they are worth.
+// each size that occurs; if at least kByteRows are, products of bits and bytes add up what they are worth.
 // Sums lie in the warp's arena; one lane at a time writes a word, with a barrier between two writers.
 #pragma once
 
@@ -109,7 +109,8 @@ __device__ __forceinline__ void use_worths(unsigned long long worth, Use use) {
     }
 }
 
-/// Sets among 32 rows from which their worths are laid out in bytes; of fewer, equal ones are counted together.
+/// Sets among 32 rows from which their worths are laid out in bytes; of fewer, equal ones are counted together. From 8 on (3,3)
+/// of yelp2018 takes 10 % longer; without bytes on short lists (4,4) of movielens-100k takes 37 % longer.
 constexpr int kByteRows = 16;
 
 struct VertexTree {
