@@ -38,9 +38,15 @@ REPEATED_S = 1.0
 EVERYTHING = 10**15
 """The limit of a listing that ends at none: rows are not counted again to check them."""
 
-Question = tuple[str, Motif]
+Question = tuple[str, Motif, str]  # graph, motif, per
 
-COUNTS: tuple[Question, ...] = (
+
+def total(*questions: tuple[str, Motif]) -> tuple[Question, ...]:
+    """Return the questions, each for the total."""
+    return tuple((name, motif, "total") for name, motif in questions)
+
+
+COUNTS = total(
     *(("senate", Biclique(p, q)) for p, q in ((8, 8), (9, 5), (9, 9), (12, 8))),
     *(("movielens-100k", Biclique(p, q)) for p, q in ((3, 3), (4, 4), (5, 4), (4, 6))),
     *(("yelp2018", Biclique(p, q)) for p, q in ((3, 3), (4, 4), (5, 5), (6, 6), (8, 8), (7, 4), (4, 7))),
@@ -48,7 +54,8 @@ COUNTS: tuple[Question, ...] = (
     *(("rmat", Biclique(p, q)) for p, q in ((3, 3), (4, 4), (4, 5))),
     ("dense-100", Biclique(6, 6)),
     ("dense-130", Biclique(7, 7)),
-    ("movielens-1m", Biclique(3, 3)),
+    *(("movielens-100k", Biclique(p, q)) for p, q in ((5, 5), (5, 6), (6, 6))),
+    *(("movielens-1m", Biclique(p, q)) for p, q in ((3, 3), (4, 3), (4, 4), (4, 5))),
     *((name, MaximalBiclique()) for name in ("marvel", "youtube-groupmemberships", "senate", "yelp2018", "rmat")),
     *(("yelp2018", MaximalBiclique(min_u=u, min_v=v)) for u, v in ((5, 8), (7, 5))),
     *(("facebook_combined", Clique(k)) for k in (4, 5, 6, 7, 8, 10)),
@@ -60,7 +67,7 @@ COUNTS: tuple[Question, ...] = (
     *((name, Butterfly()) for name in ("movielens-1m", "yelp2018")),
 )  # fmt: skip
 
-LISTINGS: tuple[Question, ...] = (
+LISTINGS = total(
     *((name, Biclique(2, 2)) for name in ("marvel", "youtube-groupmemberships", "bonanza")),
     *((name, Biclique(3, 3)) for name in ("bonanza", "youtube-groupmemberships")),
     ("facebook_combined", Clique(4)),
@@ -70,7 +77,16 @@ LISTINGS: tuple[Question, ...] = (
     *((name, MaximalClique()) for name in ("wiki-Vote", "soc-Epinions1")),
 )  # fmt: skip
 
-PROGRESS: tuple[Question, ...] = (
+VECTORS: tuple[Question, ...] = (
+    *(("movielens-1m", Biclique(p, q), "vertex") for p, q in ((3, 3), (3, 4), (4, 3))),
+    *(("movielens-100k", Biclique(p, q), "vertex") for p, q in ((3, 3), (4, 4), (5, 4), (4, 5))),
+    *(("yelp2018", Biclique(p, q), "vertex") for p, q in ((3, 3), (4, 4), (5, 5))),
+    *(("rmat", Biclique(p, q), "vertex") for p, q in ((3, 3), (4, 4))),
+    *(("facebook_combined", Clique(k), per) for k in (6, 7, 8, 9) for per in ("vertex", "edge")),
+    *(("ca-AstroPh", Clique(k), "vertex") for k in (6, 8)),
+)  # fmt: skip
+
+PROGRESS = total(
     ("movielens-1m", Biclique(3, 3)),
     ("dense-130", Biclique(7, 7)),
     ("dense-160", Biclique(6, 6)),
@@ -136,7 +152,7 @@ class Watch:
 
 
 def measure(
-    name: str, motif: Motif, options: argparse.Namespace, *, lists: bool, watches: bool
+    name: str, motif: Motif, per: str, options: argparse.Namespace, *, lists: bool, watches: bool
 ) -> Row | None:
     """Plan a question and run it; None where the graph is not there, or the motif cannot be listed."""
     graph = load_graph(name, options.data)
@@ -147,8 +163,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch, InlineExecutor(threads=options.threads) as executor:
         where: dict[str, Any] = {"cluster": executor, "engine": options.engine}
         watch = Watch(clock)
-        if lists:
-            where |= {"limit": EVERYTHING}
+        where |= {"limit": EVERYTHING} if lists else {"per": per}
         plan = papilio.plan_listing if lists else papilio.plan
         try:
             made = plan(graph, motif, **where)
@@ -171,7 +186,7 @@ def measure(
                 break
     return Row(
         graph=name,
-        question=("list " if lists else "") + motif.title,
+        question=("list " if lists else "") + motif.title + ("" if per == "total" else f" per {per}"),
         probes=0 if made.forecast is None else made.forecast.probes,
         seconds=made.run_s,
         took_s=took,
@@ -186,15 +201,15 @@ def measure(
 
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each question, while there is time."""
-    kinds = {"count": COUNTS, "list": LISTINGS, "progress": PROGRESS}
+    kinds = {"count": COUNTS, "list": LISTINGS, "vector": VECTORS, "progress": PROGRESS}
     asked = [
         (kind, *each)
         for kind in options.only
         for each in kinds[kind]
         if each[0] in (options.graphs or [each[0]])
     ]
-    for kind, name, motif in in_time(asked, options.seconds):
-        row = measure(name, motif, options, lists=kind == "list", watches=kind == "progress")
+    for kind, name, motif, per in in_time(asked, options.seconds):
+        row = measure(name, motif, per, options, lists=kind == "list", watches=kind == "progress")
         if row is not None:
             yield row
 
@@ -243,7 +258,7 @@ def main() -> int:
     parser = make_parser(__doc__, engines=True, seconds=1e9)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--graphs", nargs="+")
-    parser.add_argument("--only", nargs="+", choices=["count", "list", "progress"], default=["count", "list"])
+    parser.add_argument("--only", nargs="+", choices=["count", "list", "vector", "progress"], default=["count", "list"])
     parser.add_argument(
         "--most", type=float, default=30.0, help="run nothing that is predicted to take longer"
     )
