@@ -258,7 +258,9 @@ def main() -> int:
     parser = make_parser(__doc__, engines=True, seconds=1e9)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--graphs", nargs="+")
-    parser.add_argument("--only", nargs="+", choices=["count", "list", "vector", "progress"], default=["count", "list"])
+    parser.add_argument(
+        "--only", nargs="+", choices=["count", "list", "vector", "progress"], default=["count", "list"]
+    )
     parser.add_argument(
         "--most", type=float, default=30.0, help="run nothing that is predicted to take longer"
     )

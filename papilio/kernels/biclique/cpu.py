@@ -34,7 +34,7 @@ from papilio.kernels.biclique.index import (
 )
 from papilio.kernels.biclique.items import SHORT_S
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe import CPU_INDEX, CPU_RATES, RUN_RATES, settle_search
+from papilio.kernels.biclique.probe import RUN_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import (
     measure_counts,
     measure_probes,
@@ -154,8 +154,7 @@ class BicliqueCpu(SearchEngine):
             build,
             divide_index,
             lambda index: np.diff(index.indptr),
-            CPU_RATES,
-            CPU_INDEX,
+            self.name,
         )
         index = deal_index(index, self.hands if question.part is None else 1)
         levels = 1 if algorithm == "pivot" else index.sizes.max_left - (1 if per == "vertex" else 2)
@@ -212,7 +211,7 @@ class BicliqueCpu(SearchEngine):
         )  # fmt: skip
 
     def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
-        return RUN_RATES[prepared.algorithm]
+        return RUN_RATES["vertices" if prepared.per == "vertex" else prepared.algorithm]
 
     def known_count(self, prepared: PreparedBicliqueCpu) -> int:
         return prepared.index.closed_total

@@ -32,7 +32,7 @@ from papilio.kernels.biclique.gpu_index import (
 )
 from papilio.kernels.biclique.gpu_probe import measure_counts, measure_probes, weigh_pieces
 from papilio.kernels.biclique.items import LONG_S
-from papilio.kernels.biclique.probe import GPU_INDEX, GPU_RATES, settle_search
+from papilio.kernels.biclique.probe import find_rates, settle_search
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.arrays import find_counted, take, turn_rows
@@ -211,8 +211,7 @@ class BicliqueGpu(TreeEngine):
                 partial(self._build, question),
                 partial(divide_device_index, self.device),
                 lambda index: np.diff(self.device.to_host(index.arrays["indptr"])),
-                GPU_RATES,
-                GPU_INDEX,
+                self.name,
             )
             index = deal_device_index(self.device, index, self.hands if question.part is None else 1)
             is_wide = max(index.item_common.max(initial=0), index.item_later.max(initial=0)) > _MAX_SIDE
@@ -255,7 +254,7 @@ class BicliqueGpu(TreeEngine):
         return self._lots[prepared]
 
     def probe_rates(self, prepared: PreparedBicliqueGpu) -> Rates:
-        return GPU_RATES[prepared.algorithm]
+        return find_rates(self.name, "vertex" if prepared.vertices else "total")[prepared.algorithm]
 
     def known_count(self, prepared: PreparedBicliqueGpu) -> int:
         return prepared.index.closed_total

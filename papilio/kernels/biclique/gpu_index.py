@@ -251,9 +251,9 @@ def halve_device_index(device: Device, index: BicliqueDeviceIndex) -> BicliqueDe
     return replace(index, closed_cells=halve_cells(index.closed_cells))
 
 
-def divide_device_index(device: Device, index: BicliqueDeviceIndex, seconds: float) -> BicliqueDeviceIndex:
+def divide_device_index(device: Device, index: BicliqueDeviceIndex, wanted: int) -> BicliqueDeviceIndex:
     """Divide the index as :func:`~papilio.kernels.biclique.index.divide_index`."""
-    divided = divide_pieces(index, seconds)
+    divided = divide_pieces(index, wanted)
     return index if divided is None else _put_pieces(device, index, *divided)
 
 

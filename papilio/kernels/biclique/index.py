@@ -298,9 +298,9 @@ def halve_index(index: BicliqueIndex) -> BicliqueIndex:
     )
 
 
-def divide_index(index: BicliqueIndex, seconds: float) -> BicliqueIndex:
+def divide_index(index: BicliqueIndex, wanted: int) -> BicliqueIndex:
     """Return the index with more items; see :func:`~papilio.kernels.biclique.items.divide_pieces`."""
-    divided = divide_pieces(index, seconds)
+    divided = divide_pieces(index, wanted)
     return index if divided is None else replace(index, **divided[0])
 
 

@@ -252,6 +252,51 @@ def _set_from_columns(around: RootGraph, first: int, end: int, n: int, n_words: 
 
 
 @compiled
+def add_worths(around: RootGraph, kid: int, n: int, by_shared: Words, columns: Words) -> int:
+    """Add to each column of ``kid`` the worth of its candidates, by what these share with ``kid``. Reset the counts.
+
+    ``columns`` is by place among the columns of ``kid``. Returns the entries walked.
+    """
+    first, end = around.kid_ptr[kid], around.kid_ptr[kid + 1]
+    if around.dense[0]:
+        return _add_from_columns(around, first, end, n, by_shared, columns)
+    walked = 0
+    for at in range(first, end):
+        column = around.kid_columns[at]
+        worth = np.uint64(0)
+        for place in range(around.cursor[column], around.column_ptr[column + 1]):
+            worth += by_shared[around.shared[around.column_kids[place]]]
+        columns[at - first] += worth
+        walked += around.column_ptr[column + 1] - around.cursor[column]
+    for i in range(n):
+        around.shared[around.met[i]] = 0
+    return walked
+
+
+@inlined
+def _add_from_columns(
+    around: RootGraph, first: int, end: int, n: int, by_shared: Words, columns: Words
+) -> int:
+    stride = around.dense[2] - around.dense[1]
+    worths, gathered = around.words[:n], around.gathered[:n]
+    for i in range(n):
+        worths[i] = by_shared[around.shared[around.met[i]]]
+        around.shared[around.met[i]] = 0
+    last = -1
+    for at in range(first, end):
+        column = around.kid_columns[at]
+        if column >> 6 != last:
+            last = column >> 6
+            for i in range(n):
+                gathered[i] = around.columns[last * stride + around.met[i] - around.dense[1]]
+        shift, worth = np.uint64(column & 63), np.uint64(0)
+        for i in range(n):
+            worth += worths[i] & (~(gathered[i] >> shift & ONE) + ONE)
+        columns[at - first] += worth
+    return n * (end - first)
+
+
+@compiled
 def _set_by_candidate(around: RootGraph, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
     for at in range(first, end):
         around.number[around.kid_columns[at]] = at - first + 1

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
-from papilio.kernels.biclique.items import LONG_S, MAX_POWER, BicliqueItems, SizeRange, power
+from papilio.kernels.biclique.items import MAX_POWER, BicliqueItems, SizeRange, count_wanted, power
 from papilio.kernels.biclique.question import LESS_TREE, BicliqueQuestion
-from papilio.kernels.engine import Choice
+from papilio.kernels.engine import Choice, EngineName
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import (
     N_STRATA,
@@ -31,7 +31,7 @@ from papilio.kernels.probe import (
     draw_items,
     unpack_found,
 )
-from papilio.motifs import EngineOptions
+from papilio.motifs import EngineOptions, Granularity
 
 Index = TypeVar("Index", bound=BicliqueItems)
 
@@ -62,13 +62,29 @@ GPU_RATES = {
 }
 """Rates of one H200, fitted to 26 runs on nine graphs: each predicted time is 0.36 to 1.4 times the measured one."""
 
-RUN_RATES = {walk: rates._replace(costs_s=9e8, items_s=5e4) for walk, rates in CPU_RATES.items()}
-"""Rates of a whole run, fitted to (3,3) to (8,8) of movielens-100k and yelp2018: an item takes 20 us to open.
+CPU_VERTEX_RATES = {"enumerate": Rates(1.9e8, 3e7, 2e8)}
+"""The same for counts per vertex."""
+
+GPU_VERTEX_RATES = {"enumerate": Rates(3.5e10, 2.5e7, 4.5e10, 0.0012)}
+"""The same for counts per vertex."""
+
+RUN_RATES = {
+    **{walk: rates._replace(costs_s=9e8, items_s=5e4) for walk, rates in CPU_RATES.items()},
+    "vertices": CPU_VERTEX_RATES["enumerate"]._replace(items_s=5e4),
+}
+"""Rates of a whole run; totals: fitted to (3,3) to (8,8) of movielens-100k and yelp2018: an item takes 20 us to open.
 
 The choice of the layer has other rates because small graphs open items faster. At 20 us per item, probes predict 30 ms
 for bonanza (3,4) and 37 ms for marvel (4,6), which take 2 and 9 ms. The index of the other layer would then be
 considered, or even built, without need. On six graphs, (3,3) to (8,8), the two sets choose alike in 94 of 96 cases.
 """
+
+
+def find_rates(engine: EngineName, per: Granularity) -> Mapping[str, Rates]:
+    """Return the rates of an engine by algorithm: one thread of a CPU, or one device."""
+    if per == "vertex":
+        return GPU_VERTEX_RATES if engine == "gpu" else CPU_VERTEX_RATES
+    return GPU_RATES if engine == "gpu" else CPU_RATES
 
 
 class IndexRates(NamedTuple):
@@ -219,6 +235,7 @@ def choose_search(
     build_other: Callable[[], Index] | None,
     compare: Callable[[], tuple[float, float]],
     rates: Mapping[str, Rates],
+    thread_rates: Mapping[str, Rates] = CPU_RATES,
 ) -> Chosen:
     """Choose the layer to anchor and the algorithm, for one size of either side.
 
@@ -230,14 +247,16 @@ def choose_search(
     ``measure`` probes items of an index, by item, seed and algorithm. ``build_other`` builds the index of the other
     layer, and is None if the layer is given; it raises CapacityError if that index does not fit. ``compare`` returns
     the seconds that the search must take for that, and the other layer's :func:`weigh_tree` by this one's. ``rates``
-    are those of the engine, by algorithm.
+    are those of the engine, by algorithm, ``thread_rates`` those of one thread of a CPU.
     """
 
     def look(index: Index) -> Prediction:
-        return predict(index, algorithms, measure, rates)
+        return predict(index, algorithms, measure, rates, PROBES, thread_rates)
 
     def look_again(index: Index, found: Prediction) -> Prediction:
-        return predict(index, algorithms, measure, rates, MORE_PROBES) if found.is_doubtful else found
+        if not found.is_doubtful:
+            return found
+        return predict(index, algorithms, measure, rates, MORE_PROBES, thread_rates)
 
     mine = look(index)
     name = "V" if index.swapped else "U"
@@ -271,16 +290,15 @@ def settle_search(
     index: Index,
     measure: Measure[Index],
     build: Callable[[str], Index],
-    divide: Callable[[Index, float], Index],
+    divide: Callable[[Index, int], Index],
     degrees_of: Callable[[Index], NDArray[np.int64]],
-    rates: Mapping[str, Rates],
-    index_rates: IndexRates,
+    engine: EngineName,
 ) -> tuple[Index, str, tuple[Choice, ...], EngineOptions]:
     """Return the index to search for a question, the algorithm, both reasons, and the layer if probes chose it.
 
     ``build`` returns the index with a layer anchored; ``index`` belongs to the layer chosen by the rules of
-    :func:`~papilio.kernels.biclique.question.choose_anchor`. ``divide`` divides it among more items if the search is
-    long; ``degrees_of`` returns the degrees of its left vertices in the core. The other parameters are as in
+    :func:`~papilio.kernels.biclique.question.choose_anchor`. ``divide`` divides it into a number of items if the search
+    is long; ``degrees_of`` returns the degrees of its left vertices in the core. The other parameters are as in
     :func:`choose_search`.
     """
 
@@ -288,6 +306,7 @@ def settle_search(
         build_s = index_rates.seconds_of(question.searched.n_edges, degrees_of(index))
         return index_rates.least * build_s, question.compare_trees(index.swapped)
 
+    index_rates = GPU_INDEX if engine == "gpu" else CPU_INDEX
     algorithms = question.algorithms(index)
     if not algorithms:
         algorithm = question.choose_algorithm(index)
@@ -298,11 +317,12 @@ def settle_search(
         measure,
         (lambda: build("u" if index.swapped else "v")) if question.may_turn(index) else None,
         compare,
-        rates,
+        find_rates(engine, question.per),
+        find_rates("cpu", question.per),
     )
     found, searched = chosen.found, chosen.index
-    if found.seconds >= LONG_S:
-        searched = divide(searched, found.seconds)
+    if wanted := count_wanted(found.seconds, question.per, searched.sizes.max_left):
+        searched = divide(searched, wanted)
     searched = replace(searched, seconds=found.seconds)
     settled = (("anchor", "v" if searched.swapped else "u"),) if chosen.layer_reason else ()
     explained = question.explain(searched, found.algorithm, (chosen.layer_reason, found.reason))
@@ -315,6 +335,7 @@ def predict(
     measure: Measure[Index],
     rates: Mapping[str, Rates],
     n_probes: int = PROBES,
+    thread_rates: Mapping[str, Rates] = CPU_RATES,
 ) -> Prediction:
     """Return the fastest of some algorithms on an index, and its time on one thread of a CPU and on the engine.
 
@@ -324,10 +345,10 @@ def predict(
     if sizes.is_empty or index.item_root.max(initial=-1) < 0:
         return Prediction(algorithms[0], 0.0, 0.0, "nothing is left to search")
     if sizes.max_left == 3 and "enumerate" in algorithms:
-        on_cpu_s, here_s = (cost / of["enumerate"].costs_s for of in (CPU_RATES, rates))
+        on_cpu_s, here_s = (cost / of["enumerate"].costs_s for of in (thread_rates, rates))
         return Prediction("enumerate", on_cpu_s, here_s, "below a pair the search is one level deep")
     sets = min(comb(index.n_left, sizes.max_left - 3), 10**200)  # in the range of floating point
-    most_s, most_here_s = (cost * sets / of["enumerate"].words_s for of in (CPU_RATES, rates))
+    most_s, most_here_s = (cost * sets / of["enumerate"].words_s for of in (thread_rates, rates))
     if "enumerate" in algorithms and most_s <= LEAST_S:
         return Prediction("enumerate", most_s, most_here_s, "all sets of its vertices are few")
     bounds = cut_strata(index.lots)
@@ -339,7 +360,7 @@ def predict(
             name: of[name].begin_s + float(drawn.weights @ of[name].seconds_of(costs, found[name]))
             for name in algorithms
         }
-        for of in (CPU_RATES, rates)
+        for of in (thread_rates, rates)
     )
     least, most = min(on_cpu.values()), max(on_cpu.values())
     is_clear = least <= 2 * LEAST_S or (least <= 10 * LEAST_S and most > CLEAR * least)

@@ -155,7 +155,7 @@ def test_counts_and_words_are_unbiased(name: str, asked: tuple[Biclique, Granula
             items = np.arange(first, last)
             if not items.size:
                 continue
-            repeats = -(-20_000 // items.size)
+            repeats = max(-(-20_000 // items.size), 50)
             found = engine.probe(prepared, np.tile(items, repeats), seeds_of(repeats * items.size, 1))
             counted = engine.run(prepared, first, last)
             sums = found.motifs.reshape(repeats, -1).sum(axis=1)
@@ -178,7 +178,7 @@ def test_the_layer_that_is_cheap_is_anchored(
 ) -> None:
     """Sets of eight of U are many, sets of three of V few, whose wedges are many only outside of the core."""
     # Otherwise a GPU takes less than it needs for another index.
-    monkeypatch.setattr("papilio.kernels.biclique.gpu.GPU_INDEX", GPU_INDEX._replace(least=1e-3))
+    monkeypatch.setattr("papilio.kernels.biclique.probe.GPU_INDEX", GPU_INDEX._replace(least=1e-3))
     inside = np.random.default_rng(1).random((60, 90)) < 0.6
     u, v = np.nonzero(inside)
     leaves = np.arange(90, 120_000)
@@ -366,7 +366,7 @@ def test_a_resumed_job_keeps_the_layer_that_its_first_session_chose(
             papilio.count(store, motif, job=job, engine="cpu")
     first = papilio.open_job(job).plan()
     assert first.decisions
-    monkeypatch.setattr("papilio.kernels.biclique.cpu.CPU_INDEX", CPU_INDEX._replace(least=1e9))
+    monkeypatch.setattr("papilio.kernels.biclique.probe.CPU_INDEX", CPU_INDEX._replace(least=1e9))
     forget_graphs()
     assert papilio.plan(store, motif, engine="cpu").key != first.key
     result = papilio.resume_job(job)

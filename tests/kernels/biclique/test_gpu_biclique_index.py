@@ -153,7 +153,7 @@ def test_items_are_divided_alike_and_hold_every_child_once(device: Device, name:
     ]
     of_cpu = build_biclique_index(graph, Biclique(5, 3), 1, "u")
     of_gpu = build_device_index(device, graph, Biclique(5, 3), "u")
-    got, wanted = divide_device_index(device, of_gpu, 1.0), divide_index(of_cpu, 1.0)
+    got, wanted = divide_device_index(device, of_gpu, 8192), divide_index(of_cpu, 8192)
     for field in ("item_root", "item_first", "item_last", "item_later", "costs"):
         assert np.array_equal(getattr(got, field), getattr(wanted, field)), field
     for field in ("item_root", "item_first", "item_last"):
