@@ -69,7 +69,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         if (paths.sink.is_full()) return 0;
         const int n = (int)(unit.last - unit.first);
         take_memory(n, 1, 0);
-        if (kPer != 0) copy_in(names, (const unsigned*)later.ids + unit.first, n);
+        if (kPer != 0) name_candidates((const unsigned*)later.ids + unit.first, n);
         if (kPer != 0 && lane_id() == 0) paths.held[0] = unit.root;
         __syncwarp();
         if (n == 0 || lanes.limits.most - 1 <= (kCounts ? 1 : 0)) {
@@ -94,7 +94,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         has_branches = slot[4] != 0;
         if (has_branches) from = copy_in(rest_of(node_at(0)), from, matrix.n_words);
         if (kPer != 0) {
-            from = copy_in(names, from, n);
+            from = name_candidates(from, n);
             from = copy_in(paths.held, from, held);
             copy_in(paths.free, from, free);
         }
@@ -109,6 +109,8 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     __device__ __forceinline__ bool finish_kept() {
         return !kHasLanes || finish_lanes(lanes, queue);
     }
+
+    __device__ __forceinline__ void close() const { paths.close(); }
 
     __device__ __forceinline__ bool leave_matrix() {
         while (level < 0 && outer != nullptr) {
@@ -173,9 +175,16 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             names = reinterpret_cast<int*>(arena.take(n));
             paths.held = reinterpret_cast<int*>(arena.take(held + n));
             paths.free = reinterpret_cast<int*>(arena.take(free + n));
+            paths.begin(arena, n, held, free);
         }
         matrix.words = arena.take(Square::size(n));
         has_branches = false;
+    }
+
+    /// Name the candidates of a unit by their ranks, or by their places; returns the start of the next words.
+    __device__ __forceinline__ const unsigned* name_candidates(const unsigned* from, int n) {
+        for (int i = lane_id(); kSums && i < n; i += kWarpSize) names[i] = i;
+        return copy_in(kSums ? paths.ranks : names, from, n);
     }
 
     __device__ __forceinline__ int count_levels(int n) const {
@@ -286,9 +295,14 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             count_few(node);
             return true;
         }
-        if (kPer == 0 || kLists || missing > 2) return false;
+        if (!is_last(missing, n)) return false;
         count_last(node);
         return true;
+    }
+
+    /// Whether the vertices or edges of a node that lacks `missing` vertices are counted without branches.
+    __device__ __forceinline__ static bool is_last(int missing, int n) {
+        return kPer != 0 && !kLists && (missing <= 2 || (missing == 3 && n <= kWarpSize));
     }
 
     __device__ __forceinline__ void give_to_lane(unsigned* node) {
@@ -319,11 +333,19 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
         __syncwarp();
     }
 
-    /// The same for each of their vertices or edges, for a node that lacks one or two vertices.
+    /// The same for each of their vertices or edges.
     __device__ __forceinline__ void count_last(const unsigned* node) {
         const int held = (int)node[0], free = (int)node[1], n = (int)node[3], missing = lanes.limits.most - held;
         const unsigned* const candidates = node + kNodeHead;
         list_members(candidates, matrix.n_words, members);
+        if (n <= kWarpSize) {
+            const unsigned row = gather_square(matrix, members, n);
+            const int name = lane_id() < n ? names[members[lane_id()]] : 0;
+            const FewCounts found = paths.add_small(later, row, name, n, held, free, missing);
+            if (lane_id() == 0) lanes.add_few(missing, held, free, n, found);
+            spend((long long)n * matrix.n_words);
+            return;
+        }
         const unsigned own = missing == 2 ? count_pairs(matrix, candidates, members, n).edges : 0u, edges = warp_total(own);
         if (lane_id() == 0) lanes.add_few(missing, held, free, n, FewCounts{edges, 0});
         paths.add_last(later, matrix, candidates, members, names, n, edges, held, free, missing);
@@ -415,7 +437,8 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
     }
 
     __device__ __forceinline__ bool is_open(const unsigned* node) const {
-        return (int)node[3] >= kSharedCandidates && (kLists || lanes.limits.most - (int)node[0] > (kCounts ? 3 : 2));
+        const int n = (int)node[3], missing = lanes.limits.most - (int)node[0];
+        return n >= kSharedCandidates && !(kCounts ? missing <= 3 : is_last(missing, n));
     }
 
     __device__ __forceinline__ bool is_worth(const unsigned* node) const {
@@ -443,7 +466,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
                 to += own.n_words;
             }
             if (kPer == 0) return;
-            for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (unsigned)names[members[i]];
+            for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (unsigned)paths.rank_of(names[members[i]]);
             paths.write(to + n, (int)node[0], (int)node[1], next < 0 ? -1 : names[next], node[2] != 0);
         });
     }
@@ -466,7 +489,7 @@ clique_search(const long long* __restrict__ indptr, const int* __restrict__ ids,
     unsigned* const own = warp_memory(kWords + near_words);
     CliqueLanes lanes{CliqueLimits{least, most}, leaves, closed, own + lane_id(), own + kWarpSize * kWarpSize + lane_id(),
                       CliqueSum{}, 0, 0, 0, 0, 0, false};
-    CliquePaths paths{choose, vector, nullptr, nullptr, RECORD_SINK};
+    CliquePaths paths{choose, vector, nullptr, nullptr, RECORD_SINK, nullptr, nullptr, 0, 0, 0, 0, 0};
     CliqueSearch search{{arena, queue, Adjacency{indptr, ids}, Square{}, nullptr, nullptr, nullptr, nullptr, false, 0, 0, 0},
                         lanes,
                         paths,

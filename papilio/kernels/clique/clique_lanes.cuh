@@ -47,12 +47,6 @@ struct CliqueLeaves {
 // A node with `free` optional vertices and m missing vertices represents the cliques of j candidates, j from 0 to m, each
 // with C(free, m - j) choices of free vertices.
 
-/// Edges and triangles that a lane, or a warp, counted.
-struct FewCounts {
-    unsigned edges;
-    unsigned long long triangles;
-};
-
 /// Cliques of one size: a sum of 64 bits, and its number of overflows.
 struct CliqueSum {
     unsigned long long low = 0;

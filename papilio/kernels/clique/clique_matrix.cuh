@@ -455,10 +455,18 @@ __device__ __forceinline__ unsigned* copy_out(unsigned* to, const int* from, int
 //
 // A leaf with h held and p free vertices represents C(p, k - h) cliques of k: a held vertex is in all of them, a free vertex
 // in C(p - 1, k - h - 1); a pair in as many as its free vertices leave. Sums are modulo 2^64.
-// A node that lacks one or two vertices of k is not searched: besides the held vertices, a clique has one of the free ones
-// and candidates, or two adjacent ones; free vertices are adjacent to all.
+// A node that lacks one or two vertices of k is not searched, nor one of at most 32 candidates that lacks three: besides the
+// held vertices, a clique has some of the free ones, which are adjacent to all, and candidates adjacent to each other.
 // With LISTS a leaf is a record instead: the number of held vertices, their ranks, and the ranks of the free ones.
 // `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
+// Counts of vertices are added up by unit, in the warp's arena, and go to `sums` when the unit ends: many warps search below
+// the same vertices, whose sums they would wait for. A candidate is then named by its place in the unit.
+
+/// Edges and triangles that a lane, or a warp, counted.
+struct FewCounts {
+    unsigned edges;
+    unsigned long long triangles;
+};
 
 #ifndef PER
 #define PER 0
@@ -466,83 +474,190 @@ __device__ __forceinline__ unsigned* copy_out(unsigned* to, const int* from, int
 
 /// 0: no path is kept; 1: vertices; 2: edges.
 constexpr int kPer = PER;
+/// Whether the sums of a unit are kept apart.
+constexpr bool kSums = kPer == 1 && !kLists;
 
 struct CliquePaths {
     const unsigned long long* choose;
     unsigned long long* sums;
-    int* held;  // ranks, the root first
+    int* held;  // ranks, the root first; with kSums only of those held when the unit began, then places
     int* free;
     RecordSink sink;
+    // Of the unit, with kSums:
+    int* ranks;               // of the candidates
+    unsigned long long* own;  // the sums of the candidates
+    unsigned long long of_held, of_free;  // of each vertex that was held, or free, when the unit began
+    int n_held, n_free;       // and their numbers
+    int n;                    // candidates
+
+    /// Begin a unit of candidates below so many vertices held and free; the warp.
+    __device__ __forceinline__ void begin(Arena& arena, int n_candidates, int n_first_held, int n_first_free) {
+        if constexpr (kSums) {
+            ranks = reinterpret_cast<int*>(arena.take_far(n_candidates));
+            own = take_sums(arena, n_candidates);
+            n = n_candidates;
+            of_held = of_free = 0;
+            n_held = n_first_held;
+            n_free = n_first_free;
+        }
+    }
+
+    /// Add the sums of the unit to those of all; the warp.
+    __device__ __forceinline__ void close() const {
+        if constexpr (kSums) {
+#pragma unroll 1
+            for (int i = lane_id(); i < n; i += kWarpSize)
+                if (own[i] != 0) atomicAdd(&sums[ranks[i]], own[i]);
+#pragma unroll 1
+            for (int i = lane_id(); i < n_held + n_free; i += kWarpSize) {
+                const unsigned long long way = i < n_held ? of_held : of_free;
+                if (way != 0) atomicAdd(&sums[i < n_held ? held[i] : free[i - n_held]], way);
+            }
+        }
+    }
+
+    /// The rank of a named vertex.
+    __device__ __forceinline__ int rank_of(int name) const { return kSums ? ranks[name] : name; }
 
     /// Count one leaf; the warp.
-    __device__ __forceinline__ void add(const Adjacency& later, int n_held, int n_free, int k) {
-        const int missing = k - n_held;
+    __device__ __forceinline__ void add(const Adjacency& later, int held_now, int free_now, int k) {
+        const int missing = k - held_now;
         if constexpr (kLists) {
-            if (missing > n_free) return;
-            sink.write(1 + n_held + n_free, [&](const auto& visit) {
-                if (lane_id() == 0) visit(0, n_held);
-                for (int i = lane_id(); i < n_held; i += kWarpSize) visit(1 + i, held[i]);
-                for (int i = lane_id(); i < n_free; i += kWarpSize) visit(1 + n_held + i, free[i]);
+            if (missing > free_now) return;
+            sink.write(1 + held_now + free_now, [&](const auto& visit) {
+                if (lane_id() == 0) visit(0, held_now);
+                for (int i = lane_id(); i < held_now; i += kWarpSize) visit(1 + i, held[i]);
+                for (int i = lane_id(); i < free_now; i += kWarpSize) visit(1 + held_now + i, free[i]);
             });
             return;
         }
         unsigned long long ways[3];  // by number of free vertices that are fixed
         for (int fixed = 0; fixed < 3; ++fixed)
-            ways[fixed] = n_free >= fixed && missing >= fixed
-                              ? choose[(long long)(n_free - fixed) * (k + 1) + missing - fixed]
+            ways[fixed] = free_now >= fixed && missing >= fixed
+                              ? choose[(long long)(free_now - fixed) * (k + 1) + missing - fixed]
                               : 0ull;
-        for (int i = 0; i < n_held + n_free; ++i) {
-            const bool is_free = i >= n_held;
-            const int x = path_at(i, n_held);
-            if (kPer == 1) {
-                if (lane_id() == 0) atomicAdd(&sums[x], ways[is_free]);
-                continue;
-            }
+        if constexpr (kSums) add_path(held_now, free_now, ways[0], ways[1]);
+#pragma unroll 1
+        for (int i = 0; kPer == 2 && i < held_now + free_now; ++i) {
+            const bool is_free = i >= held_now;
+            const int x = path_at(i, held_now);
             for (int j = lane_id(); j < i; j += kWarpSize)
-                add_pair(later, x, path_at(j, n_held), ways[(int)is_free + (int)(j >= n_held)]);
+                add_pair(later, x, path_at(j, held_now), ways[(int)is_free + (int)(j >= held_now)]);
         }
     }
 
     /// Count a node of n candidates, with `edges` among them, that lacks `missing`, 1 or 2, vertices; the warp. `candidates` is
     /// the set of `members`, and `names` has their ranks.
     __device__ __forceinline__ void add_last(const Adjacency& later, const Square& matrix, const unsigned* candidates,
-                                             const int* members, const int* names, int n, unsigned edges, int n_held, int n_free,
-                                             int missing) const {
+                                             const int* members, const int* names, int n, unsigned edges, int held_now, int free_now,
+                                             int missing) {
         const bool is_pair = missing == 2;
-        const unsigned long long p = (unsigned)n_free, m = (unsigned)n;
+        const unsigned long long p = (unsigned)free_now, m = (unsigned)n;
         // Cliques of all, by number of free vertices that are fixed.
         const unsigned long long ways[3] = {is_pair ? p * (p - 1) / 2 + p * m + edges : p + m, is_pair ? p - 1 + m : 1ull,
                                             is_pair ? 1ull : 0ull};
-        for (int i = lane_id(); i < n_held + n_free; i += kWarpSize) {
-            const int n_fixed = i < n_held ? 0 : 1, x = path_at(i, n_held);
-            if (kPer == 1) atomicAdd(&sums[x], ways[n_fixed]);
-            for (int j = 0; kPer == 2 && j < i; ++j)
-                add_pair(later, x, path_at(j, n_held), ways[n_fixed + (j < n_held ? 0 : 1)]);
+        if constexpr (kSums) add_path(held_now, free_now, ways[0], ways[1]);
+#pragma unroll 1
+        for (int i = lane_id(); kPer == 2 && i < held_now + free_now; i += kWarpSize) {
+            const int n_fixed = i < held_now ? 0 : 1, x = path_at(i, held_now);
+            for (int j = 0; j < i; ++j)
+                add_pair(later, x, path_at(j, held_now), ways[n_fixed + (j < held_now ? 0 : 1)]);
         }
+#pragma unroll 1
         for (int i = lane_id(); i < n; i += kWarpSize) {
             const int row = members[i], x = names[row];
             unsigned near = 0;
             for (int k = 0; is_pair && k < matrix.n_words; ++k) near += (unsigned)__popc(matrix.at(k, row) & candidates[k]);
-            const unsigned long long own = is_pair ? p + near : 1ull;
-            if (kPer == 1) atomicAdd(&sums[x], own);
-            for (int j = 0; kPer == 2 && j < n_held + n_free; ++j)
-                add_pair(later, x, path_at(j, n_held), j < n_held ? own : ways[2]);
+            const unsigned long long each = is_pair ? p + near : 1ull;
+            if constexpr (kSums) own[x] += each;
+            for (int j = 0; kPer == 2 && j < held_now + free_now; ++j)
+                add_pair(later, x, path_at(j, held_now), j < held_now ? each : ways[2]);
             for (int j = 0; kPer == 2 && is_pair && j < i; ++j)
                 if (matrix.at(members[j] / kWarpSize, row) >> members[j] % kWarpSize & 1u)
                     add_pair(later, x, names[members[j]], 1);
         }
     }
 
+    /// The same for a node of at most 32 candidates that lacks 1 to 3 vertices: lane i has row i of their matrix and the name of
+    /// the candidate. Returns the edges and triangles among them.
+    __device__ __forceinline__ FewCounts add_small(const Adjacency& later, unsigned row, int name, int n, int held_now,
+                                                   int free_now, int missing) {
+        const int lane = lane_id();
+        const unsigned long long p = (unsigned)free_now, m = (unsigned)n, p1 = p - 1, p2 = p - 2;
+        const unsigned degree = missing >= 2 ? (unsigned)__popc(row) : 0u;
+        unsigned ends = 0;  // of pairs of this candidate's neighbours that are adjacent
+#pragma unroll 1
+        for (int j = 0; missing == 3 && j < n; ++j) {
+            const unsigned other = __shfl_sync(kFullMask, row, j);
+            if (row >> j & 1u) ends += (unsigned)__popc(other & row);
+        }
+        const FewCounts found{warp_total(degree) / 2, warp_total(ends) / 6};
+        // Cliques of all, of a free vertex, of two; of this candidate, and with a free vertex.
+        unsigned long long all = p + m, one = 1, two = 0, own_ways = 1, with_free = 0;
+        if (missing == 2) {
+            all = p * p1 / 2 + p * m + found.edges;
+            one = p1 + m;
+            two = with_free = 1;
+            own_ways = p + degree;
+        }
+        if (missing == 3) {
+            all = p * p1 / 2 * p2 / 3 + p * p1 / 2 * m + p * found.edges + found.triangles;
+            one = p1 * p2 / 2 + p1 * m + found.edges;
+            two = p2 + m;
+            own_ways = p * p1 / 2 + p * degree + ends / 2;
+            with_free = p1 + degree;
+        }
+        if constexpr (kSums) {
+            add_path(held_now, free_now, all, one);
+            if (lane < n) own[name] += own_ways;
+            __syncwarp();
+            return found;
+        }
+        const int n_path = held_now + free_now;
+#pragma unroll 1
+        for (int i = lane; i < n_path; i += kWarpSize)
+            for (int j = 0; j < i; ++j)
+                add_pair(later, path_at(i, held_now), path_at(j, held_now), i < held_now ? all : j < held_now ? one : two);
+#pragma unroll 1
+        for (int j = 0; lane < n && j < n_path; ++j)
+            add_pair(later, name, path_at(j, held_now), j < held_now ? own_ways : with_free);
+#pragma unroll 1
+        for (int j = 0; missing >= 2 && j < n; ++j) {
+            const unsigned other = __shfl_sync(kFullMask, row, j);
+            const int neighbour = __shfl_sync(kFullMask, name, j);
+            if (j < lane && (row >> j & 1u))
+                add_pair(later, name, neighbour, missing == 2 ? 1ull : p + (unsigned)__popc(other & row));
+        }
+        return found;
+    }
+
     /// Copy the first held and free vertices, and one more, held or free, unless it is -1; the warp.
-    __device__ __forceinline__ void write(unsigned* to, int n_held, int n_free, int next, bool is_free) const {
-        to = copy_out(to, held, n_held);
-        if (next >= 0 && !is_free && lane_id() == 0) to[0] = (unsigned)next;
-        to = copy_out(to + (next >= 0 && !is_free ? 1 : 0), free, n_free);
-        if (next >= 0 && is_free && lane_id() == 0) to[0] = (unsigned)next;
+    __device__ __forceinline__ void write(unsigned* to, int held_now, int free_now, int next, bool is_free) const {
+        to = write_ranks(to, held, n_held, held_now);
+        if (next >= 0 && !is_free && lane_id() == 0) to[0] = (unsigned)rank_of(next);
+        to = write_ranks(to + (next >= 0 && !is_free ? 1 : 0), free, n_free, free_now);
+        if (next >= 0 && is_free && lane_id() == 0) to[0] = (unsigned)rank_of(next);
     }
 
   private:
-    __device__ __forceinline__ int path_at(int i, int n_held) const { return i < n_held ? held[i] : free[i - n_held]; }
+    /// Copy the ranks of a path, whose first vertices are no candidates; returns the start of the next words.
+    __device__ __forceinline__ unsigned* write_ranks(unsigned* to, const int* path, int n_first, int n) const {
+        for (int i = lane_id(); i < n; i += kWarpSize) to[i] = (unsigned)(kSums && i < n_first ? path[i] : rank_of(path[i]));
+        return to + n;
+    }
+
+    /// Add to the sums of the unit what its path is worth to each vertex held and to each free one; the warp.
+    __device__ __forceinline__ void add_path(int held_now, int free_now, unsigned long long to_held, unsigned long long to_free) {
+        of_held += to_held;
+        of_free += to_free;
+#pragma unroll 1
+        for (int i = n_held + lane_id(); i < held_now; i += kWarpSize) own[held[i]] += to_held;
+#pragma unroll 1
+        for (int i = n_free + lane_id(); i < free_now; i += kWarpSize) own[free[i]] += to_free;
+        __syncwarp();
+    }
+
+    __device__ __forceinline__ int path_at(int i, int held_now) const { return i < held_now ? held[i] : free[i - held_now]; }
 
     /// Add to the edge between two ranks; any lane alone.
     __device__ __forceinline__ void add_pair(const Adjacency& later, int x, int y, unsigned long long way) const {

@@ -44,6 +44,7 @@ from papilio.kernels.device.constants import (
     LANE_WORDS,
     MAXIMAL_LANE_WORDS,
     OUTER_MATRIX_WORDS,
+    SUM_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
@@ -250,6 +251,7 @@ def _estimate_need(
     parts = [sizes, node, levels * node, square, sizes]
     if per != "total":
         parts += [sizes, sizes + 1, sizes]
+        parts += [sizes, SUM_WORDS * sizes] if per == "vertex" else []
     elif (motif.k or motif.max_k) is not None:
         parts.append(square)  # of a node whose triangles are counted
     # Matrices of nodes, each with at most half as many words in a row as the one before.

@@ -51,6 +51,16 @@ struct Arena {
     }
 };
 
+static_assert(sizeof(unsigned long long) == SUM_WORDS * sizeof(unsigned), "the launcher counts on it");
+
+/// Zeroed sums of 64 bits; the warp.
+__device__ __forceinline__ unsigned long long* take_sums(Arena& arena, int n) {
+    unsigned long long* sums = reinterpret_cast<unsigned long long*>(arena.take((long long)n * SUM_WORDS));
+    for (int i = lane_id(); i < n; i += kWarpSize) sums[i] = 0;
+    __syncwarp();
+    return sums;
+}
+
 // Sets of numbers from 0 on as bits of 32-bit words.
 //
 // All lanes of a warp call functions together, unless their comments say otherwise; functions end with ordered writes.

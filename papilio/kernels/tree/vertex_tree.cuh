@@ -26,18 +26,6 @@ struct VertexFrame {
 constexpr int kVertexFrameWords = VERTEX_FRAME_WORDS;
 static_assert(sizeof(VertexFrame) == kVertexFrameWords * sizeof(unsigned), "the launcher counts on it");
 
-/// Words of a 64-bit sum.
-constexpr int kSumWords = SUM_WORDS;
-static_assert(sizeof(unsigned long long) == kSumWords * sizeof(unsigned), "the launcher counts on it");
-
-/// Zeroed sums; the warp.
-__device__ __forceinline__ unsigned long long* take_sums(Arena& arena, int n) {
-    unsigned long long* sums = reinterpret_cast<unsigned long long*>(arena.take((long long)n * kSumWords));
-    for (int i = lane_id(); i < n; i += kWarpSize) sums[i] = 0;
-    __syncwarp();
-    return sums;
-}
-
 /// Add to `held[k]`, in every lane, the worth to its column of the rows `holders[k]`, which hold it.
 ///
 /// Lane i stands for row i. If bit i of `live` is set, the row is a set that shares `size` columns, each worth `worth`.
