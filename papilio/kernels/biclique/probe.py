@@ -67,9 +67,9 @@ CPU_VERTEX_RATES = {"enumerate": Rates(1.9e8, 3e7, 2e8)}
 more are 0.5 to 2.2 times the measured ones, with 20 us for an item."""
 
 GPU_VERTEX_RATES = {"enumerate": Rates(3.5e10, 1.4e8, 6.3e10, 0.0012)}
-"""Rates of one H200 for counts per vertex, fitted to 44 runs on ten graphs: of 20 runs of 9 ms or more the predicted times
-are 0.4 to 1.7 times the measured ones. Seven on small graphs, which wait for one item, take 3 to 25 times as long, at
-most 0.11 s."""
+"""Rates of one H200 for counts per vertex, fitted to 44 runs on ten graphs: of 20 runs of 9 ms or more, the predicted
+times are 0.4 to 1.7 times the measured ones. Seven on small graphs, which wait for one item, take 3 to 25 times as
+long, at most 0.11 s."""
 
 RUN_RATES = {
     **{walk: rates._replace(costs_s=9e8, items_s=5e4) for walk, rates in CPU_RATES.items()},

@@ -5,7 +5,8 @@
 vertices and p pivots represents C(p, k - h) cliques of every size k; leaves are counted by (h, p). A branch ends once
 it holds the requested number of vertices, and is dropped if its remaining vertices cannot reach the least size. A
 vertex next to all others is taken as a pivot without a branch. A node that lacks two vertices of the largest size is
-not searched: it is a leaf, and each of its candidates and each edge among these is one.
+not searched: it is a leaf, and each of its candidates and each edge among these is one. Counts of vertices and edges do
+the same with triangles, for nodes of one word that lack three.
 
 A node whose candidates fill at most half of the words of a row gets a matrix of its own, a *frame*, for the tree below
 it: in graphs of overlapping cliques, roots have hundreds of candidates, and most nodes fewer than 64.
@@ -130,6 +131,52 @@ def _end_pairs(
                     _add_pair(search, d, u, search.numbers[numbers_at + j], ONE)
 
 
+@compiled
+def _end_triples(
+    search: CliqueStack, frame: int, d: int, at: int, n_held: int, n_pivots: int, size: int, per: int
+) -> None:
+    """Count a node of one word that lacks three vertices, and add its cliques to every vertex, or every edge.
+
+    A clique has the held vertices and three pivots, or candidates adjacent to each other, or some of both.
+    """
+    row, p = search.pivot_of.size + 1, n_pivots
+    rows = search.rows[search.frames[frame, ROWS_AT] :]
+    numbers = search.numbers[search.frames[frame, NUMBERS_AT] :]
+    members, ends, corners = search.sets[at], 0, 0
+    left = members
+    while left:
+        i = lowest_bit(left)
+        left &= left - ONE
+        near = members & rows[i]
+        degree, shared, rest = popcount(near), 0, near
+        while rest:
+            j = lowest_bit(rest)
+            rest &= rest - ONE
+            common = popcount(near & rows[j])
+            shared += common
+            if per == PER_EDGE and j > i:
+                _add_pair(search, d, numbers[i], numbers[j], np.uint64(p + common))
+        ends += degree
+        corners += shared
+        value = np.uint64(p * (p - 1) // 2 + p * degree + shared // 2)
+        search.sums[numbers[i]] += value
+        if per == PER_EDGE:
+            for at_held in range(n_held - 1):
+                _add_pair(search, d, numbers[i], search.held[at_held], value)
+            for at_pivot in range(p):
+                _add_pair(search, d, numbers[i], search.pivots[at_pivot], np.uint64(p - 1 + degree))
+    edges, triangles = ends // 2, corners // 6
+    all_ = p * (p - 1) // 2 * (p - 2) // 3 + p * (p - 1) // 2 * size + p * edges + triangles
+    one = (p - 1) * (p - 2) // 2 + (p - 1) * size + edges
+    _give(search, d, n_held, p, np.uint64(all_), np.uint64(one), np.uint64(p - 2 + size), per)
+    leaf = n_held * row + p
+    search.leaves[leaf] += ONE
+    search.leaves[leaf + row] += np.uint64(size)
+    search.leaves[leaf + 2 * row] += np.uint64(edges)
+    search.leaves[leaf + 3 * row] += np.uint64(triangles)
+    search.total[2] += np.uint64(size + edges)
+
+
 @inlined
 def choose_pivot(
     search: CliqueStack, rows_at: int, numbers_at: int, at: int, w: int, size: int, n_pivots: int
@@ -205,6 +252,9 @@ def _enter_node(
             _end_pairs(search, frame, d, at, n_held, n_pivots, most - n_held, size, edges, per)
         return -1, n_pivots
     pivot = -1
+    if per != TOTAL and w == 1 and most - n_held == 3:
+        _end_triples(search, frame, d, at, n_held, n_pivots, size, per)
+        return -1, n_pivots
     if n_held < most:
         pivot, n_pivots = choose_pivot(search, rows_at, numbers_at, at, w, size, n_pivots)
         search.total[2] += np.uint64(size * w)

@@ -95,15 +95,16 @@ triangles. Nodes of large roots have matrices of their own, whose words count: 0
 _RATES: Mapping[str, Rates] = {
     "orient": Rates(4.2e8, 1.04e8, 8.1e8),
     "pivot": Rates(2e8, 1e9, 3.3e8),
-    "vertex": Rates(2e8, 3e7, 4e8),
-    "edge": Rates(9.8e7, 1e8, 8.5e8),
+    "vertex": Rates(1.6e8, 4e7, 3e9),
+    "edge": Rates(8e7, 4e7, 5e9),
     "maximal": Rates(1e10, 2.2e7, 4.5e8),
 }
 """Rates of one CPU thread: totals in order and by pivots, counts by vertex and edge, maximal cliques.
 
 In order and maximal: fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and
 every k. By pivots: fitted to 36 runs of 8 ms to 23 s on seven real graphs, k from 5 to 10 and every k; predicted times
-of those of 0.1 s or more are 0.8 to 1.2 times the measured ones, the others down to 0.5 times.
+of those of 0.1 s or more are 0.8 to 1.2 times the measured ones, the others down to 0.5 times. By vertex and edge:
+fitted to 17 runs on four graphs; predicted times of those of 0.1 s or more are 0.6 to 1.25 times the measured ones.
 """
 
 
