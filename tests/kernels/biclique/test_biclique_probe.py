@@ -155,7 +155,7 @@ def test_counts_and_words_are_unbiased(name: str, asked: tuple[Biclique, Granula
             items = np.arange(first, last)
             if not items.size:
                 continue
-            repeats = max(-(-20_000 // items.size), 50)
+            repeats = max(-(-20_000 // items.size), 20)
             found = engine.probe(prepared, np.tile(items, repeats), seeds_of(repeats * items.size, 1))
             counted = engine.run(prepared, first, last)
             sums = found.motifs.reshape(repeats, -1).sum(axis=1)

@@ -249,3 +249,54 @@ def test_sums_of_vertices_are_written_one_after_the_other(seed: int, n_words: in
             wanted_columns[j] += 2 * size**2 * (both >> j & 1)
     assert device.to_host(of_rows).tolist() == wanted_rows
     assert device.to_host(of_columns).tolist() == wanted_columns
+
+
+_PATHS = """
+#include "clique_matrix.cuh"
+extern "C" __global__ void count_nodes(const int* nodes, const int* orders, const unsigned* rows, const int n_nodes,
+                                       unsigned* slab, unsigned long long* sums) {
+    Arena arena{nullptr, slab, 0, 0, 4096, 0};
+    int* const held = reinterpret_cast<int*>(arena.take(33));
+    int* const free = reinterpret_cast<int*>(arena.take(32));
+    CliquePaths paths{nullptr, sums, held, free, RECORD_SINK, nullptr, nullptr, 0, 0, 0, 0, 0};
+    paths.begin(arena, 32, 1, 0);
+    for (int i = lane_id(); i < 32; i += kWarpSize) paths.ranks[i] = i;
+    if (lane_id() == 0) held[0] = 32;
+    for (int i = 0; i < n_nodes; ++i) {
+        const int *const node = nodes + 4 * i, *const order = orders + 32 * i;
+        for (int j = lane_id(); j < node[0]; j += kWarpSize) held[1 + j] = order[j];
+        for (int j = lane_id(); j < node[1]; j += kWarpSize) free[j] = order[node[0] + j];
+        __syncwarp();
+        const int name = order[(node[0] + node[1] + lane_id()) % 32];
+        const unsigned row = lane_id() < node[2] ? rows[32 * i + lane_id()] : 0u;
+        paths.add_small(Adjacency{}, row, name, node[2], 1 + node[0], node[1], node[3]);
+    }
+    paths.close();
+}
+"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_cliques_of_vertices_are_added_one_node_after_the_other(seed: int) -> None:
+    """Nodes of some held and free vertices and candidates, that lack one to three, with other names in each."""
+    device: Any = emulator(seed)
+    xp, random, n_nodes = device.xp, np.random.default_rng(seed), 24
+    nodes = np.stack(
+        [random.integers(low, high, n_nodes) for low, high in ((0, 7), (0, 5), (1, 9), (1, 4))], axis=1
+    )
+    orders = np.stack([random.permutation(32) for _ in range(n_nodes)])
+    rows, wanted = np.zeros((n_nodes, 32), np.uint32), [0] * 33
+    for (held, free, n, missing), order, row in zip(nodes.tolist(), orders.tolist(), rows, strict=True):
+        near = np.triu(random.random((n, n)) < 0.7, 1)
+        near |= near.T
+        row[:n] = near @ (1 << np.arange(n))
+        for chosen in combinations(range(free + n), missing):
+            candidates = [i - free for i in chosen if i >= free]
+            if all(near[i, j] for i, j in combinations(candidates, 2)):
+                for vertex in (32, *order[:held], *(order[held + i] for i in chosen)):
+                    wanted[vertex] += 1
+    sums = xp.zeros(33, dtype=np.uint64)
+    kernel = device.loads(_PATHS, "paths.cu", {"PER": 1}).get_function("count_nodes")
+    given = (xp.asarray(each.astype(np.int32)) for each in (nodes, orders))
+    kernel((1,), (32,), (*given, xp.asarray(rows), np.int32(n_nodes), xp.empty(4096, dtype=np.uint32), sums))
+    assert device.to_host(sums).tolist() == wanted
