@@ -295,14 +295,15 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
             count_few(node);
             return true;
         }
-        if (!is_last(missing, n)) return false;
+        if (!is_last(missing, free, n)) return false;
         count_last(node);
         return true;
     }
 
     /// Whether the vertices or edges of a node that lacks `missing` vertices are counted without branches.
-    __device__ __forceinline__ static bool is_last(int missing, int n) {
-        return kPer != 0 && !kLists && (missing <= 2 || (missing == 3 && n <= kWarpSize));
+    __device__ __forceinline__ static bool is_last(int missing, int free, int n) {
+        const bool is_small = n <= kWarpSize && (missing == 3 || (missing == 4 && free <= kFreeSmall));
+        return kPer != 0 && !kLists && (missing <= 2 || is_small);
     }
 
     __device__ __forceinline__ void give_to_lane(unsigned* node) {
@@ -438,7 +439,7 @@ struct CliqueSearch : NodeSearch<CliqueSearch, Square> {
 
     __device__ __forceinline__ bool is_open(const unsigned* node) const {
         const int n = (int)node[3], missing = lanes.limits.most - (int)node[0];
-        return n >= kSharedCandidates && !(kCounts ? missing <= 3 : is_last(missing, n));
+        return n >= kSharedCandidates && !(kCounts ? missing <= 3 : is_last(missing, (int)node[1], n));
     }
 
     __device__ __forceinline__ bool is_worth(const unsigned* node) const {

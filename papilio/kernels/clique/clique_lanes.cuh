@@ -52,13 +52,16 @@ struct CliqueSum {
     unsigned long long low = 0;
     unsigned carries = 0;
 
-    /// Add a node that lacks `missing` (0 to 3) vertices, with n candidates; any lane alone. Adds less than 2^48.
+    /// Add a node that lacks `missing` vertices, 0 to 3, or 4 of a node of kFreeSmall free ones at most, with n candidates; any
+    /// lane alone. Adds less than 2^48.
     __device__ __forceinline__ void add(int missing, int n_free, int n, const FewCounts& among) {
         const unsigned long long free = (unsigned)n_free, two = free * (free - 1) / 2;
         unsigned long long ways = 1;
         if (missing == 1) ways = free + (unsigned)n;
         if (missing == 2) ways = two + free * (unsigned)n + among.edges;
         if (missing == 3) ways = two * (free - 2) / 3 + two * (unsigned)n + free * among.edges + among.triangles;
+        if (kPer != 0 && missing == 4)
+            ways = two * (free - 2) / 3 * (free - 3) / 4 + two * (free - 2) / 3 * (unsigned)n + two * among.edges + free * among.triangles + among.fours;
         low += ways;
         carries += low < ways ? 1u : 0u;
     }

@@ -455,17 +455,18 @@ __device__ __forceinline__ unsigned* copy_out(unsigned* to, const int* from, int
 //
 // A leaf with h held and p free vertices represents C(p, k - h) cliques of k: a held vertex is in all of them, a free vertex
 // in C(p - 1, k - h - 1); a pair in as many as its free vertices leave. Sums are modulo 2^64.
-// A node that lacks one or two vertices of k is not searched, nor one of at most 32 candidates that lacks three: besides the
+// A node that lacks one or two vertices of k is not searched, nor one of at most 32 candidates that lacks three or four: besides the
 // held vertices, a clique has some of the free ones, which are adjacent to all, and candidates adjacent to each other.
 // With LISTS a leaf is a record instead: the number of held vertices, their ranks, and the ranks of the free ones.
 // `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
 // Counts of vertices are added up by unit, in the warp's arena, and go to `sums` when the unit ends: many warps search below
 // the same vertices, whose sums they would wait for. A candidate is then named by its place in the unit.
 
-/// Edges and triangles that a lane, or a warp, counted.
+/// Edges, triangles and cliques of four that a lane, or a warp, counted.
 struct FewCounts {
     unsigned edges;
     unsigned long long triangles;
+    unsigned fours = 0;
 };
 
 #ifndef PER
@@ -474,6 +475,8 @@ struct FewCounts {
 
 /// 0: no path is kept; 1: vertices; 2: edges.
 constexpr int kPer = PER;
+/// Most free vertices of a node that lacks four vertices and is not searched.
+constexpr int kFreeSmall = 1024;
 /// Whether the sums of a unit are kept apart.
 constexpr bool kSums = kPer == 1 && !kLists;
 
@@ -578,34 +581,58 @@ struct CliquePaths {
         }
     }
 
-    /// The same for a node of at most 32 candidates that lacks 1 to 3 vertices: lane i has row i of their matrix and the name of
-    /// the candidate. Returns the edges and triangles among them.
+    /// The same for a node of at most 32 candidates that lacks 1 to 4 vertices: lane i has row i of their matrix and the name of
+    /// the candidate. Returns the edges, triangles and cliques of four among them.
     __device__ __forceinline__ FewCounts add_small(const Adjacency& later, unsigned row, int name, int n, int held_now,
                                                    int free_now, int missing) {
         const int lane = lane_id();
-        const unsigned long long p = (unsigned)free_now, m = (unsigned)n, p1 = p - 1, p2 = p - 2;
+        const unsigned long long p = (unsigned)free_now, m = (unsigned)n, p1 = p - 1, p2 = p - 2, p3 = p - 3;
+        const unsigned long long pairs_of_free = p * p1 / 2, triples_of_free = pairs_of_free * p2 / 3;
         const unsigned degree = missing >= 2 ? (unsigned)__popc(row) : 0u;
-        unsigned ends = 0;  // of pairs of this candidate's neighbours that are adjacent
+        unsigned corners = 0, quads = 0;  // twice the triangles of this candidate, and six times its cliques of four
 #pragma unroll 1
-        for (int j = 0; missing == 3 && j < n; ++j) {
-            const unsigned other = __shfl_sync(kFullMask, row, j);
-            if (row >> j & 1u) ends += (unsigned)__popc(other & row);
+        for (int j = 0; missing >= (kPer == 2 ? 2 : 3) && j < n; ++j) {
+            const unsigned other = __shfl_sync(kFullMask, row, j), near = row >> j & 1u ? other & row : 0u;
+            unsigned ends = 0;  // of edges among the neighbours that both have
+            if (missing == 4)
+#pragma unroll 1
+                for (unsigned rest = warp_or(near); rest != 0; rest &= rest - 1) {
+                    const int next = __ffs((int)rest) - 1;
+                    const unsigned third = __shfl_sync(kFullMask, row, next);
+                    if (near >> next & 1u) ends += (unsigned)__popc(near & third);
+                }
+            const unsigned common = (unsigned)__popc(near);
+            corners += common;
+            quads += ends;
+            if constexpr (kPer == 2) {
+                const int neighbour = __shfl_sync(kFullMask, name, j);
+                const unsigned long long both = missing == 2 ? 1 : missing == 3 ? p + common : pairs_of_free + p * common + ends / 2;
+                if (j < lane && (row >> j & 1u)) add_pair(later, name, neighbour, both);
+            }
         }
-        const FewCounts found{warp_total(degree) / 2, warp_total(ends) / 6};
+        if (missing < 3) corners = 0;
+        const FewCounts found{warp_total(degree) / 2, warp_total(corners) / 6, warp_total(quads) / 24};
         // Cliques of all, of a free vertex, of two; of this candidate, and with a free vertex.
         unsigned long long all = p + m, one = 1, two = 0, own_ways = 1, with_free = 0;
         if (missing == 2) {
-            all = p * p1 / 2 + p * m + found.edges;
+            all = pairs_of_free + p * m + found.edges;
             one = p1 + m;
             two = with_free = 1;
             own_ways = p + degree;
         }
         if (missing == 3) {
-            all = p * p1 / 2 * p2 / 3 + p * p1 / 2 * m + p * found.edges + found.triangles;
+            all = triples_of_free + pairs_of_free * m + p * found.edges + found.triangles;
             one = p1 * p2 / 2 + p1 * m + found.edges;
             two = p2 + m;
-            own_ways = p * p1 / 2 + p * degree + ends / 2;
+            own_ways = pairs_of_free + p * degree + corners / 2;
             with_free = p1 + degree;
+        }
+        if (missing == 4) {
+            all = triples_of_free * p3 / 4 + triples_of_free * m + pairs_of_free * found.edges + p * found.triangles + found.fours;
+            one = p1 * p2 / 2 * p3 / 3 + p1 * p2 / 2 * m + p1 * found.edges + found.triangles;
+            two = p2 * p3 / 2 + p2 * m + found.edges;
+            own_ways = triples_of_free + pairs_of_free * degree + p * (corners / 2) + quads / 6;
+            with_free = p1 * p2 / 2 + p1 * degree + corners / 2;
         }
         if constexpr (kSums) {
             add_path(held_now, free_now, all, one);
@@ -621,13 +648,6 @@ struct CliquePaths {
 #pragma unroll 1
         for (int j = 0; lane < n && j < n_path; ++j)
             add_pair(later, name, path_at(j, held_now), j < held_now ? own_ways : with_free);
-#pragma unroll 1
-        for (int j = 0; missing >= 2 && j < n; ++j) {
-            const unsigned other = __shfl_sync(kFullMask, row, j);
-            const int neighbour = __shfl_sync(kFullMask, name, j);
-            if (j < lane && (row >> j & 1u))
-                add_pair(later, name, neighbour, missing == 2 ? 1ull : p + (unsigned)__popc(other & row));
-        }
         return found;
     }
 

@@ -79,14 +79,14 @@ _LISTS = Rates(1e10, 1.1e7, 1.5e9)
 _GPU_RATES: Mapping[str, Rates] = {
     "orient": Rates(3e11, 1e12, 1e12, 6e-4),
     "pivot": Rates(3e11, 1e12, 2.3e11, 7e-4),
-    "vertex": Rates(1.2e11, 2.3e9, 1e13, 1e-3),
-    "edge": Rates(2e10, 2.5e8, 2.1e11, 1e-3),
+    "vertex": Rates(1.2e11, 3.5e9, 1e13, 1e-3),
+    "edge": Rates(1.4e10, 6.7e8, 1e12, 1e-3),
     "maximal": Rates(2.5e10, 1e12, 1.5e11, 1e-3),
 }
 """Rates of one H200 as below. Totals and maximal cliques: fitted to 37 runs of 0.6 to 140 ms on eight graphs.
 
 Predicted times of these are 0.43 to 1.3 times the measured ones. Counts by vertex and edge: fitted to 26 runs on three
-graphs; the predicted times of those of 20 ms or more are 0.8 to 1.5 times the measured ones. The rates of the costs of
+graphs; the predicted times of those of 22 ms or more are 0.7 to 1.5 times the measured ones. The rates of the costs of
 cliques are from a graph of 21.8 million edges instead: 1e10 a second, as fitted, predicts 35 times the time of its
 triangles. Nodes of large roots have matrices of their own, whose words count: 0.77 and 8.5 s are predicted for its
 5- and 6-cliques, 0.92 and 11.7 s measured.

@@ -314,7 +314,7 @@ def test_matrices_of_nodes_narrow_again(device: Device, motif: Clique) -> None:
 def test_vertices_of_matrices_of_nodes_keep_their_names(
     device: Device, per: Granularity, schedule: str
 ) -> None:
-    compare_first_root(device, overlapping(100, 0.6, 0.3), Clique(5), per, SCHEDULES[schedule])
+    compare_first_root(device, overlapping(100, 0.75, 0.3), Clique(7), per, SCHEDULES[schedule])
 
 
 def test_counts_beyond_64_bits(device: Device) -> None:

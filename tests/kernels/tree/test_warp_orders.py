@@ -278,11 +278,11 @@ extern "C" __global__ void count_nodes(const int* nodes, const int* orders, cons
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_cliques_of_vertices_are_added_one_node_after_the_other(seed: int) -> None:
-    """Nodes of some held and free vertices and candidates, that lack one to three, with other names in each."""
+    """Nodes of some held and free vertices and candidates, that lack one to four, with other names in each."""
     device: Any = emulator(seed)
     xp, random, n_nodes = device.xp, np.random.default_rng(seed), 24
     nodes = np.stack(
-        [random.integers(low, high, n_nodes) for low, high in ((0, 7), (0, 5), (1, 9), (1, 4))], axis=1
+        [random.integers(low, high, n_nodes) for low, high in ((0, 7), (0, 5), (1, 9), (1, 5))], axis=1
     )
     orders = np.stack([random.permutation(32) for _ in range(n_nodes)])
     rows, wanted = np.zeros((n_nodes, 32), np.uint32), [0] * 33
