@@ -328,7 +328,7 @@ struct NodeSearch {
     TreeQueue& queue;
     Adjacency later;
     Matrix matrix;
-    int* names;         // ranks of the candidates
+    int* names;         // ranks of the candidates, or their places in the unit
     int* members;       // room for all candidates
     unsigned* branch;   // a node to share
     unsigned* nodes;    // nullptr: only the lanes have nodes
