@@ -1,13 +1,13 @@
 """What plans predict beside what runs take: seconds, rows and bytes of listings, and the end of a run as it goes.
 
     python -m benchmarks.prediction --data DATA --output benchmarks/results/prediction.json
-    python -m benchmarks.prediction --data DATA --only progress
+    python -m benchmarks.prediction --data DATA --only vector progress
 
 Each question is planned and run by the product in this process, short ones twice, so that everything is compiled. On
-CPUs ``--threads`` threads work, one by default, and seconds are those that the processors spent on the run, which other
-work on the machine changes less; on GPUs they are of the clock. ``ratio`` is predicted by measured; ``OUT`` says that
-the interval did not hold the truth. Progress is how far the end of a run is off that follows from what is done, in
-percent of the run, at worst from its first tenth on.
+CPUs ``--threads`` threads work, one by default, and seconds are those that the processors spent on the run, which
+other work on the machine changes less; on GPUs they are of the clock. ``ratio`` is predicted by measured; ``OUT``
+says that the interval did not hold the truth. ``vector`` are counts per vertex and edge. Progress is how far the end
+of a run is off that follows from what is done, in percent of the run, at worst from its first tenth on.
 """
 
 from __future__ import annotations

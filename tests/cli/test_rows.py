@@ -127,8 +127,7 @@ def test_every_format_holds_the_same_rows(name: str, place: Path) -> None:
         result = call(*COMMANDS[name], "--format", format)
         seen.append(read_rows(result.stdout_bytes, format, True))
         path = place / f"{name}.{'ndjson' if format == 'jsonl' else format}"
-        extras = ((), ("--format", format, "--overwrite")) if format == TABLE_FORMATS[0] else ((),)
-        for extra in extras:
+        for extra in ((), ("--format", format, "--overwrite")):
             call(*COMMANDS[name], "--output", str(path), *extra)
             seen.append(read_rows(path.read_bytes(), format, False))
     columns = [each for each in seen[0].columns if each not in VOLATILE]

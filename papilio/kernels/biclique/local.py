@@ -18,7 +18,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.jit import Ints, compiled, inlined
-from papilio.kernels.tree.bits import ONE, Words, share_columns, words_of
+from papilio.kernels.tree.bits import ONE, Words, share_columns, spread_bit, words_of
 
 DENSE_GAIN, DENSE_WORDS = 8, 3
 """Words intersected in the time of an entry walked, and extra words per pair besides its rows: a root is dense if bit
@@ -229,8 +229,15 @@ def set_bits(around: RootGraph, kid: int, n: int, n_words: int, rows: Words) -> 
 
 
 @inlined
+def _gather_words(around: RootGraph, word: int, n: int) -> None:
+    """Write one word of the rows of the candidates, around a dense root, to ``gathered``."""
+    at = word * (around.dense[2] - around.dense[1]) - around.dense[1]
+    for i in range(n):
+        around.gathered[i] = around.columns[at + around.met[i]]
+
+
+@inlined
 def _set_from_columns(around: RootGraph, first: int, end: int, n: int, n_words: int, rows: Words) -> None:
-    stride = around.dense[2] - around.dense[1]
     words, gathered = around.words[:n], around.gathered[:n]
     for i in range(n):
         around.shared[around.met[i]] = 0
@@ -239,8 +246,7 @@ def _set_from_columns(around: RootGraph, first: int, end: int, n: int, n_words: 
         column, bit = around.kid_columns[at], (at - first) & 63
         if column >> 6 != last:
             last = column >> 6
-            for i in range(n):
-                gathered[i] = around.columns[last * stride + around.met[i] - around.dense[1]]
+            _gather_words(around, last, n)
         if bit == 0:
             words[:] = 0
         shift, to = np.uint64(column & 63), np.uint64(bit)
@@ -277,7 +283,6 @@ def add_worths(around: RootGraph, kid: int, n: int, by_shared: Words, columns: W
 def _add_from_columns(
     around: RootGraph, first: int, end: int, n: int, by_shared: Words, columns: Words
 ) -> int:
-    stride = around.dense[2] - around.dense[1]
     worths, gathered = around.words[:n], around.gathered[:n]
     for i in range(n):
         worths[i] = by_shared[around.shared[around.met[i]]]
@@ -287,11 +292,10 @@ def _add_from_columns(
         column = around.kid_columns[at]
         if column >> 6 != last:
             last = column >> 6
-            for i in range(n):
-                gathered[i] = around.columns[last * stride + around.met[i] - around.dense[1]]
+            _gather_words(around, last, n)
         shift, worth = np.uint64(column & 63), np.uint64(0)
         for i in range(n):
-            worth += worths[i] & (~(gathered[i] >> shift & ONE) + ONE)
+            worth += worths[i] & spread_bit(gathered[i], shift)
         columns[at - first] += worth
     return n * (end - first)
 

@@ -63,8 +63,8 @@ GPU_RATES = {
 """Rates of one H200, fitted to 26 runs on nine graphs: each predicted time is 0.36 to 1.4 times the measured one."""
 
 CPU_VERTEX_RATES = {"enumerate": Rates(1.9e8, 3e7, 2e8)}
-"""Rates of one thread for counts per vertex, fitted to 27 runs on nine graphs: the predicted times of those of 0.3 s or
-more are 0.5 to 2.2 times the measured ones, with 20 us for an item."""
+"""Rates of one thread for counts per vertex, fitted to 27 runs on nine graphs: runs of 0.3 s or more are predicted at
+0.5 to 2.2 times their time, with 20 us for an item."""
 
 GPU_VERTEX_RATES = {"enumerate": Rates(3.5e10, 1.4e8, 6.3e10, 0.0012)}
 """Rates of one H200 for counts per vertex, fitted to 44 runs on ten graphs: of 20 runs of 9 ms or more, the predicted

@@ -43,6 +43,7 @@ from papilio.kernels.tree.bits import (
     merge_leaves,
     popcount,
     share_columns,
+    spread_bit,
     words_of,
 )
 from papilio.kernels.tree.pivot import (
@@ -294,7 +295,7 @@ def _close_list(
 ) -> Any:
     """Count all pairs of rows of a level. Return their bicliques.
 
-    ``sizes`` hold what a row shares with each later one, and then the places of those that share enough.
+    ``sizes`` hold what a row shares with each later one, and then the places of the sets.
     """
     begin, n, ids = levels.begin[depth], levels.size[depth], counts.ids
     columns = levels.rows[begin : begin + n * n_words]
@@ -335,7 +336,7 @@ def _add_word(
 ) -> None:
     """Add the worths of ``later`` rows to the columns of one word that they share with ``row``.
 
-    Column by column, eight rows at a time, or set by set if the sets, those of ``live`` rows, have few ``bits``.
+    Column by column, eight rows at a time, or set by set if the sets, at the places ``live``, have few ``bits``.
     """
     rest = row
     if BITS_GAIN * bits < n_words * popcount(row) * (later.size + BITS_EXTRA):
@@ -349,7 +350,7 @@ def _add_word(
         bit = lowest_bit(rest)
         shift, worth = np.uint64(bit), np.uint64(0)
         for j in range(later.size):
-            worth += worths[j] & (~(later[j] >> shift & ONE) + ONE)
+            worth += worths[j] & spread_bit(later[j], shift)
         columns[bit] += worth
         rest &= rest - ONE
 

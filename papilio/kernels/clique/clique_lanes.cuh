@@ -61,7 +61,8 @@ struct CliqueSum {
         if (missing == 2) ways = two + free * (unsigned)n + among.edges;
         if (missing == 3) ways = two * (free - 2) / 3 + two * (unsigned)n + free * among.edges + among.triangles;
         if (kPer != 0 && missing == 4)
-            ways = two * (free - 2) / 3 * (free - 3) / 4 + two * (free - 2) / 3 * (unsigned)n + two * among.edges + free * among.triangles + among.fours;
+            ways = two * (free - 2) / 3 * (free - 3) / 4 + two * (free - 2) / 3 * (unsigned)n + two * among.edges +
+                   free * among.triangles + among.fours;
         low += ways;
         carries += low < ways ? 1u : 0u;
     }

@@ -455,8 +455,9 @@ __device__ __forceinline__ unsigned* copy_out(unsigned* to, const int* from, int
 //
 // A leaf with h held and p free vertices represents C(p, k - h) cliques of k: a held vertex is in all of them, a free vertex
 // in C(p - 1, k - h - 1); a pair in as many as its free vertices leave. Sums are modulo 2^64.
-// A node that lacks one or two vertices of k is not searched, nor one of at most 32 candidates that lacks three or four: besides the
-// held vertices, a clique has some of the free ones, which are adjacent to all, and candidates adjacent to each other.
+// A node that lacks one or two vertices of k is not searched, nor one of at most 32 candidates that lacks three or four:
+// besides the held vertices, a clique has some of the free ones, which are adjacent to all, and candidates adjacent to each
+// other.
 // With LISTS a leaf is a record instead: the number of held vertices, their ranks, and the ranks of the free ones.
 // `choose[n * (k + 1) + j]` is C(n, j) modulo 2^64. `sums` are by rank, or by entry of the later neighbours.
 // Counts of vertices are added up by unit, in the warp's arena, and go to `sums` when the unit ends: many warps search below

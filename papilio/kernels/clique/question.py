@@ -86,10 +86,10 @@ _GPU_RATES: Mapping[str, Rates] = {
 """Rates of one H200 as below. Totals and maximal cliques: fitted to 37 runs of 0.6 to 140 ms on eight graphs.
 
 Predicted times of these are 0.43 to 1.3 times the measured ones. Counts by vertex and edge: fitted to 26 runs on three
-graphs; the predicted times of those of 22 ms or more are 0.7 to 1.5 times the measured ones. The rates of the costs of
-cliques are from a graph of 21.8 million edges instead: 1e10 a second, as fitted, predicts 35 times the time of its
-triangles. Nodes of large roots have matrices of their own, whose words count: 0.77 and 8.5 s are predicted for its
-5- and 6-cliques, 0.92 and 11.7 s measured.
+graphs; runs of 22 ms or more are predicted at 0.7 to 1.5 times their time. The rates of the costs of cliques are from a
+graph of 21.8 million edges instead: 1e10 a second, as fitted, predicts 35 times the time of its triangles. Nodes of
+large roots have matrices of their own, whose words count: 0.77 and 8.5 s are predicted for its 5- and 6-cliques, 0.92
+and 11.7 s measured.
 """
 
 _RATES: Mapping[str, Rates] = {
@@ -104,7 +104,7 @@ _RATES: Mapping[str, Rates] = {
 In order and maximal: fitted to 200 runs of 3 ms to 18 s on eight real graphs and six random ones, k from 3 to 14 and
 every k. By pivots: fitted to 36 runs of 8 ms to 23 s on seven real graphs, k from 5 to 10 and every k; predicted times
 of those of 0.1 s or more are 0.8 to 1.2 times the measured ones, the others down to 0.5 times. By vertex and edge:
-fitted to 17 runs on four graphs; predicted times of those of 0.1 s or more are 0.6 to 1.25 times the measured ones.
+fitted to 17 runs on four graphs; runs of 0.1 s or more are predicted at 0.6 to 1.25 times their time.
 """
 
 

@@ -31,6 +31,12 @@ def lowest_bit(word: np.uint64) -> int:
     return popcount(~word & (word - ONE))
 
 
+@inlined
+def spread_bit(word: np.uint64, bit: np.uint64) -> np.uint64:
+    """Return a word of all ones if a bit of ``word`` is set, or 0."""
+    return ~(word >> bit & ONE) + ONE
+
+
 @compiled
 def words_of(n: int) -> int:
     """Return the number of words of a set of numbers below n."""
