@@ -36,13 +36,6 @@ constexpr int kMatrixShare = 4;
 constexpr bool kEnumerates = ALGORITHM == 0;
 constexpr bool kDense = kEnumerates && DENSE;
 
-__device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
-    unsigned* to = arena.take(n);
-#pragma unroll 1
-    for (int i = lane_id(); i < n; i += kWarpSize) to[i] = from[i];
-    return to;
-}
-
 /// The search of one warp: the matrix of the current root, and the next set to search.
 struct BicliqueSearch {
     static constexpr int kCounterWords = kEnumerates ? kLeafWords + kRunWords : 0;
@@ -56,14 +49,12 @@ struct BicliqueSearch {
     SubsetTree& subsets;
     PivotTree& pivots;
     RowList matrix;
-    // Sets of `levels` rows of the list whose first is in [0, end), or else a node of a pivot tree.
+    // Sets of `levels` rows of the list whose first is in [0, end), or else where a pivot tree begins.
     RowList list;
     int n_columns;
     int levels;
     int end;
-    unsigned* left;
-    unsigned* right;
-    Taken taken;
+    PivotStart start;
 
     __device__ __forceinline__ int open(const Children& unit) {
         if (!kEnumerates && pivots.leaves.is_full()) return 0;
@@ -96,20 +87,15 @@ struct BicliqueSearch {
 
     /// The sub-tree in a slot of the queue.
     __device__ __forceinline__ void read(const unsigned* slot) {
-        const int n = (int)slot[1];
         if (kEnumerates) {
+            const int n = (int)slot[1];
             const int n_words = (int)slot[2];
             n_columns = 32 * n_words;
             levels = (int)slot[3];
             end = (int)slot[4];
             list = RowList{copy_words(arena, slot + kSubsetHead, n * n_words), n, n, n_words};
         } else {
-            n_columns = (int)slot[2];
-            taken = Taken{slot[3], slot[4]};
-            const int n_left = words_for(n), n_right = words_for(n_columns);
-            left = copy_words(arena, slot + kPivotHead, n_left);
-            right = copy_words(arena, slot + kPivotHead + n_left, n_right);
-            list = RowList{copy_words(arena, slot + kPivotHead + n_left + n_right, n * n_right), n, n, n_right};
+            start = pivots.read(slot, list, n_columns);
         }
     }
 
@@ -118,7 +104,7 @@ struct BicliqueSearch {
             subsets.open(list, levels, end);
             subsets.count();
         } else {
-            pivots.count(list, n_columns, left, right, taken);
+            pivots.count(list, n_columns, start);
         }
     }
 
@@ -135,11 +121,10 @@ struct BicliqueSearch {
   private:
     /// Make the list a node from which everything may be taken, below `held` left vertices.
     __device__ __forceinline__ void open_node(int held) {
-        left = arena.take(words_for(list.n));
-        right = arena.take(words_for(n_columns));
-        taken = Taken{(unsigned)held << 16, 0};
-        fill_set(left, list.n);
-        fill_set(right, n_columns);
+        start = PivotStart{arena.take(words_for(list.n)), arena.take(words_for(n_columns)), nullptr, false,
+                           Taken{(unsigned)held << 16, 0}};
+        fill_set(start.left, list.n);
+        fill_set(start.right, n_columns);
     }
 };
 

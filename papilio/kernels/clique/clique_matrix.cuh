@@ -185,16 +185,6 @@ constexpr int kLanesAtOnce = 4, kWaitingPart = 4;
 /// Number of idle lanes at which a warp without nodes waits for sub-trees, while its other lanes search.
 constexpr int kJoinLanes = 16;
 
-/// The lower half of some bits, at least one.
-__device__ __forceinline__ unsigned lower_half(unsigned bits) {
-    unsigned half = 0;
-    for (int n = max(1, __popc(bits) / 2); n > 0; --n) {
-        half |= bits & (0u - bits);
-        bits &= bits - 1;
-    }
-    return half;
-}
-
 /// Each busy lane with branches left gives half of the branches of one node to an idle lane, while there are any; the warp.
 template <class Lanes>
 __device__ __forceinline__ void share_branches(Lanes& lanes) {

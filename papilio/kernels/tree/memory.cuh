@@ -51,6 +51,14 @@ struct Arena {
     }
 };
 
+/// A copy of words in the arena; the warp.
+__device__ __forceinline__ unsigned* copy_words(Arena& arena, const unsigned* from, int n) {
+    unsigned* to = arena.take(n);
+#pragma unroll 1
+    for (int i = lane_id(); i < n; i += kWarpSize) to[i] = from[i];
+    return to;
+}
+
 static_assert(sizeof(unsigned long long) == SUM_WORDS * sizeof(unsigned), "the launcher counts on it");
 
 /// Zeroed sums of 64 bits; the warp.
@@ -69,6 +77,16 @@ __device__ __forceinline__ int words_for(int bits) { return (bits + 31) / 32; }
 
 /// The bits of a word below bit n, which may lie outside the word.
 __device__ __forceinline__ unsigned bits_below(int n) { return n >= 32 ? kFullMask : n <= 0 ? 0u : (1u << n) - 1u; }
+
+/// The lower half of some bits, at least one.
+__device__ __forceinline__ unsigned lower_half(unsigned bits) {
+    unsigned half = 0;
+    for (int n = max(1, __popc(bits) / 2); n > 0; --n) {
+        half |= bits & (0u - bits);
+        bits &= bits - 1;
+    }
+    return half;
+}
 
 /// Make a set of all numbers below n.
 __device__ __forceinline__ void fill_set(unsigned* set, int n) {

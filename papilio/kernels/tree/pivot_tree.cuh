@@ -9,7 +9,9 @@
 // A warp searches a tree depth first. Nodes of at most 32 rows and 32 columns are renumbered: lane i holds row i and
 // column i as words, and frame i of the stack, since a branch takes rows and columns away from both sides. Larger nodes
 // are sets in the arena, over the matrix by rows and by columns.
-// A sub-tree to share (tree_queue.cuh) is a matrix and a node: the next gap of the highest frame.
+// A node with branches left is a frame: the sets and numbers that its branches begin with, and the gaps they hold. A branch
+// may take the gaps after its own, so the first half of the branches and the second are frames again: the gaps of the second
+// join what the first may take. A sub-tree to share (tree_queue.cuh) is a matrix and such a half of the highest frame.
 // Source: Ye et al., SIGMOD 2023 (EPivoter).
 #pragma once
 
@@ -46,6 +48,16 @@ struct Taken {
     }
 };
 
+/// Where a search begins: a node, or a frame, whose gaps are columns (the pivot is a row) or rows. Sets are words of the arena
+/// and are overwritten.
+struct PivotStart {
+    unsigned* left;
+    unsigned* right;
+    const unsigned* gaps;  // nullptr: a node
+    bool by_column;
+    Taken taken;
+};
+
 struct PivotTree {
     static constexpr unsigned kHold = 1u << 16;
     static constexpr unsigned kNone = 0xffffffffu;
@@ -55,6 +67,8 @@ struct PivotTree {
     static constexpr int kNodeSteps = 2;
     /// Minimum rows and columns for which a node of single words is worth sharing.
     static constexpr int kSharedSize = 16;
+    /// Maximum frames that a warp shares at once.
+    static constexpr int kFramesAtOnce = 4;
 
     Arena& arena;
     TreeQueue& queue;
@@ -69,11 +83,11 @@ struct PivotTree {
         leaves.add((unsigned long long)taken.lefts << 32 | taken.rights);
     }
 
-    /// A slot for a node of a matrix of n rows; `fill(left, right, rows)` writes its sets and the rows.
+    /// A slot for a frame of a matrix of n rows; `fill(left, right, gaps, rows)` writes its sets and the rows.
     template <class Fill>
-    __device__ __forceinline__ bool offer(int n, int n_columns, Taken taken, const Fill& fill) const {
-        const int n_left = words_for(n), n_right = words_for(n_columns);
-        if ((long long)n * n_right + n_left + n_right + kPivotHead > queue.slot_words) return false;
+    __device__ __forceinline__ bool offer(int n, int n_columns, bool by_column, Taken taken, const Fill& fill) const {
+        const int n_left = words_for(n), n_right = words_for(n_columns), n_gaps = by_column ? n_left : n_right;
+        if ((long long)n * n_right + n_left + n_right + n_gaps + kPivotHead > queue.slot_words) return false;
         return queue.offer([&](unsigned* slot) {
             if (lane_id() == 0) {
                 slot[0] = kPivotSlot;
@@ -81,21 +95,40 @@ struct PivotTree {
                 slot[2] = (unsigned)n_columns;
                 slot[3] = taken.lefts;
                 slot[4] = taken.rights;
+                slot[5] = by_column;
             }
-            fill(slot + kPivotHead, slot + kPivotHead + n_left, slot + kPivotHead + n_left + n_right);
+            unsigned* const sets = slot + kPivotHead;
+            fill(sets, sets + n_left, sets + n_left + n_right, sets + n_left + n_right + n_gaps);
         });
     }
 
-    /// Count below a node of at most 32 rows and columns; lane i holds row i and column i.
-    __device__ __forceinline__ void count_words(unsigned row, unsigned column, unsigned left, unsigned right, Taken taken) {
+    /// The sub-tree in a slot of the queue, and its matrix; both are copied.
+    __device__ __forceinline__ PivotStart read(const unsigned* slot, RowList& rows, int& n_columns) const {
+        const int n = (int)slot[1];
+        n_columns = (int)slot[2];
+        const bool by_column = slot[5] != 0;
+        const int n_left = words_for(n), n_right = words_for(n_columns), n_gaps = by_column ? n_left : n_right;
+        const unsigned *const left = slot + kPivotHead, *const right = left + n_left, *const gaps = right + n_right;
+        const PivotStart start{copy_words(arena, left, n_left), copy_words(arena, right, n_right),
+                               copy_words(arena, gaps, n_gaps), by_column, Taken{slot[3], slot[4]}};
+        rows = RowList{copy_words(arena, gaps + n_gaps, n * n_right), n, n, n_right};
+        return start;
+    }
+
+    /// Count below a node of at most 32 rows and columns, or the branches that hold its gaps if it has any; lane i holds row i
+    /// and column i. If warps wait, they first get what `share_above()` gives them: larger sub-trees.
+    template <class Share>
+    __device__ __forceinline__ void count_words(unsigned row, unsigned column, unsigned left, unsigned right, Taken taken,
+                                                unsigned gaps, unsigned is_column, const Share& share_above) {
         const int lane = lane_id();
-        unsigned kept_left = 0, kept_right = 0, gaps = 0, is_column = 0;  // the frame of this lane
-        Taken before{0, 0};
-        int depth = 0;
+        unsigned kept_left = left, kept_right = right;  // with `gaps`, `is_column` and `before`: the frame of this lane
+        Taken before = taken;
+        int depth = gaps != 0 ? 1 : 0;
+        bool is_new = gaps == 0;
 #pragma unroll 1
         for (;;) {
             const int n_left = __popc(left), n_right = __popc(right);
-            if (taken.is_wanted(limits, n_left, n_right)) {
+            if (is_new && taken.is_wanted(limits, n_left, n_right)) {
                 words += (unsigned)(n_left + n_right);
                 if (taken.held_left() == limits.max_left) left = 0;
                 if (taken.held_right() == limits.max_right) right = 0;
@@ -137,22 +170,13 @@ struct PivotTree {
                 }
                 add_leaf(taken);
             }
+            is_new = true;
             queue.spend(kNodeSteps);
-            unsigned open = __ballot_sync(kFullMask, lane < depth && gaps != 0);
-            if (open != 0 && queue.is_wanted()) {
-                const int at = __ffs((int)open) - 1;
-                const Branch top = branch(at, kept_left, kept_right, gaps, is_column, before, row, column);
-                const bool more = (open & (open - 1)) != 0 || (top.rest != 0);
-                if (more && __popc(top.left) + __popc(top.right) >= kSharedSize &&
-                    offer(32, 32, top.taken, [&](unsigned* lefts, unsigned* rights, unsigned* rows) {
-                        if (lane == 0) *lefts = top.left;
-                        if (lane == 0) *rights = top.right;
-                        rows[lane] = row;
-                    })) {
-                    if (lane == at) gaps = top.rest;
-                    open = __ballot_sync(kFullMask, lane < depth && gaps != 0);
-                }
+            if (queue.is_wanted()) {
+                share_above();
+                share_words(row, column, kept_left, kept_right, gaps, is_column, before, depth);
             }
+            const unsigned open = __ballot_sync(kFullMask, lane < depth && gaps != 0);
             if (open == 0) return;
             depth = kWarpSize - __clz((int)open);
             const Branch next = branch(depth - 1, kept_left, kept_right, gaps, is_column, before, row, column);
@@ -163,22 +187,25 @@ struct PivotTree {
         }
     }
 
-    /// Count below a node of a matrix; the sets are words of the arena and are overwritten.
-    __device__ __forceinline__ void count(const RowList& rows, int n_columns, unsigned* left, unsigned* right, Taken taken) {
+    /// Count from where a search of a matrix begins.
+    __device__ __forceinline__ void count(const RowList& rows, int n_columns, const PivotStart& start) {
         const Arena::Mark entered = arena.mark();
         const int lane = lane_id();
         if (rows.n <= kWarpSize && n_columns <= kWarpSize) {
             const unsigned row = lane < rows.n ? rows.at(0, lane) : 0u;
-            count_words(row, transpose_word(row), left[0], right[0], taken);
+            count_words(row, transpose_word(row), start.left[0], start.right[0], start.taken,
+                        start.gaps == nullptr ? 0u : start.gaps[0], start.by_column, [] {});
             return;
         }
-        Large node{rows, transpose_rows(arena, rows, n_columns), left, right, nullptr, 0, taken, 0};
+        Large node{rows, transpose_rows(arena, rows, n_columns), start.left, start.right, nullptr, 0, start.taken, 0};
         const int n_left = node.columns.n_words, n_right = rows.n_words;
         node.step = 2 * (n_left + n_right) + kFrameHead;
         node.frames = arena.take((long long)node.step * (min(rows.n, n_columns) + 1));
         int* members = reinterpret_cast<int*>(arena.take(kWarpSize));
+        if (start.gaps != nullptr) open_frame(node, start);
+        bool is_done = start.gaps != nullptr;
 #pragma unroll 1
-        while (!enter(node, members) || leave(node)) {}
+        while (is_done ? leave(node) : true) is_done = enter(node, members);
         __syncwarp();
         arena.release(entered);
     }
@@ -217,6 +244,35 @@ struct PivotTree {
         }
         taken.rights += kHold;
         return Branch{left & line, right | rest, rest, taken};
+    }
+
+    /// Give half of the branches of the highest frame of single words to each warp that waits, but not the very last branch.
+    __device__ __forceinline__ void share_words(unsigned row, unsigned column, unsigned& kept_left, unsigned& kept_right,
+                                                unsigned& gaps, unsigned is_column, Taken before, int depth) const {
+        const int lane = lane_id();
+#pragma unroll 1
+        for (int n_given = 0; n_given < kFramesAtOnce; ++n_given) {
+            const unsigned open = __ballot_sync(kFullMask, lane < depth && gaps != 0);
+            if (open == 0) return;
+            const int at = __ffs((int)open) - 1;
+            const Branch top = branch(at, kept_left, kept_right, gaps, is_column, before, row, column);
+            if ((open & (open - 1)) == 0 && top.rest == 0) return;
+            if (__popc(top.left) + __popc(top.right) < kSharedSize) return;
+            const unsigned by_column = __shfl_sync(kFullMask, is_column, at);
+            const unsigned all = __shfl_sync(kFullMask, gaps, at), given = lower_half(all), later = all ^ given;
+            const unsigned left = __shfl_sync(kFullMask, kept_left, at), right = __shfl_sync(kFullMask, kept_right, at);
+            const Taken taken{__shfl_sync(kFullMask, before.lefts, at), __shfl_sync(kFullMask, before.rights, at)};
+            if (!offer(32, 32, by_column != 0, taken, [&](unsigned* lefts, unsigned* rights, unsigned* held, unsigned* rows) {
+                    if (lane == 0) {
+                        *lefts = by_column ? left | later : left;
+                        *rights = by_column ? right : right | later;
+                        *held = given;
+                    }
+                    rows[lane] = row;
+                }))
+                return;
+            if (lane == at) gaps = later;
+        }
     }
 
     /// Take out of `own` the lines that have all of `other`; returns the fewest gaps of the other lines << 16 | the line.
@@ -306,16 +362,36 @@ struct PivotTree {
         __syncwarp();
     }
 
+    /// Write the frame that a search begins with.
+    __device__ __forceinline__ void open_frame(Large& node, const PivotStart& start) const {
+        const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        unsigned* const frame = node.frames;
+#pragma unroll 1
+        for (int k = lane_id(); k < n_left; k += kWarpSize) frame[k] = start.left[k];
+#pragma unroll 1
+        for (int k = lane_id(); k < n_right; k += kWarpSize) frame[n_left + k] = start.right[k];
+#pragma unroll 1
+        for (int k = lane_id(); k < (start.by_column ? n_left : n_right); k += kWarpSize)
+            frame[n_left + n_right + k] = start.gaps[k];
+        if (lane_id() == 0) {
+            unsigned* const head = frame + node.step - kFrameHead;
+            head[0] = start.by_column;
+            head[1] = start.taken.lefts;
+            head[2] = start.taken.rights;
+        }
+        node.depth = 1;
+        __syncwarp();
+    }
+
     /// Continue with the next gap of the deepest frame that has one; false: none has.
     __device__ __forceinline__ bool leave(Large& node) {
-        if (node.depth > 0 && queue.is_wanted()) share(node);
+        if (node.depth > 0 && queue.is_wanted()) share(node, 1);
 #pragma unroll 1
         for (; node.depth > 0; --node.depth) {
             unsigned* frame = node.frames + (long long)(node.depth - 1) * node.step;
             const int gap = next_gap(node, frame);
             if (gap < 0) continue;
-            node.taken = hold_gap(node, frame, gap, node.left, node.right);
-            drop_gap(node, frame, gap);
+            hold_gap(node, frame, gap);
             return true;
         }
         return false;
@@ -330,64 +406,69 @@ struct PivotTree {
         return first_member(frame + n_left + n_right, is_of_column(node, frame) ? n_left : n_right);
     }
 
-    /// Write the branch of the next gap of a frame to `left` and `right`; returns the numbers taken in it.
-    __device__ __forceinline__ Taken hold_gap(const Large& node, const unsigned* frame, int gap, unsigned* left,
-                                              unsigned* right) const {
+    /// Make the node the branch of the next gap of a frame.
+    __device__ __forceinline__ void hold_gap(Large& node, unsigned* frame, int gap) const {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
         const unsigned* kept_right = frame + n_left;
-        const unsigned* gaps = kept_right + n_right;
+        unsigned* const gaps = frame + n_left + n_right;
         const unsigned* head = frame + node.step - kFrameHead;
-        Taken taken{head[1], head[2]};
         const bool by_column = is_of_column(node, frame);
-        if (by_column)
-            taken.lefts += kHold;
-        else
-            taken.rights += kHold;
+        node.taken = Taken{head[1] + (by_column ? kHold : 0u), head[2] + (by_column ? 0u : kHold)};
 #pragma unroll 1
         for (int k = lane_id(); k < n_left; k += kWarpSize)
-            left[k] = by_column ? frame[k] | without(gaps[k], k, gap) : frame[k] & node.columns.at(k, gap);
+            node.left[k] = by_column ? frame[k] | without(gaps[k], k, gap) : frame[k] & node.columns.at(k, gap);
 #pragma unroll 1
         for (int k = lane_id(); k < n_right; k += kWarpSize)
-            right[k] = by_column ? kept_right[k] & node.rows.at(k, gap) : kept_right[k] | without(gaps[k], k, gap);
+            node.right[k] = by_column ? kept_right[k] & node.rows.at(k, gap) : kept_right[k] | without(gaps[k], k, gap);
         __syncwarp();
-        return taken;
+        if (lane_id() == 0) gaps[gap / 32] &= ~(1u << (gap & 31));
+        __syncwarp();
     }
 
     __device__ __forceinline__ static unsigned without(unsigned word, int k, int member) {
         return k == member / 32 ? word & ~(1u << (member & 31)) : word;
     }
 
-    __device__ __forceinline__ void drop_gap(const Large& node, unsigned* frame, int gap) const {
-        __syncwarp();
-        unsigned* word = frame + node.columns.n_words + node.rows.n_words + gap / 32;
-        if (lane_id() == 0) *word &= ~(1u << (gap & 31));
-        __syncwarp();
-    }
-
-    /// Offer the next gap of the highest frame, unless it is the very last.
-    __device__ __forceinline__ void share(const Large& node) const {
+    /// Give half of the branches of the highest frame to each warp that waits; `n_kept` branches remain at the end.
+    __device__ __forceinline__ void share(const Large& node, int n_kept) const {
         const int n_left = node.columns.n_words, n_right = node.rows.n_words;
+        int at = 0, n_given = 0;
 #pragma unroll 1
-        for (int at = 0; at < node.depth; ++at) {
-            unsigned* frame = node.frames + (long long)at * node.step;
-            const int gap = next_gap(node, frame);
-            if (gap < 0) continue;
-            const int n_gaps = set_size(frame + n_left + n_right, is_of_column(node, frame) ? n_left : n_right);
-            if (at + 1 == node.depth && n_gaps == 1) return;
-            const unsigned* head = frame + node.step - kFrameHead;
-            const Taken taken = is_of_column(node, frame) ? Taken{head[1] + kHold, head[2]}
-                                                          : Taken{head[1], head[2] + kHold};
-            const bool offered =
-                offer(node.rows.n, node.columns.n, taken, [&](unsigned* left, unsigned* right, unsigned* rows) {
-                    hold_gap(node, frame, gap, left, right);
+        while (at < node.depth && n_given < kFramesAtOnce) {
+            unsigned* const frame = node.frames + (long long)at * node.step;
+            unsigned* const gaps = frame + n_left + n_right;
+            const unsigned* const head = frame + node.step - kFrameHead;
+            const bool by_column = is_of_column(node, frame);
+            const int n_words = by_column ? n_left : n_right, n_gaps = set_size(gaps, n_words);
+            if (n_gaps == 0) {
+                ++at;
+                continue;
+            }
+            if (at + 1 == node.depth && n_gaps == n_kept) return;
+            const int first_kept = n_gaps == 1 ? 32 * n_words : find_member(gaps, n_words, n_gaps / 2);
+            const bool is_given = offer(
+                node.rows.n, node.columns.n, by_column, Taken{head[1], head[2]},
+                [&](unsigned* left, unsigned* right, unsigned* held, unsigned* rows) {
+                    const auto later = [&](int k) { return gaps[k] & ~bits_below(first_kept - 32 * k); };
+#pragma unroll 1
+                    for (int k = lane_id(); k < n_left; k += kWarpSize) left[k] = frame[k] | (by_column ? later(k) : 0u);
+#pragma unroll 1
+                    for (int k = lane_id(); k < n_right; k += kWarpSize)
+                        right[k] = frame[n_left + k] | (by_column ? 0u : later(k));
+#pragma unroll 1
+                    for (int k = lane_id(); k < n_words; k += kWarpSize) held[k] = gaps[k] ^ later(k);
 #pragma unroll 1
                     for (int k = 0; k < n_right; ++k)
 #pragma unroll 1
                         for (int i = lane_id(); i < node.rows.n; i += kWarpSize)
                             rows[k * node.rows.n + i] = node.rows.at(k, i);
                 });
-            if (offered) drop_gap(node, frame, gap);
-            return;
+            if (!is_given) return;
+            ++n_given;
+            __syncwarp();
+#pragma unroll 1
+            for (int k = lane_id(); k < n_words; k += kWarpSize) gaps[k] &= ~bits_below(first_kept - 32 * k);
+            __syncwarp();
         }
     }
 
@@ -397,6 +478,7 @@ struct PivotTree {
         list_members(node.left, node.columns.n_words, members);
         const unsigned row = lane < lefts ? pack_row(node.rows, members[lane], node.right, 1) : 0u;
         __syncwarp();
-        count_words(row, transpose_word(row), bits_below(lefts), bits_below(rights), node.taken);
+        count_words(row, transpose_word(row), bits_below(lefts), bits_below(rights), node.taken, 0, 0,
+                    [&] { share(node, 0); });
     }
 };

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
 
+from papilio.kernels.biclique.forms import expand_leaves
 from papilio.kernels.device.constants import QUEUE_END_WORDS, QUEUE_PENDING, QUEUE_STATE_WORDS
 from tests.tools.devices import emulator
 
@@ -180,6 +182,71 @@ def test_a_sub_tree_is_counted_before_it_can_be_taken(seed: int) -> None:
     kernel((2,), (32,), (*held, xp.empty(8, dtype=np.uint32), np.int32(n), finished))
     assert int(device.to_host(finished)[0]) == n
     assert int(device.to_host(held[0])[QUEUE_PENDING]) == 0
+
+
+_PIVOTS = """
+#include "pivot_tree.cuh"
+// The first warp has a matrix, the others wait for what it leaves to them.
+extern "C" __global__ void count_pivots(const unsigned* words, const int n, const int n_columns, unsigned* slab,
+                                        int* state, unsigned* ends, unsigned* tickets, unsigned* slots,
+                                        unsigned long long* keys, unsigned long long* counts, int* full) {
+    constexpr int kWords = 1 << 14;
+    Arena arena{nullptr, slab + (blockIdx.x * 3 + threadIdx.x / 32) * kWords, 0, 0, kWords, 0};
+    TreeQueue queue{state, ends, tickets, slots, 16, 2048, 1, 0, 0, 0, false};
+    PivotTree tree{arena, queue, LeafTable(keys, counts, 1 << 12, full), PivotLimits{1, n, 1, n_columns}, 0};
+    const Arena::Mark empty = arena.mark();
+    RowList rows{copy_words(arena, words, n * words_for(n_columns)), n, n, words_for(n_columns)};
+    PivotStart start{arena.take(words_for(n)), arena.take(words_for(n_columns)), nullptr, false, Taken{0, 0}};
+    fill_set(start.left, n);
+    fill_set(start.right, n_columns);
+    int held_columns = n_columns, place = lane_id() == 0 ? atomicAdd(&state[kQueueNextItem], 1) : 0;
+    for (bool has_work = __shfl_sync(kFullMask, place, 0) == 0; ; has_work = true) {
+        if (has_work) {
+            tree.count(rows, held_columns, start);
+            queue.finish(1);
+            arena.release(empty);
+        }
+        if (!queue.wait([&](const unsigned* slot) { start = tree.read(slot, rows, held_columns); })) break;
+    }
+    tree.leaves.flush();
+}
+"""
+
+
+@pytest.mark.parametrize(("n", "n_columns"), [(16, 31), (13, 90), (90, 13)])
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_halves_of_frames_are_shared(seed: int, n: int, n_columns: int) -> None:
+    """Matrices of single words, of many columns and of many rows; each lacks most, so that frames have many gaps."""
+    device: Any = emulator(seed, max_steps=20_000_000)
+    xp, cells = device.xp, np.random.default_rng(seed).random((n, n_columns)) < 0.4
+    padded = np.zeros((n, -(-n_columns // 32) * 32), bool)
+    padded[:, :n_columns] = cells
+    words = np.packbits(padded, axis=1, bitorder="little").view(np.uint32).T.copy()
+    state = np.zeros(QUEUE_STATE_WORDS, np.int32)
+    state[QUEUE_PENDING] = 1
+    ends, full = xp.zeros(QUEUE_END_WORDS, dtype=np.uint32), xp.zeros(1, dtype=np.int32)
+    queue = (xp.asarray(state), ends, xp.arange(16, dtype=np.uint32), xp.empty(16 * 2048, dtype=np.uint32))
+    keys, counts = (xp.zeros(1 << 12, dtype=np.uint64) for _ in range(2))
+    kernel = device.loads(_PIVOTS, "pivots.cu", {}).get_function("count_pivots")
+    sizes = (np.int32(n), np.int32(n_columns), xp.empty(6 << 14, dtype=np.uint32))
+    kernel((2,), (96,), (xp.asarray(words), *sizes, *queue, keys, counts, full))
+    assert int(device.to_host(ends)[32]) >= 5, "hardly anything was shared"
+    found, times = device.to_host(keys).tolist(), device.to_host(counts).tolist()
+    leaves = {
+        (key >> 48, key >> 32 & 0xFFFF, key >> 16 & 0xFFFF, key & 0xFFFF): count
+        for key, count in zip(found, times, strict=True)
+        if count
+    }
+    rows, side = (cells, n) if n < n_columns else (cells.T, n_columns)
+    shared = [sum(1 << j for j in np.flatnonzero(row).tolist()) for row in rows]
+    wanted: dict[tuple[int, int], int] = {}
+    for taken in range(1, side + 1):
+        for size, sets in sets_by_size(shared, taken, 1).items():
+            for others in range(1, size + 1):
+                cell = (taken, others) if n < n_columns else (others, taken)
+                wanted[cell] = wanted.get(cell, 0) + sets * comb(size, others)
+    got = expand_leaves(leaves, range(1, n + 1), range(1, n_columns + 1))
+    assert {cell: count for cell, count in got.items() if count} == wanted
 
 
 _VERTICES = """
