@@ -144,7 +144,7 @@ def fold_partials(a: Partial, b: Partial) -> Partial:
         a.total + b.total,
         a.work + b.work,
         {name: a.vectors[name] + b.vectors[name] for name in a.vectors},
-        _add_cells(a.cells, b.cells),
+        add_cells(a.cells, b.cells),
         checksum=(a.checksum + b.checksum) % (1 << 64),
         best=choose_best((*a.best, *b.best), n_best),
         n_best=n_best,
@@ -156,12 +156,12 @@ def choose_best(found: Iterable[LargestMotif], n: int) -> tuple[LargestMotif, ..
     return tuple(sorted(found, key=lambda each: (-each.value, each.members))[:n])
 
 
-def _add_cells(a: dict[Cell, int], b: dict[Cell, int]) -> dict[Cell, int]:
-    more, fewer = (a, b) if len(a) >= len(b) else (b, a)
-    cells = dict(more)
-    for cell, count in fewer.items():
-        cells[cell] = cells.get(cell, 0) + count
-    return cells
+def add_cells(a: dict[Cell, int], b: dict[Cell, int]) -> dict[Cell, int]:
+    """Return the sums of cells."""
+    sums = a | b
+    for cell in a.keys() & b.keys():
+        sums[cell] = a[cell] + b[cell]
+    return sums
 
 
 def require_interval(start: int, stop: int, n_items: int) -> None:

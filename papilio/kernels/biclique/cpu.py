@@ -18,7 +18,6 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
 from papilio.kernels.biclique.forms import (
     Cells,
-    add_cells,
     count_choices,
     expand_leaves,
     expand_sizes,
@@ -43,7 +42,7 @@ from papilio.kernels.biclique.probe_loops import (
 )
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
-from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
 from papilio.kernels.probe import Found, Rates, VertexFound
 from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves

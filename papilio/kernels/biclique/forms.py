@@ -48,14 +48,8 @@ def count_stars(degrees: NDArray[np.int64], least: int, most: int) -> dict[int, 
 
     ``degrees`` are int64 of shape (n,); ``most`` may be larger than any degree.
     """
-    stars: dict[int, int] = {}
-    sizes, times = np.unique(degrees, return_counts=True)
-    for degree, count in zip(sizes.tolist(), times.tolist(), strict=True):
-        ways = comb(degree, least) * count
-        for size in range(least, min(degree, most) + 1):
-            stars[size] = stars.get(size, 0) + ways
-            ways = ways * (degree - size) // (size + 1)
-    return stars
+    found, times = np.unique(degrees, return_counts=True)
+    return _sum_choices(dict(zip(found.tolist(), times.tolist(), strict=True)), range(least, most + 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,13 +139,19 @@ def expand_sizes(histogram: dict[int, int], left: int, rights: range) -> Cells:
     ``histogram`` holds the number of sets of ``left`` vertices by the number of shared right ones; ``rights`` are the
     requested right sizes, and may exceed any size in the graph.
     """
-    cells: Cells = {}
-    for shared, count in histogram.items():
-        ways = comb(shared, rights.start) * count
-        for size in range(rights.start, min(shared + 1, rights.stop)):
-            cells[left, size] = cells.get((left, size), 0) + ways
-            ways = ways * (shared - size) // (size + 1)
-    return cells
+    return {(left, size): count for size, count in _sum_choices(histogram, rights).items()}
+
+
+def _sum_choices(times: dict[int, int], sizes: range) -> dict[int, int]:
+    """Return the nonzero sums of times[n] * C(n, k) over n, for every k of ``sizes``, which may exceed any n."""
+    if len(sizes) == 1:
+        total = sum(count * comb(n, sizes.start) for n, count in times.items())
+        return {sizes.start: total} if total else {}
+    sums = np.zeros(max(0, min(sizes.stop, max(times, default=0) + 1) - sizes.start), object)
+    for n, count in times.items():
+        row = np.array(_binomials(n, sizes), object)
+        sums[: row.size] += row if count == 1 else row * count
+    return {sizes.start + at: int(sums[at]) for at in np.flatnonzero(sums).tolist()}
 
 
 Leaf = tuple[int, int, int, int]
@@ -190,20 +190,23 @@ def _expand_packed(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cell
     row = np.zeros(0, object)
     for free, held in sorted(by_right, reverse=True):
         if row.size != free + 1:
-            row = np.array(_binomials(free, 0, free + 1), object)
+            row = np.array(_binomials(free, range(free + 1)), object)
         begin = max(0, rights.start - held)
         part = row[begin : max(begin, rights.stop - held)]
+        if not part.size:
+            continue
         first = held + begin - rights.start
-        packed = by_right[free, held].to_bytes(width * len(lefts), "little")
-        for at, left in enumerate(lefts):
-            ways = int.from_bytes(packed[at * width : (at + 1) * width], "little")
-            if not ways or not part.size:
+        n_lefts = -(-by_right[free, held].bit_length() // (8 * width))
+        packed = by_right[free, held].to_bytes(width * n_lefts, "little")
+        for left in range(n_lefts):
+            ways = int.from_bytes(packed[left * width : (left + 1) * width], "little")
+            if not ways:
                 continue
             if left not in sums:
                 sums[left] = np.zeros(min(len(rights), max_held + free + 1), object)
             sums[left][first : first + part.size] += part * ways
     return {
-        (left, rights.start + at): int(total[at])
+        (lefts.start + left, rights.start + at): int(total[at])
         for left, total in sums.items()
         for at in np.flatnonzero(total).tolist()
     }
@@ -216,24 +219,32 @@ def _pack_lefts(leaves: dict[Leaf, int], lefts: range, width: int) -> dict[tuple
     for (held_left, free_left, held_right, free_right), count in leaves.items():
         left = held_left, free_left
         if left not in choices:
-            row = _binomials(free_left, lefts.start - held_left, lefts.stop - held_left)
-            choices[left] = int.from_bytes(b"".join(ways.to_bytes(width, "little") for ways in row), "little")
+            row = _binomials(free_left, range(max(0, lefts.start - held_left), lefts.stop - held_left))
+            packed = int.from_bytes(b"".join([ways.to_bytes(width, "little") for ways in row]), "little")
+            choices[left] = packed << 8 * width * max(0, held_left - lefts.start)
         right = free_right, held_right
         by_right[right] = by_right.get(right, 0) + count * choices[left]
     return by_right
 
 
-def _binomials(n: int, begin: int, end: int) -> list[int]:
-    """Return C(n, k) for every k in ``[begin, end)``, 0 if k is not in ``[0, n]``."""
-    first, last = max(begin, 0), min(end, n + 1)
-    if first >= last:
-        return [0] * (end - begin)
-    row = [0] * (first - begin)
-    ways = comb(n, first)
-    for k in range(first, last):
-        row.append(ways)
+def _binomials(n: int, sizes: range) -> list[int]:
+    """Return C(n, k) for every k of ``sizes``, none of them negative, up to n."""
+    first, last = sizes.start, min(sizes.stop - 1, n)
+    if first > last:
+        return []
+    middle = n // 2
+    if first > middle:
+        return _binomials(n, range(n - last, n - first + 1))[::-1]
+    # C(n, k) = C(n, n - k), and numbers up to the middle are enough.
+    low = min(first, n - last)
+    ways = comb(n, low)
+    row = [ways]
+    for k in range(low, min(last, middle)):
         ways = ways * (n - k) // (k + 1)
-    return row + [0] * (end - last)
+        row.append(ways)
+    if last > middle:
+        row += row[::-1][1 - n % 2 :]
+    return row[first - low : last - low + 1]
 
 
 def turn(cells: Cells, swapped: bool) -> Cells:
@@ -267,11 +278,3 @@ def star_vectors(
     at_ends = np.zeros(graph.n_u if swapped else graph.n_v, np.uint64)
     np.add.at(at_ends, edges_end, at_edges)
     return {centres: at_centres, ends: at_ends}
-
-
-def add_cells(cells: Cells, more: Cells) -> Cells:
-    """Return the sums by (p, q)."""
-    sums = dict(cells)
-    for cell, count in more.items():
-        sums[cell] = sums.get(cell, 0) + count
-    return sums

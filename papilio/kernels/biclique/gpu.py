@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.forms import Cells, add_cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique.forms import Cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
     build_device_index,
@@ -50,7 +50,7 @@ from papilio.kernels.device.constants import (
     VERTEX_FRAME_WORDS,
 )
 from papilio.kernels.device.protocol import Device, check_fits
-from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.probe import Found, Rates
 from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique.forms import Cells, add_cells, expand_sizes, turn
-from papilio.kernels.engine import deal_items
+from papilio.kernels.biclique.forms import Cells, expand_sizes, turn
+from papilio.kernels.engine import add_cells, deal_items
 from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Granularity
 
