@@ -40,8 +40,9 @@ _METHOD = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
 """Environment variable by which Dask starts the processes of workers."""
 
 _PRELOADED = ("distributed", "papilio.cluster.dispatcher")
-"""Modules that every worker imports. They start no driver, and no thread but one of Arrow's allocator, which is
-prepared for forks: others would not survive one."""
+_OF_GPUS = ("dask_cuda", "cupy")
+"""Modules that every worker imports, and those of workers with GPUs. They start no driver, and no thread but one of
+Arrow's allocator, which is prepared for forks: others would not survive one."""
 
 _OF_WORKERS = {
     "MALLOC_TRIM_THRESHOLD_": "65536", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
@@ -55,14 +56,15 @@ def begin_workers(words: Sequence[str]) -> None:
     It imports the libraries of the workers meanwhile. A program that uses Papilio as a library may change its
     environment between two clusters, and gets workers that start afresh.
     """
-    if _METHOD in os.environ or "--help" in words or _read_cluster(words) not in ("local", "cuda"):
+    cluster = _read_cluster(words)
+    if _METHOD in os.environ or "--help" in words or cluster not in ("local", "cuda"):
         return
     from multiprocessing import forkserver, util
 
     from papilio.interrupts import hold_interrupts, keep_until_end
 
     with hold_interrupts(), _set_beside(_OF_WORKERS), suppress(OSError):
-        forkserver.set_forkserver_preload(list(_PRELOADED))
+        forkserver.set_forkserver_preload([*_PRELOADED, *(_OF_GPUS if cluster == "cuda" else ())])
         keep_until_end(util.get_temp_dir())  # has the socket of the process; no socket has a long path
         forkserver.ensure_running()
         os.environ[_METHOD] = "forkserver"
