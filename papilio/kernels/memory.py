@@ -293,11 +293,15 @@ def _keeps_pairs(motif: Biclique, per: Granularity, layer: Layer | None) -> bool
 
 
 def _of_maximal_bicliques(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
-    # Every pair is kept from both ends; the host of a GPU has none of these, as the device builds the index.
+    # Every pair is kept from both ends; the host of a GPU has none of these, as the device builds the index, and keeps
+    # the rows of the right layer for the matrices.
     terms, pairs = _of_bicliques(motif, per, engine), 2 * PAIRS_PER_EDGE * 2 * ID
+    host, device = terms.host, terms.device
     if engine == "cpu":
-        return terms._replace(host=terms.host._replace(edge=terms.host.edge + pairs))
-    return terms._replace(device=terms.device._replace(edge=terms.device.edge + pairs))
+        return terms._replace(host=host._replace(edge=host.edge + pairs))
+    return terms._replace(
+        device=device._replace(edge=device.edge + pairs + ID, vertex=device.vertex + OFFSET)
+    )
 
 
 def _part_of_maximal_bicliques(
@@ -313,7 +317,7 @@ def _part_of_maximal_bicliques(
     # bit and a count for each vertex.
     laid, stars = 3 * 2 * pairs * 2 * ID, PartBytes(0, 32, 24, 32, 24)
     if engine == "gpu":
-        device = PartBytes(_DEVICE_PART_BYTES + _DEVICE_PART_SEARCH_BYTES, 170, 52 + 2 * laid, 110, 52)
+        device = PartBytes(_DEVICE_PART_BYTES + _DEVICE_PART_SEARCH_BYTES, 178, 56 + 2 * laid, 118, 56)
         return stars + PartBytes(16 << 20, 150, 0, 24, 0), device
     vertex = 40 + 16 * threads
     return stars + PartBytes(_PART_SEARCH_BYTES * threads, vertex + 60, 40 + laid, vertex, 40), _NOTHING

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from papilio.errors import LeaseTooLargeError
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, turn_rows
-from papilio.kernels.device.protocol import Device, Module, launch_over
+from papilio.kernels.device.protocol import THREADS, Device, Module, launch_over
 from papilio.kernels.offsets import offsets_of
 
 _MANY_CHILDREN, _MANY_RANGES, _MAX_RANGES = 8, 1 << 15, 1 << 18
@@ -26,6 +26,10 @@ _HELD_FRACTION = 0.125
 """Maximum share of free device memory for all matrices together; they are then laid out once, not for each lease."""
 
 
+_FILL_BLOCKS, _FILL_NEAR, _FILL_WORDS = 4, 1 << 13, 1 << 24
+"""Blocks of a multiprocessor that fill matrices, words of shared memory of each, and maximum words of all besides."""
+
+
 @dataclass(frozen=True, eq=False)
 class MaximalRoots:
     """Data of every left vertex for the search, besides the index."""
@@ -34,6 +38,9 @@ class MaximalRoots:
     # ascending, int32; hashes of the vertices, uint64.
     earlier_indptr: Any
     earlier: Any
+    # The left vertices of each right one: offsets, int64, and ids, int32, ascending.
+    right_indptr: Any
+    right_rows: Any
     left_hash: Any
     right_hash: Any
     # On the host, int64, shape (n_left,): rows and columns of each root.
@@ -97,13 +104,23 @@ def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
     arrays = index.arrays
     apart = (arrays["apart_indptr"], arrays["apart"]) if "apart" in arrays else None
     earlier_indptr, earlier = turn_rows(device, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
+    right_indptr, right_rows = turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right)
     left_hash = hash_vertices(device, arrays["left_ids"], int(index.swapped))
     right_hash = hash_vertices(device, arrays["right_ids"], int(not index.swapped))
     n_earlier, n_later, n_columns = (
         device.to_host(lengths_of(device, each)).astype(np.int64)
         for each in (earlier_indptr, arrays["hop_indptr"], arrays["indptr"])
     )
-    return MaximalRoots(earlier_indptr, earlier, left_hash, right_hash, n_earlier + n_later, n_columns)
+    return MaximalRoots(
+        earlier_indptr,
+        earlier,
+        right_indptr,
+        right_rows,
+        left_hash,
+        right_hash,
+        n_earlier + n_later,
+        n_columns,
+    )
 
 
 def root_arguments(index: BicliqueDeviceIndex, roots: MaximalRoots) -> tuple[Any, ...]:
@@ -175,19 +192,21 @@ def fill_matrices(
     given, listed = root_arguments(index, roots), device.to_device(vertices.astype(np.int32))
     n_roots, start = np.int32(vertices.size), device.to_device(starts)
     taken, taken_hash = (xp.zeros(index.n_left, dtype=each) for each in (np.int32, np.uint64))
-
-    def launch(kernel: str, units: NDArray[np.int64], threads: int) -> None:
-        """Launch a kernel over ``units`` units of each root, with ``threads`` threads each."""
-        ends = np.cumsum(units)
-        launch_over(
-            device, module, kernel, threads * int(ends[-1]), *given, listed, device.to_device(ends), n_roots, start,
-            words,
-        )  # fmt: skip
-
-    launch("maximal_fill", (roots.n_rows * roots.row_words)[vertices], 1)
+    far_words = int(roots.n_columns.max()) // 4 * 4 + 4
+    blocks = min(vertices.size, _FILL_BLOCKS * device.sm_count, max(1, _FILL_WORDS // far_words))
+    module.get_function("maximal_fill")(
+        (blocks,), (THREADS,), (
+            *given, listed, n_roots, start, words, roots.right_indptr, roots.right_rows, np.int32(_FILL_NEAR),
+            xp.empty(blocks * far_words, dtype=np.uint32), np.int64(far_words), xp.zeros(1, dtype=np.int32),
+        ), shared_mem=4 * _FILL_NEAR,
+    )  # fmt: skip
     launch_over(
         device, module, "maximal_close", 32 * vertices.size, *given, listed, n_roots, start, words,
         roots.left_hash, taken, taken_hash,
     )  # fmt: skip
-    launch("maximal_turn", (roots.set_words * roots.row_words)[vertices], 32)
+    ends = np.cumsum((roots.set_words * roots.row_words)[vertices])
+    launch_over(
+        device, module, "maximal_turn", 32 * int(ends[-1]), *given, listed, device.to_device(ends), n_roots, start,
+        words,
+    )  # fmt: skip
     return Matrices(words, start, taken, taken_hash)

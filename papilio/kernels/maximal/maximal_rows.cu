@@ -6,7 +6,7 @@
 // word k * n + j of its matrix, so that lanes with consecutive rows read consecutive words.
 // It is followed by the same matrix by columns: bit j % 32 of word k * s + j / 32 is row j of column k, where s words hold
 // a bit for each row.
-// maximal_fill: a thread makes a word, 32 columns of a row, from two sorted lists; it walks the shorter one.
+// maximal_fill: a block fills the rows of a root (walk_edges of bit_matrix.cuh).
 // maximal_close: a warp checks the rows of a root that have all of its columns. If an excluded row has, the root has no
 // maximal biclique: `taken` of the root is 0. Children that have are taken with the root, in each of its bicliques: `taken`
 // is their number plus the root, `taken_hash` the sum of their hashes, and their rows are cleared, as they are neither
@@ -59,6 +59,39 @@ find_uncovered(const long long* __restrict__ indptr, const int* __restrict__ ids
     }
 }
 
+/// `starts`: start of the matrix of each left vertex. The working memory of a block is near_words of shared memory, then
+/// far_words of the slab, at least the columns of a root and 4. `next`: 0.
+extern "C" __global__ void __launch_bounds__(256)
+maximal_fill(ROOT_PARAMETERS, const int* __restrict__ roots, const int n_roots, const long long* __restrict__ starts,
+             unsigned* __restrict__ words, const long long* __restrict__ right_indptr, const int* __restrict__ right_rows,
+             const int near_words, unsigned* slab, const long long far_words, int* next) {
+    extern __shared__ uint4 shared_quads[];
+    __shared__ int slot;
+    const RootGraph graph ROOT_ARGUMENTS;
+    const Adjacency lefts{indptr, columns}, rights{right_indptr, right_rows};
+    Arena arena{reinterpret_cast<unsigned*>(shared_quads), slab + blockIdx.x * far_words, near_words, 0, far_words, 0};
+    BlockQueue queue(next, &slot);
+#pragma unroll 1
+    for (int at = queue.next(); at < n_roots; at = queue.next()) {
+        const int root = roots[at], n = graph.n_rows(root), n_before = graph.n_before(root), n_columns = graph.n_columns(root);
+        const int* const ids = columns + indptr[root];
+        const RowList matrix{words + starts[root], n, n, words_for(n_columns)};
+        const long long size = (long long)n * matrix.n_words;
+#pragma unroll 1
+        for (long long i = threadIdx.x; i < size; i += blockDim.x) matrix.words[i] = 0;
+        __syncthreads();
+#pragma unroll 1
+        for (int first = 0; first < n; first = first < n_before ? n_before : n) {
+            const bool is_before = first < n_before;
+            const int* const members = is_before ? earlier + earlier_indptr[root] : hop + hop_indptr[root];
+            walk_edges<BlockFill>(arena, ids, n_columns, members, is_before ? n_before : n - n_before, lefts, rights,
+                                  [&](int row, int column) {
+                                      atomicOr(&matrix.at(column / 32, first + row), 1u << (column & 31));
+                                  });
+        }
+    }
+}
+
 /// The root in a list whose range contains `at`, by the ends of the ranges; `at` becomes the place in the range.
 __device__ __forceinline__ int find_range(const long long* ends, int n, long long& at) {
     int low = 0, high = n - 1;
@@ -71,37 +104,6 @@ __device__ __forceinline__ int find_range(const long long* ends, int n, long lon
     }
     if (low > 0) at -= ends[low - 1];
     return low;
-}
-
-/// `ends`: ends of the roots' matrices by rows, in words, as if they were contiguous; `starts`: their actual starts.
-extern "C" __global__ void __launch_bounds__(256)
-maximal_fill(ROOT_PARAMETERS, const int* __restrict__ roots, const long long* __restrict__ ends, const int n_roots,
-             const long long* __restrict__ starts, unsigned* __restrict__ words) {
-    const RootGraph graph ROOT_ARGUMENTS;
-    for (long long at = global_thread(); at < ends[n_roots - 1]; at += grid_threads()) {
-        long long place = at;
-        const int root = roots[find_range(ends, n_roots, place)];
-        const int n = graph.n_rows(root), row = (int)(place % n), first = 32 * (int)(place / n);
-        const int* wanted = graph.columns + graph.indptr[root] + first;
-        const int n_wanted = min(32, graph.n_columns(root) - first);
-        const int vertex = graph.row_vertex(root, row);
-        const int* found = graph.columns + graph.indptr[vertex];
-        int n_found = graph.n_columns(vertex);
-        const int below = count_below(found, n_found, wanted[0]);
-        found += below;
-        n_found = count_below(found, n_found - below, wanted[n_wanted - 1] + 1);
-        unsigned word = 0;
-        if (n_found <= n_wanted) {
-            for (int j = 0; j < n_found; ++j) {
-                const int column = find_id(wanted, n_wanted, found[j]);
-                if (column >= 0) word |= 1u << column;
-            }
-        } else {
-            for (int j = 0; j < n_wanted; ++j)
-                if (find_id(found, n_found, wanted[j]) >= 0) word |= 1u << j;
-        }
-        words[starts[root] + place] = word;
-    }
 }
 
 extern "C" __global__ void __launch_bounds__(256)
