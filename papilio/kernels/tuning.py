@@ -139,8 +139,9 @@ class TreeTuning:
     # The same for counting triples of children
     list_blocks_per_sm: int = 5
     list_near_words: int = 1248
-    # Limits of the classes of work items, in words of device memory per warp, ascending
-    far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20)
+    # Limits of the classes of work items, in words of device memory per warp, ascending: where memory is short, a class
+    # has as many warps as its largest item allows
+    far_words: tuple[int, ...] = (1 << 14, 1 << 17, 1 << 20, 1 << 22, 1 << 24, 1 << 26)
     # Sub-trees in the queue of a launch, a power of two of at least 2; 0: warps do not share sub-trees
     slots: int = 512
     slot_words: int = 1 << 14  # Largest sub-tree that is shared, in words
@@ -162,10 +163,12 @@ _MAXIMAL_CLIQUES = replace(_CLIQUES, threads=128, near_words=192, slot_words=1 <
 _MAXIMAL = TreeTuning(blocks_per_sm=(2, 2, 2), near_words=1024, check_steps=32, share_cost=8)
 
 _TREES = {
+    # Roots with many neighbours have matrices of hundreds of megabytes.
     "biclique": (
-        TreeTuning(),
+        TreeTuning(slab_fraction=0.5),
         TreeTuning(
-            blocks_per_sm=(2, 2, 1), near_words=1024, pair_blocks_per_sm=4, list_blocks_per_sm=2, list_near_words=512
+            blocks_per_sm=(2, 2, 1), near_words=1024, pair_blocks_per_sm=4, list_blocks_per_sm=2, list_near_words=512,
+            slab_fraction=0.5,
         ),
     ),
     "maximal": (replace(_MAXIMAL, near_words=2016, far_words=(1 << 19, 1 << 22)), _MAXIMAL),

@@ -68,8 +68,8 @@ _BLOCK_LEFTS = (3, 4)
 _SHARE_S = 1e-5
 """Predicted time of a CPU thread that justifies a warp, in seconds."""
 
-_SPARE_WORDS = 64
-"""Words for rounding up, besides lists and matrices."""
+_SPARE_WORDS, _BLOCK_WARPS = 64, 4
+"""Words for rounding up, besides lists and matrices; warps of a block, at most (biclique_blocks.cu)."""
 
 _MAX_SIDE = (1 << SIDE_BITS) - 2
 """Maximum candidates and shared columns of the kernels: with the root and its child, they fit a side of a key, as do
@@ -227,7 +227,10 @@ class BicliqueGpu(TreeEngine):
             classes: tuple[TreeClass, ...] = ()
             if index.n_pairs:
                 search = self._choose_search(algorithm, index, vertices)
-                classes, shortage = self._make_ready(search, _NEEDS[search.stem](index))
+                need = _NEEDS[search.stem](index)
+                if search.by_blocks:  # the warps of a block share its memory
+                    need = -(-need // (search.tuning.threads // 32))
+                classes, shortage = self._make_ready(search, need)
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions, settled)
 
@@ -460,17 +463,18 @@ def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
 
 def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words of the matrix of each work item, and of the further memory of a warp.
+    """Return the words that a block needs for each work item: its matrix, and the further memory of its warps.
 
     The latter holds the words that fill the matrix, and, for four left vertices, the candidates of a strip of children
     and, for one child, their numbers and rows, or slices.
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
-    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + _SPARE_WORDS
-    if index.sizes.max_left == 3:
-        return need
-    row_words = np.maximum((common + 31) // 32, np.minimum((degree + 31) // 32, KEPT_WORDS))
-    need += 2 * later + np.maximum(later * row_words, _slice_words(index))
+    matrix = later * ((degree + 31) // 32) + degree
+    own = np.full(later.size, _SPARE_WORDS)
+    if index.sizes.max_left > 3:
+        row_words = np.maximum((common + 31) // 32, np.minimum((degree + 31) // 32, KEPT_WORDS))
+        own += 2 * later + np.maximum(later * row_words, _slice_words(index))
+    need: NDArray[np.int64] = matrix + _BLOCK_WARPS * own
     return need
 
 
@@ -496,4 +500,4 @@ _NEEDS = {
     "biclique_blocks": _estimate_blocks_need,
     "biclique_vertices": _estimate_vertex_need,
 }
-"""Words that a warp needs for each work item, by the source of its kernel."""
+"""Words that a warp, or a block, needs for each work item, by the source of its kernel."""

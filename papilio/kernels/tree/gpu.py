@@ -93,7 +93,7 @@ class TreeEngine(Engine):
         if classes:
             search.kernel_on(self.device)
         return classes, explain_layout(
-            self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm
+            self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm, search.by_blocks
         )
 
     def _launch(
@@ -330,7 +330,9 @@ class TreeLauncher:
         self._pieces = pieces
         within = [one.between(*pieces.span) for one in classes]
         within = [one for one in within if one.items.size]
-        layout = lay_out(device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
+        layout = lay_out(
+            device, search.tuning, within, search.fixed_words, search.blocks_per_sm, search.by_blocks
+        )
         self.classes, self.layout = join_classes(within, layout)
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)

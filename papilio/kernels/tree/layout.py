@@ -74,15 +74,20 @@ class TreeLayout:
 
 
 def lay_out(
-    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
+    device: Device,
+    tuning: TreeTuning,
+    classes: Sequence[TreeClass],
+    fixed_words: int,
+    blocks_per_sm: int,
+    by_blocks: bool = False,
 ) -> TreeLayout:
     """Divide the free memory of a device among the launches of a run, whose items are in ``classes``.
 
     Each warp has ``fixed_words`` of shared memory besides ``tuning.near_words``; a multiprocessor has registers for
-    ``blocks_per_sm`` blocks.
+    ``blocks_per_sm`` blocks. With ``by_blocks`` an item takes the memory of all warps of a block.
     """
     free_bytes = device.free_bytes()
-    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)
+    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes, by_blocks)
     shared_bytes = n_warps * 4 * (fixed_words + tuning.near_words)
     per_sm = (device.max_shared_bytes + _RESERVED_BYTES) // (shared_bytes + _RESERVED_BYTES)
     by_registers = blocks_per_sm * (tuning.threads // 32) // n_warps
@@ -114,21 +119,27 @@ def join_classes(
 
 
 def explain_layout(
-    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
+    device: Device,
+    tuning: TreeTuning,
+    classes: Sequence[TreeClass],
+    fixed_words: int,
+    blocks_per_sm: int,
+    by_blocks: bool = False,
 ) -> tuple[Choice, ...]:
     """Return the effects of a shortage of device memory on launches, with reasons. Empty without shortage.
 
     Parameters are as for :func:`lay_out`.
     """
     free_bytes = device.free_bytes()
+    team, word_bytes = ("block", 4 * (tuning.threads // 32)) if by_blocks else ("warp", 4)
     try:
-        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm)
+        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm, by_blocks)
     except LeaseTooLargeError as error:
         room_bytes = _slab_room(tuning, free_bytes, 1)
-        n = sum(int(np.count_nonzero(4 * one.need_words > room_bytes)) for one in classes)
+        n = sum(int(np.count_nonzero(word_bytes * one.need_words > room_bytes)) for one in classes)
         return ((f"{n} work items do not fit on the device", str(error)),)
-    far_bytes = 4 * max((one.far_words for one in classes), default=0)
-    reason = f"a warp needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
+    far_bytes = word_bytes * max((one.far_words for one in classes), default=0)
+    reason = f"a {team} needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
     said: list[Choice] = []
     if made.n_streams < N_STREAMS:
         said.append(("launches follow each other in one stream", reason))
@@ -155,15 +166,18 @@ def _slab_room(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
     return int(fraction * free_bytes) // n_streams
 
 
-def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int) -> tuple[int, int]:
+def _choose_warps(
+    tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int, by_blocks: bool
+) -> tuple[int, int]:
     """Return the number of streams, and of warps of a block, that fit in memory."""
     warps = tuning.threads // 32
+    fewest = warps if by_blocks else 1
     far_words = max((one.far_words for one in classes), default=0)
-    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, 1)):
+    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, fewest)):
         if 4 * far_words * n_warps <= _slab_room(tuning, free_bytes, n_streams):
             return n_streams, n_warps
     raise LeaseTooLargeError(
-        f"the search around one vertex needs {4 * far_words} bytes of device memory; "
+        f"the search around one vertex needs {4 * far_words * fewest} bytes of device memory; "
         f"{_slab_room(tuning, free_bytes, 1)} bytes are available: use a device with more memory, or --engine cpu"
     )
 

@@ -41,7 +41,7 @@ EAGER = TreeTuning(
 
 SCHEDULES: dict[str, TreeTuning] = {
     "eager": EAGER,
-    "alone": replace(EAGER, slots=0),
+    "alone": replace(EAGER, slots=0, threads=128),
     "two slots": replace(EAGER, slots=2, slot_words=256),
     "near": replace(EAGER, near_words=4096, pair_near_words=4096, list_near_words=4096),
 }
