@@ -19,6 +19,7 @@ from papilio.kernels.clique.cpu import CliqueCpu, MaximalCliqueCpu
 from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
 from papilio.kernels.engine import Partial
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
+from papilio.kernels.maximal.gpu_roots import fill_matrices
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph, fill_hub_rows
@@ -190,14 +191,20 @@ def test_cuda_kernels_of_maximal_bicliques(tmp_path: Path) -> None:
     prepared = engine.prepare(GRAPH, MaximalBiclique(), "total")
     roots, matrices, (root, first, last) = prepared.roots, prepared.matrices, prepared.ranges.arrays
     assert matrices is not None
+    index = move_index(prepared.index, tmp_path)
+    roots = replace(
+        roots,
+        earlier_indptr=roots.earlier_indptr + FAR,
+        earlier=far_array(tmp_path / "earlier", np.asarray(roots.earlier)),
+        right_indptr=roots.right_indptr + FAR,
+        right_rows=far_array(tmp_path / "right rows", np.asarray(roots.right_rows)),
+    )
+    filled = fill_matrices(engine.device, index, roots, 0, index.n_items)
+    assert np.array_equal(filled.words, matrices.words)
     moved = replace(
         prepared,
-        index=move_index(prepared.index, tmp_path),
-        roots=replace(
-            roots,
-            earlier_indptr=roots.earlier_indptr + FAR,
-            earlier=far_array(tmp_path / "earlier", np.asarray(roots.earlier)),
-        ),
+        index=index,
+        roots=roots,
         matrices=replace(
             matrices,
             words=far_array(tmp_path / "words", np.asarray(matrices.words)),
